@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * stubcore.h - the one header of libstubcore.
+ *
+ * libstubcore is the mechanism of postcopy: what a stub is, what it still
+ * misses, who may change it when, and how it becomes a normal file.  It knows
+ * nothing of Ganesha, Samba, NFS or SMB.  Three kinds of program use it:
+ *
+ *   server plugins   ask (stub_ask), look (stub_view), change (stub_change)
+ *   the retriever    lists, fills, finishes, keeps the journal, serves asks
+ *   tools            create a volume, scan it
+ *
+ * Conventions
+ *   - Functions return 0 (or a count) on success and -errno on failure.
+ *   - Output parameters come last.  Destroyers take NULL.
+ *   - Sizes and offsets are bytes; times are struct timespec unless a name
+ *     ends in _ms (milliseconds).
+ *   - All functions may be called from any thread.  A struct belongs to one
+ *     thread at a time unless its comment says otherwise.
+ *   - No errno of the old server ever comes out of here: what a plugin sees is
+ *     one of the values documented at the function.
+ *
+ * Lock order (outermost first): an inode's exclusion (stub_change, or inside
+ * the fill functions), the journal's writer.  Several inodes are only ever
+ * locked by one stub_change_begin() call, which sorts them.
+ */
+#ifndef STUBCORE_H
+#define STUBCORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STUB_XATTR "trusted.postcopy" /* the stub record */
+#define STUB_DIR ".postcopy"	      /* at the volume's root, never visible to clients */
+
+#define STUB_HANDLE_MAX 128 /* bytes of a kernel file handle (MAX_HANDLE_SZ) */
+#define STUB_ORIGIN_MAX 64  /* bytes of an NFSv3 file handle (RFC 1813, NFS3_FHSIZE) */
+#define STUB_NAME_MAX 255   /* bytes of one entry name */
+#define STUB_TARGET_MAX 4095 /* bytes of a symlink target */
+#define STUB_DEPTH_MAX 8192 /* levels below the volume's root; deeper is taken for a cycle */
+#define STUB_MAP_MAX 320    /* ranges one missing map holds in memory */
+#define STUB_RECORD_MAX 3072 /* bytes of a record on disk: fits ext4's 4 KiB xattr block */
+#define STUB_RECORD_INLINE 255 /* bytes of a record that XFS keeps inside a 1024-byte inode */
+#define STUB_REASON_MAX 119 /* bytes of the text that says why an object is parked */
+#define STUB_URI_MAX 1023   /* bytes of a source URI */
+#define STUB_PATH_MAX 107   /* bytes of a socket's path (sun_path less its NUL) */
+
+/* ---- log ------------------------------------------------------------------ */
+
+enum stub_log_level { STUB_LOG_ERROR, STUB_LOG_WARN, STUB_LOG_INFO, STUB_LOG_DEBUG };
+
+/* The caller's log function.  May be called from any thread; @msg is one line
+ * without a newline and only valid during the call. */
+typedef void (*stub_log_fn)(void *arg, enum stub_log_level level, const char *msg);
+
+/* ---- identity --------------------------------------------------------------- */
+
+/* What name_to_handle_at(2) gives: the one identity that Ganesha, Samba and the
+ * daemons share.  It survives renames and restarts. */
+struct stub_handle {
+	int32_t type;
+	uint8_t len; /* bytes used, 1..STUB_HANDLE_MAX */
+	uint8_t bytes[STUB_HANDLE_MAX];
+};
+
+/* Handle of the inode behind @fd (any fd, O_PATH too).
+ *   -EOPNOTSUPP  the file system has no handles
+ *   -EOVERFLOW   the handle is longer than STUB_HANDLE_MAX */
+int stub_handle_of_fd(int fd, struct stub_handle *out);
+
+bool stub_handle_equal(const struct stub_handle *a, const struct stub_handle *b);
+
+/* What identifies an object on the old server; for NFS its file handle. */
+struct stub_origin {
+	uint8_t len;
+	uint8_t bytes[STUB_ORIGIN_MAX];
+};
+
+/* Attributes as the old server gave them.  mode carries the file type (S_IFMT). */
+struct stub_attr {
+	uint32_t mode;
+	uint32_t nlink;
+	uint32_t uid;
+	uint32_t gid;
+	uint64_t size;	/* bytes */
+	uint64_t fsid;	/* with fileid: the inode over there */
+	uint64_t fileid;
+	uint32_t rdev_major; /* block and character devices only */
+	uint32_t rdev_minor;
+	struct timespec atime;
+	struct timespec mtime;
+	struct timespec ctime;
+};
+
+/* One directory entry of the old server, checked by nobody yet. */
+struct stub_entry {
+	const char *name; /* bytes, not terminated */
+	size_t name_len;
+	struct stub_origin origin;
+	struct stub_attr attr;
+	const char *target; /* symlinks: bytes, not terminated; else NULL */
+	size_t target_len;
+	bool dummy; /* attributes beyond type, size, fsid, fileid, nlink and mtime are missing */
+};
+
+/* ---- missing map ------------------------------------------------------------ */
+
+struct stub_range {
+	uint64_t start; /* first byte */
+	uint64_t end;	/* one past the last byte; end > start */
+};
+
+/* Sorted, disjoint, not touching. */
+struct stub_map {
+	uint32_t n;
+	struct stub_range r[STUB_MAP_MAX];
+};
+
+void stub_map_init(struct stub_map *m, uint64_t size); /* [0, size), or empty */
+void stub_map_copy(struct stub_map *dst, const struct stub_map *src);
+bool stub_map_empty(const struct stub_map *m);
+uint64_t stub_map_bytes(const struct stub_map *m);
+/* Does [start, end) meet a missing byte? */
+bool stub_map_overlaps(const struct stub_map *m, uint64_t start, uint64_t end);
+/* First missing range inside [start, end), clipped to it.  False if there is none. */
+bool stub_map_first(const struct stub_map *m, uint64_t start, uint64_t end, struct stub_range *out);
+/* Take [start, end) out.  -ENOSPC: would need more than STUB_MAP_MAX ranges; @m unchanged. */
+int stub_map_subtract(struct stub_map *m, uint64_t start, uint64_t end);
+/* Take everything at and beyond @size out. */
+void stub_map_clip(struct stub_map *m, uint64_t size);
+/* a := a without what is not in b.  -ENOSPC as above; @a unchanged. */
+int stub_map_intersect(struct stub_map *a, const struct stub_map *b);
+/* The smallest range, whose fetch makes the map one range shorter.  False if empty. */
+bool stub_map_smallest(const struct stub_map *m, struct stub_range *out);
+
+/* ---- volume ----------------------------------------------------------------- */
+
+struct stub_volume; /* may be used by all threads at once */
+
+struct stub_volume_info {
+	char uuid[37];
+	char source[STUB_URI_MAX + 1];	/* URI, without secrets */
+	char socket[STUB_PATH_MAX + 1]; /* where the retriever listens for asks */
+	char control[STUB_PATH_MAX + 1]; /* where the retriever listens for JSON commands */
+	uint16_t source_id;
+	uint64_t created; /* seconds since the epoch */
+};
+
+/*
+ * Make @dir (an empty directory) a volume: .postcopy/ with the journal, and the
+ * stub record of the root, which becomes an unlisted directory with the given
+ * origin and the attributes of the source's root.  The volume exists when
+ * volume.conf is in place, the last step; a half-made one is made again.
+ *   -EEXIST      it is a volume already
+ *   -ENOTEMPTY   something else is in it
+ *   -EOPNOTSUPP  the file system lacks trusted xattrs, handles or O_TMPFILE
+ *   -ENOSPC, -EIO, -EPERM (not root) ...
+ */
+int stub_volume_create(const char *dir, const struct stub_volume_info *info,
+		       const struct stub_origin *root, const struct stub_attr *attr,
+		       stub_log_fn log, void *log_arg);
+
+enum {
+	STUB_OPEN_SEARCH = 1, /* @path may lie inside the volume: walk up to its root */
+};
+
+/*
+ * Open the volume at @path.  @log may be NULL.
+ *   -ENOENT      there is no .postcopy here (never a volume, or finished)
+ *   -EBADMSG     volume.conf is damaged; the log says where
+ *   -EPROTONOSUPPORT  made by a newer release
+ */
+int stub_volume_open(const char *path, unsigned int flags, stub_log_fn log, void *log_arg,
+		     struct stub_volume **out);
+void stub_volume_close(struct stub_volume *v);
+
+const struct stub_volume_info *stub_volume_info(const struct stub_volume *v);
+int stub_volume_fd(const struct stub_volume *v); /* the root, O_RDONLY; stays the volume's */
+const struct stub_handle *stub_volume_root(const struct stub_volume *v);
+uint64_t stub_volume_root_ino(const struct stub_volume *v);
+
+/* Is everything migrated?  One memory read, no system call.  Never goes back to
+ * false: a plugin may stop looking for records for good. */
+bool stub_volume_complete(const struct stub_volume *v);
+
+/* Must this inode number be hidden from clients (.postcopy/ and the files in it)? */
+bool stub_volume_hides(const struct stub_volume *v, uint64_t ino);
+
+/* Is (@dir_ino, @name) the way into .postcopy/? */
+bool stub_volume_hides_name(const struct stub_volume *v, uint64_t dir_ino, const char *name);
+
+/* ---- looking ---------------------------------------------------------------- */
+
+enum { /* what an object still needs, a bit set; 0 is a normal object */
+	STUB_NEEDS_ATTRS = 1,	/* dummy */
+	STUB_NEEDS_ENTRIES = 2, /* unlisted directory */
+	STUB_NEEDS_DATA = 4,	/* partial file with missing ranges */
+	STUB_NEEDS_NAMES = 8,	/* hard-linked file, not all names made yet */
+	STUB_NEEDS_FINISH = 16, /* nothing from the source any more, but its record is still there */
+};
+
+/* How a stub must be shown to clients (invariant 8): these values replace what
+ * stat(2) says.  Only valid while needs != 0. */
+struct stub_view {
+	unsigned int needs;
+	struct timespec mtime;
+	struct timespec ctime;
+	uint32_t nlink;
+};
+
+/*
+ * What is the object behind @h, and how is it shown?  One open_by_handle_at, one
+ * getxattr, no lock.  A record that is not this inode's own (a copy) counts as none.
+ *   -ESTALE   no such inode
+ *   -EBADMSG  the record is damaged: neither stub nor normal; answer an I/O error
+ *   -EMFILE, -ENFILE, -ENOMEM, -EIO
+ */
+int stub_view(struct stub_volume *v, const struct stub_handle *h, struct stub_view *out);
+int stub_view_fd(struct stub_volume *v, int fd, struct stub_view *out); /* fd not O_PATH */
+
+/*
+ * May [offset, offset+length) be read from the local file now?  No lock is
+ * needed: a range that is there once stays there.
+ * Returns 1 yes, 0 no (ask for it), or as stub_view.
+ */
+int stub_data_ready(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,
+		    uint64_t length);
+
+/* First missing range inside [offset, offset+length): 1 and *out, 0 if none, or
+ * as stub_view.  For SEEK: a missing range is data. */
+int stub_data_missing(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,
+		      uint64_t length, struct stub_range *out);
+
+/* ---- changing (what clients do, in the server process) ---------------------- */
+
+#define STUB_CHANGE_OBJECTS 4 /* rename: object, replaced object, two directories */
+
+struct stub_change_object {
+	struct stub_handle h;
+	/* set by the caller before stub_change_end() */
+	int nlink_delta;  /* names this change added (+) or removed (-) */
+	/* the library's */
+	int fd;
+	bool stub;
+	struct stat before;
+	struct stub_record *rec;
+};
+
+/* A bracket around one operation of a client on up to four objects. */
+struct stub_change {
+	struct stub_volume *v;
+	unsigned int n;
+	struct stub_change_object obj[STUB_CHANGE_OBJECTS];
+};
+
+/*
+ * The bracket.  begin() locks every object of @h that is a stub against fills and
+ * other changes, in all threads and processes; normal objects cost one look and
+ * no lock.  Between begin() and end() the caller does the operation on the local
+ * file system.  end() brings the records up to date and unlocks; it must be
+ * called exactly once after a successful begin(), with the operation's outcome:
+ * 0 or -errno (then nothing of the record changes but what the file shows).
+ * Duplicate handles are allowed.
+ *
+ * end() with result 0:
+ *   - times: what the operation moved is shown from now on, ctime always moves
+ *   - size: the missing maps are clipped to the file's size (truncate)
+ *   - nlink: shown count moves by nlink_delta
+ * and returns 0, or -errno if the records could not be written: then the
+ * operation must be answered with that error (-ENOSPC, -EDQUOT, -EIO).
+ *
+ * begin(): -ESTALE, -EBADMSG, -ENOMEM, -EMFILE, -EIO; nothing is locked then.
+ */
+int stub_change_begin(struct stub_volume *v, const struct stub_handle *const h[], unsigned int n,
+		      struct stub_change *c);
+int stub_change_end(struct stub_change *c, int result);
+
+/* Is any object of the bracket a stub? */
+bool stub_change_any(const struct stub_change *c);
+
+/* Object @i of the bracket: what does it need (0 = normal), its missing map
+ * (valid until end(), NULL for a normal object). */
+unsigned int stub_change_needs(const struct stub_change *c, unsigned int i);
+const struct stub_map *stub_change_missing(const struct stub_change *c, unsigned int i);
+
+/*
+ * Inside the bracket, after a write, punch or zero-range of object @i succeeded:
+ * [offset, offset+length) is the client's now and is never fetched again.  Written
+ * to disk by end().
+ *   -ENOSPC  the map would fragment beyond the record's budget.  To be asked with
+ *            stub_change_fits() before the operation.
+ */
+int stub_change_written(struct stub_change *c, unsigned int i, uint64_t offset, uint64_t length);
+
+/* Would stub_change_written() fit the record?  0, or -ENOSPC with the range whose
+ * fetch (STUB_ASK_DATA) makes room in *fetch. */
+int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offset, uint64_t length,
+		     struct stub_range *fetch);
+
+/*
+ * fsync and COMMIT of a stub (DESIGN section 5): prepare(), then the caller makes
+ * the file's data durable (fsync), then finish(), which folds the maps and makes
+ * the record durable before it returns.  A normal object: both return 0 at once.
+ * finish() with result != 0 (the fsync failed) returns to the durable map.
+ *   errors as stub_view; -ENOSPC, -EIO from writing the record
+ */
+struct stub_commit {
+	struct stub_volume *v;
+	struct stub_handle h;
+	bool stub;
+	struct stub_map *now;
+};
+int stub_commit_prepare(struct stub_volume *v, const struct stub_handle *h, struct stub_commit *c);
+int stub_commit_finish(struct stub_commit *c, int result);
+
+/* ---- asking (plugins, crawler) ---------------------------------------------- */
+
+enum stub_ask_kind {
+	STUB_ASK_LOOKUP = 1, /* materialise one name of an unlisted directory */
+	STUB_ASK_LIST = 2,   /* materialise all names */
+	STUB_ASK_ATTR = 3,   /* dummy -> partial */
+	STUB_ASK_DATA = 4,   /* bytes [offset, offset+length) of a file */
+	STUB_ASK_FILL = 5,   /* everything the object needs (the crawler's) */
+	STUB_ASK_NEXT = 6,   /* the crawler's work list, see stub_ask_next() */
+};
+
+struct stub_ask {
+	enum stub_ask_kind kind;
+	struct stub_handle h;
+	uint64_t offset; /* DATA */
+	uint64_t length;
+	const char *name; /* LOOKUP: bytes */
+	size_t name_len;
+};
+
+/*
+ * Ask the retriever and wait up to @wait_ms.  The work goes on when the wait ends.
+ *   0           done: look again
+ *   -EAGAIN     not done in time, or no retriever is running: ask again later
+ *   -ENOENT     LOOKUP: the old server has no such name
+ *   -EREMOTEIO  the source's policy limit is over, or the object is parked: an
+ *               I/O error for the client; nothing on disk changed
+ *   -ENOSPC     the new volume is full: the object stays a stub
+ *   -ESTALE     no such inode, or it is in no volume of this retriever
+ *   -EINVAL     the ask makes no sense (name with '/', "..", too long)
+ */
+int stub_ask(struct stub_volume *v, const struct stub_ask *ask, unsigned int wait_ms);
+
+/* The same in two steps, for many asks in flight on one connection (the crawler)
+ * or an event loop (smbd).  A link belongs to one thread. */
+struct stub_link;
+int stub_link_create(struct stub_volume *v, struct stub_link **out); /* -EAGAIN: no retriever */
+void stub_link_destroy(struct stub_link *l);
+int stub_link_fd(const struct stub_link *l); /* poll for POLLIN */
+/* -EAGAIN: the retriever has gone; destroy and create anew.  *id names the answer. */
+int stub_link_send(struct stub_link *l, const struct stub_ask *ask, uint32_t *id);
+/* 1: an answer, its result as stub_ask's in *result; 0: none within wait_ms; -EAGAIN: gone */
+int stub_link_receive(struct stub_link *l, unsigned int wait_ms, uint32_t *id, int *result);
+
+/* ---- pending journal (the retriever writes, tools read) --------------------- */
+
+struct stub_journal; /* may be used by all threads at once */
+
+enum stub_journal_kind {
+	STUB_JOURNAL_DIR = 0,  /* unlisted directory */
+	STUB_JOURNAL_FILE = 1, /* file with missing data or attributes */
+	STUB_JOURNAL_LINKS = 2, /* hard-linked inode waiting for its other names */
+};
+
+enum stub_park { STUB_PARK_NONE = 0, STUB_PARK_ERROR = 1, STUB_PARK_CONFLICT = 2 };
+
+struct stub_journal_entry {
+	struct stub_handle h;
+	uint8_t kind; /* enum stub_journal_kind */
+	uint8_t park; /* enum stub_park */
+	uint16_t tries; /* failures so far, saturating */
+	int32_t error;	/* last errno, 0 if none */
+	uint64_t size;	/* bytes at the source */
+	int64_t mtime;	/* seconds, at the source */
+	char reason[STUB_REASON_MAX + 1]; /* why parked, text for the administrator */
+};
+
+struct stub_journal_counts {
+	uint64_t total; /* the counter */
+	uint64_t dirs, files, links; /* not parked, by kind */
+	uint64_t errors, conflicts;  /* parked */
+};
+
+enum { STUB_JOURNAL_READONLY = 1 };
+
+/*
+ * Open the LMDB environment in directory @dir (".../.postcopy/journal").  One
+ * process may have it open for writing.
+ *   -EBUSY    another process is writing it
+ *   -EBADMSG  it is damaged or not a journal
+ *   -ENOENT   there is none (read-only)
+ */
+int stub_journal_open(const char *dir, unsigned int flags, stub_log_fn log, void *log_arg,
+		      struct stub_journal **out);
+void stub_journal_close(struct stub_journal *j);
+
+/* Add or replace @n entries; returns when they are durable.  Calls of several
+ * threads at once share one transaction and one sync (group commit).  An entry
+ * that is there already keeps its tries and park state.  -ENOSPC, -EIO: none of
+ * them may be made visible. */
+int stub_journal_add(struct stub_journal *j, const struct stub_journal_entry *e, size_t n);
+
+/* Remove; entries that are not there are ignored.  Not synced by itself: a
+ * removal that is lost leaves a stale entry, which is harmless. */
+int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, size_t n);
+
+/* Record a failure: tries + 1, error and reason; @park other than NONE parks it.
+ * -ENOENT: no such entry (added then: a failure is never lost). */
+int stub_journal_fail(struct stub_journal *j, const struct stub_handle *h, enum stub_park park,
+		      int error, const char *reason);
+
+/* Un-park everything of the kinds in @mask (1 << STUB_PARK_...); returns how many. */
+int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask);
+
+/* Move an entry to another kind (file with all data, but names missing: LINKS). */
+int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h,
+			  enum stub_journal_kind kind);
+
+int stub_journal_get(struct stub_journal *j, const struct stub_handle *h,
+		     struct stub_journal_entry *out); /* -ENOENT */
+int stub_journal_counts(struct stub_journal *j, struct stub_journal_counts *out);
+
+/* A walk in working order: directories, small files, large files, links.  Entries
+ * that are parked are only met with @parked.  A cursor is plain memory, holds
+ * nothing open, and stays valid whatever is added or removed; zero it to start. */
+struct stub_journal_cursor {
+	uint16_t len;
+	uint8_t key[160];
+};
+/* Up to @max entries after the cursor; returns how many, 0 at the end. */
+int stub_journal_next(struct stub_journal *j, struct stub_journal_cursor *c, bool parked,
+		      struct stub_journal_entry *out, size_t max);
+
+/* ---- materialising and filling (the retriever) ------------------------------ */
+
+/* An object opened by handle, with its record as it is now. */
+struct stub_object {
+	struct stub_handle h;
+	int fd; /* O_RDWR for files, O_RDONLY for directories */
+	unsigned int needs;
+	uint16_t depth;
+	struct stub_origin origin;
+	uint64_t size;		    /* at the source when it was listed */
+	struct timespec mtime, ctime; /* likewise */
+	uint64_t fsid, fileid;
+	uint32_t nlink;
+	mode_t type; /* S_IFREG, S_IFDIR */
+};
+
+/* -ESTALE no such inode; -ENOENT no record: it is normal; -EBADMSG damaged record; -EIO ... */
+int stub_object_open(struct stub_volume *v, const struct stub_handle *h, struct stub_object *out);
+void stub_object_close(struct stub_object *o);
+
+/*
+ * Make one name of the unlisted directory @dir.  Idempotent: the name may be
+ * there already (then 0).
+ *   -EBADMSG  the entry is hostile (name, type, size); -EMLINK too deep
+ *   -ENOSPC, -EDQUOT, -EIO: nothing was made
+ */
+int stub_make_entry(struct stub_volume *v, const struct stub_object *dir,
+		    const struct stub_entry *e);
+
+/* Is @name (bytes) one that a file may have?  0 or -EBADMSG ("", ".", "..", '/', NUL, too long). */
+int stub_name_check(const char *name, size_t len);
+
+/*
+ * List: feed all entries in batches of any size, then finish.  Each batch is
+ * prepared, journalled in one transaction and linked in; the directory stays
+ * unlisted (hidden by the plugins) until finish() drops its record.
+ * A batch may be fed again after a failure or a crash.
+ *   -EBADMSG  hostile entry; *bad is its index
+ *   -ENOSPC, -EDQUOT, -EIO
+ */
+int stub_list_batch(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
+		    const struct stub_entry *e, size_t n, size_t *bad);
+int stub_list_finish(struct stub_volume *v, const struct stub_object *dir);
+
+/* dummy -> partial.  @attr must be of the same object (fsid, fileid, type): else -ESTALE. */
+int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
+		   const struct stub_attr *attr);
+
+/*
+ * Store fetched bytes where, and only where, they are still missing.
+ * Returns the number of missing bytes left in the whole file, or -errno (nothing
+ * is marked as present then): -ENOSPC, -EDQUOT, -EIO, -ENOENT (it is normal now).
+ */
+int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
+		       const void *data, size_t length);
+
+/* The next missing range at or after @offset: 1 and *out, 0 none, -errno. */
+int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
+		   struct stub_range *out);
+
+/*
+ * Batched completion.  Hand in objects that need nothing more; they are finished
+ * in the background: one syncfs for many, then their records are dropped, and
+ * their journal entries after the next sync.
+ */
+struct stub_finisher; /* may be used by all threads at once; has one thread of its own */
+struct stub_finish_stats {
+	uint64_t done;	   /* objects finished since creation */
+	uint64_t inflight; /* handed in, entry not yet removed */
+};
+int stub_finisher_create(struct stub_volume *v, struct stub_journal *j, stub_log_fn log,
+			 void *log_arg, struct stub_finisher **out);
+/* Stops; what is not finished stays in the journal. */
+void stub_finisher_destroy(struct stub_finisher *f);
+void stub_finisher_add(struct stub_finisher *f, const struct stub_handle *h);
+/* An entry whose object is gone or normal: removed after the next sync. */
+void stub_finisher_add_stale(struct stub_finisher *f, const struct stub_handle *h);
+/* Wait until everything handed in before is finished and durable. */
+int stub_finisher_drain(struct stub_finisher *f);
+void stub_finisher_stats(struct stub_finisher *f, struct stub_finish_stats *out);
+
+/* Remove what a crash may have left in .postcopy/staging.  Only at the retriever's start. */
+int stub_staging_clean(struct stub_volume *v);
+
+/* Counter is 0 and durable: set the volume-wide flag of stub_volume_complete(). */
+int stub_volume_set_complete(struct stub_volume *v);
+
+/* ---- serving (the retriever) ------------------------------------------------ */
+
+/* One ask that came in.  Belongs to the server until answered. */
+struct stub_request {
+	struct stub_ask ask; /* name points into the request */
+	bool background;     /* FILL: the crawler's, not a waiting client's */
+	uint64_t since_ms;   /* CLOCK_MONOTONIC when it came */
+};
+
+/* Called on the server's thread for every valid ask.  Must not block; must lead to
+ * exactly one stub_request_answer(), at once or later from any thread. */
+typedef void (*stub_serve_fn)(void *arg, struct stub_request *r);
+
+struct stub_server;
+/* Listens on the volume's socket (mode 0600, root only by SO_PEERCRED).
+ *   -EADDRINUSE  another retriever is serving this volume */
+int stub_server_create(struct stub_volume *v, stub_serve_fn fn, void *arg, stub_log_fn log,
+		       void *log_arg, struct stub_server **out);
+void stub_server_destroy(struct stub_server *s); /* unanswered requests are answered -EAGAIN */
+void stub_request_answer(struct stub_request *r, int result);
+
+/* ---- scan (tools) ----------------------------------------------------------- */
+
+struct stub_scan {
+	uint64_t objects;	/* inodes met, root included */
+	uint64_t files, dirs, others;
+	uint64_t stubs;		/* files with a record */
+	uint64_t dummies, partials;
+	uint64_t unlisted;	/* directories with a record */
+	uint64_t covered;	/* records named by the journal */
+	uint64_t in_unlisted;	/* records covered by an unlisted directory above */
+	uint64_t uncovered;	/* records covered by neither: invariant 4 is broken */
+	uint64_t corrupt;	/* damaged records */
+	uint64_t foreign;	/* records that are another inode's (copies) */
+	uint64_t leftovers;	/* names in staging and provisional */
+	uint64_t provisional;	/* of these, provisional files */
+	uint64_t journal;	/* entries */
+	uint64_t parked;	/* of these, parked */
+	uint64_t stale;		/* of these, naming no stub */
+	uint64_t missing_bytes;
+};
+/* Walk the whole volume.  @progress may be NULL; called about every 10 000 objects. */
+int stub_scan(struct stub_volume *v, void (*progress)(void *arg, const struct stub_scan *s),
+	      void *arg, struct stub_scan *out);
+
+/* Remove .postcopy/ and the root's traces.  -EBUSY: the scan found anything left. */
+int stub_volume_remove(struct stub_volume *v);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

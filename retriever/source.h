@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * source.h - the old server, as the retriever sees it.
+ *
+ * A backend owns its connections and threads.  It reconnects for ever: a call
+ * that is under way when the old server goes away is sent again when it is back,
+ * however long that takes (every call here only reads).  Callers therefore only
+ * see errors that the old server itself gave, -ECANCELED after source_stop(), or
+ * -ETIMEDOUT when the limit of source_config.give_up_ms is over.
+ *
+ * Errors, all calls (the old server's own codes are translated here, once):
+ *   -ENOENT     no such name
+ *   -ESTALE     the origin is not valid any more
+ *   -ENOTDIR    not a directory
+ *   -EACCES     permission denied, or root is squashed
+ *   -EBADMSG    the old server sent something impossible (logged with what it was)
+ *   -EIO        it reported an I/O error, or gave a short read
+ *   -ETIMEDOUT  unreachable or silent longer than give_up_ms
+ *   -ECANCELED  source_stop() was called
+ *   -ENAMETOOLONG, -ENOMEM
+ */
+#ifndef SOURCE_H
+#define SOURCE_H
+
+#include "stubcore.h"
+
+struct source; /* all functions may be called from any thread */
+
+enum source_priority { SOURCE_DEMAND, SOURCE_BACKGROUND }; /* demand goes first in every queue */
+
+struct source_config {
+	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N...] */
+	unsigned int connections;	/* TCP connections, 1..16 */
+	unsigned int readdir_bytes;	/* READDIRPLUS reply size wanted, 64..256 KiB */
+	unsigned int read_bytes;	/* largest READ, up to 1 MiB */
+	unsigned int call_timeout_ms;	/* no answer for so long: reconnect and send again */
+	unsigned int give_up_ms;	/* 0: never */
+	unsigned int inflight;		/* calls in flight per connection */
+	stub_log_fn log;
+	void *log_arg;
+};
+
+/* Starts connecting in the background and returns at once.
+ *   -EINVAL  the URI cannot be parsed (logged) */
+int source_create(const struct source_config *c, struct source **out);
+void source_stop(struct source *s); /* all calls, now and later, end with -ECANCELED */
+void source_destroy(struct source *s);
+
+/* Try once, within timeout_ms, without the endless reconnect: for `postcopy init`.
+ * On failure @why gets one line for the administrator (unknown host, connection
+ * refused, not an export, permission denied ...).
+ *   -EHOSTUNREACH, -ECONNREFUSED, -ENOENT (not an export), -EACCES, -ETIMEDOUT, -EPROTO */
+int source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size);
+
+struct source_state {
+	bool connected;		 /* at least one connection is usable */
+	uint64_t lost_since_ms;	 /* CLOCK_MONOTONIC; 0 while connected */
+	uint64_t reconnects;
+	uint64_t calls, lookups, readdirs, reads, read_bytes, retries;
+	uint32_t inflight;
+};
+void source_state(struct source *s, struct source_state *out);
+
+/* The calls below block the calling thread. */
+
+/* Origin and attributes of the export's root. */
+int source_root(struct source *s, struct stub_origin *out, struct stub_attr *attr);
+
+/* One name of a directory.  @name bytes without '/' or NUL. */
+int source_lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
+		  const char *name, size_t len, struct stub_origin *out, struct stub_attr *attr);
+
+int source_getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
+		   struct stub_attr *attr);
+
+/* Target of a symlink; at most STUB_TARGET_MAX bytes, not terminated. */
+int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
+		    char *buf, size_t size, size_t *len);
+
+/* What may root do with it: ACCESS of RFC 1813 section 3.3.4, as that uid.  For init. */
+int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
+		  uint32_t *granted);
+
+/*
+ * All entries of a directory, batch by batch.  "." and ".." are left out (but if
+ * the old server says one of them is no directory: -EBADMSG).  Every entry comes
+ * complete: attributes and origin that READDIRPLUS left out are asked for with
+ * LOOKUP, symlink targets with READLINK, all in parallel.  Names are as sent
+ * (the receiver checks them with stub_name_check()).  @fn returning non-zero
+ * ends the listing with that value.  Guards: the same cookie twice, a page
+ * without entries that is not the last, an entry that vanished: -EBADMSG/-EAGAIN.
+ * @fn is called on the calling thread; entries are valid only during the call.
+ */
+typedef int (*source_entries_fn)(void *arg, const struct stub_entry *e, size_t n);
+int source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
+		source_entries_fn fn, void *arg);
+
+/*
+ * Read [offset, offset+length), length at most read_bytes of source_limits().
+ * Asynchronous: @fn is called exactly once, on a thread of the source, with the
+ * data (valid only during the call) and the attributes that came with it (valid
+ * if have_attr).  result: bytes (== length unless the file ends before), or -errno.
+ * @fn must not block for long.  Short replies before the end are asked for again
+ * inside.  Returns 0, or -ECANCELED (then @fn is not called).
+ */
+struct source_read {
+	int64_t result;
+	const void *data;
+	bool have_attr;
+	struct stub_attr attr;
+};
+typedef void (*source_read_fn)(void *arg, const struct source_read *r);
+int source_read(struct source *s, enum source_priority p, const struct stub_origin *o,
+		uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
+
+struct source_limits {
+	uint32_t read_bytes;
+	uint32_t readdir_bytes;
+	uint64_t max_file_size;
+};
+/* As the old server said (FSINFO), clipped by the configuration; blocks until connected once. */
+int source_limits(struct source *s, struct source_limits *out);
+
+#endif
