@@ -329,7 +329,6 @@ enum stub_ask_kind {
 	STUB_ASK_ATTR = 3,   /* dummy -> partial */
 	STUB_ASK_DATA = 4,   /* bytes [offset, offset+length) of a file */
 	STUB_ASK_FILL = 5,   /* everything the object needs (the crawler's) */
-	STUB_ASK_NEXT = 6,   /* the crawler's work list, see stub_ask_next() */
 };
 
 struct stub_ask {
@@ -536,7 +535,6 @@ int stub_volume_set_complete(struct stub_volume *v);
 /* One ask that came in.  Belongs to the server until answered. */
 struct stub_request {
 	struct stub_ask ask; /* name points into the request */
-	bool background;     /* FILL: the crawler's, not a waiting client's */
 	uint64_t since_ms;   /* CLOCK_MONOTONIC when it came */
 };
 

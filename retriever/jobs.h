@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * jobs.h - what the retriever does with an ask.
+ *
+ * An ask becomes a job, or joins the job that is doing the same already (one
+ * fetch, many waiters).  Jobs for waiting clients (LOOKUP, LIST, ATTR, DATA) and
+ * jobs for the crawler (FILL) have worker threads of their own, so that a client
+ * never waits behind the crawler.
+ */
+#ifndef JOBS_H
+#define JOBS_H
+
+#include "source.h"
+#include "stubcore.h"
+
+struct jobs;
+
+struct jobs_config {
+	struct stub_volume *volume;
+	struct stub_journal *journal;
+	struct stub_finisher *finisher;
+	struct source *source;
+	unsigned int demand_workers; /* threads for waiting clients */
+	unsigned int fill_workers;   /* threads for the crawler */
+	uint32_t block_bytes;	     /* unit and alignment of data fetches */
+	uint64_t buffer_bytes;	     /* most memory for data on its way to the disk */
+	unsigned int max_tries;	     /* failures until an object is parked */
+	stub_log_fn log;
+	void *log_arg;
+};
+
+int jobs_create(const struct jobs_config *c, struct jobs **out);
+/* Take @r over; it is answered when its work is done.  Never blocks. */
+void jobs_submit(struct jobs *j, struct stub_request *r);
+void jobs_destroy(struct jobs *j); /* after source_stop(); open requests are answered -EAGAIN */
+
+void jobs_pause(struct jobs *j, bool paused);		     /* FILL waits; clients are served */
+void jobs_throttle(struct jobs *j, uint64_t bytes_per_second); /* FILL only; 0: no limit */
+
+struct jobs_stats {
+	uint64_t fills, lookups, lists, attrs, data; /* jobs done, by kind */
+	uint64_t joined;			     /* asks that found their job under way */
+	uint64_t bytes;				     /* file data stored */
+	uint64_t entries;			     /* names materialised */
+	uint64_t errors, conflicts;		     /* failures met, conflicts found */
+	uint32_t active, queued;
+	bool paused;
+	uint64_t throttle;
+};
+void jobs_stats(struct jobs *j, struct jobs_stats *out);
+
+#endif
