@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of the conformance suite.
+
+Marker allow_log("regex", ...): log lines that this test is expected to cause.
+POSTCOPY_TEST_DIR: where private directories go (default /var/tmp/postcopy-tests).
+POSTCOPY_KEEP=1: keep logs and configuration after the run.
+"""
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+for _path in (str(HERE), str(HERE.parent)):
+    if _path not in sys.path:
+        sys.path.insert(0, _path)
+
+import servers as servers_module  # noqa: E402
+import util  # noqa: E402
+from nfsclient import PROTOCOLS  # noqa: E402
+from volume import LoopVolume, sweep_stale  # noqa: E402
+
+BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "allow_log(*regex): log lines that are fine")
+
+
+@pytest.fixture(scope="session")
+def workdir():
+    """A private directory for this run; leftovers of dead runs are removed."""
+    BASE.mkdir(parents=True, exist_ok=True)
+    sweep_stale(BASE)
+    path = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=BASE))
+    os.chmod(path, 0o755)
+    yield path
+    if not os.environ.get("POSTCOPY_KEEP"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def moddir(workdir, request):
+    """A private directory for one test module."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix=request.module.__name__ + "-",
+                                         dir=workdir))
+    os.chmod(path, 0o755)
+    return path
+
+
+@pytest.fixture
+def wait_until():
+    return util.wait_until
+
+
+@pytest.fixture(scope="session")
+def rpcshim(workdir):
+    return util.build_rpcshim(workdir / "build")
+
+
+@pytest.fixture(scope="session")
+def nfstree(workdir):
+    """Path of the nfstree program."""
+    ready = os.environ.get("POSTCOPY_NFSTREE")
+    return pathlib.Path(ready) if ready else util.build_nfstree(workdir / "build")
+
+
+@pytest.fixture(scope="module")
+def new_volume(moddir):
+    """Factory of LoopVolumes that end with the module."""
+    made = []
+
+    def make(fstype="xfs", size="2G", **kw):
+        made.append(LoopVolume(moddir, fstype, size, **kw))
+        return made[-1].create()
+
+    yield make
+    for volume in reversed(made):
+        volume.destroy()
+
+
+@pytest.fixture(scope="module")
+def loop_xfs(new_volume):
+    return new_volume("xfs")
+
+
+@pytest.fixture(scope="module")
+def new_server(moddir, rpcshim, new_volume):
+    """Factory of running Ganeshas that end with the module (before volumes).
+
+    new_server("name", tree, fsal="stub", plugin_dir=...) as in servers.Ganesha.
+    """
+    made = []
+
+    def make(name, tree=None, **kw):
+        made.append(servers_module.Ganesha(moddir / name, tree, shim=rpcshim, **kw))
+        return made[-1].start()
+
+    yield make
+    bad = []
+    for server in reversed(made):
+        try:
+            server.stop()
+        except servers_module.BadLog as err:
+            bad.append(str(err))
+    assert not bad, "\n".join(bad)
+
+
+@pytest.fixture(scope="module")
+def old_server(new_server):
+    """Factory: old_server(tree, **options) is a plain FSAL_VFS server."""
+    count = iter(range(1000))
+
+    def make(tree, **kw):
+        return new_server("old%d" % next(count), tree, fsal="vfs", **kw)
+
+    return make
+
+
+@pytest.fixture(params=PROTOCOLS)
+def proto(request):
+    """Runs a test once for each protocol version."""
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _clean_logs(request):
+    """Bad words in a server's log fail the test during which they came."""
+    yield
+    marker = request.node.get_closest_marker("allow_log")
+    bad = []
+    for server in servers_module.RUNNING:
+        bad += server.scan(marker.args if marker else ())
+    if bad:
+        pytest.fail("bad words in a server's log:\n" + "\n".join(bad))

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ganesha: Debian's stock ganesha.nfsd as a test's server.
+
+    server = Ganesha(workdir / "old", tree="/srv/data").start()
+    with server.client("v3") as c: ...
+    server.stop()             # also fails if the log holds bad words
+
+Two kinds of export:
+    fsal="vfs"    the old server: plain FSAL_VFS
+    fsal="stub"   the new server: FSAL_STUB over FSAL_VFS, plugin_dir= says
+                  where our libfsalstub.so is
+
+Runs without a portmapper (tools/rpcshim.c) on ports of its own, 127.0.0.1 only.
+kill9(), sigstop() and restart() keep the ports, so clients can come back.
+"""
+import atexit
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+
+from util import build_rpcshim, free_port, wait_until
+
+from nfsclient import connect
+from nfsclient.nfs3 import Mount3
+from nfsclient.rpc import AuthSys
+
+BINARY = os.environ.get("POSTCOPY_GANESHA", "/usr/bin/ganesha.nfsd")
+SYSTEM_PLUGINS = (pathlib.Path("/usr/lib/x86_64-linux-gnu/ganesha"),
+                  pathlib.Path("/usr/lib/ganesha"), pathlib.Path("/usr/lib64/ganesha"))
+
+BAD_WORDS = re.compile(
+    r":(CRIT|FATAL|MAJ) :|\bCRITICAL\b|FATAL|\bassert|Assertion|Sanitizer"
+    r"|runtime error:|SEGV|SIGABRT|backtrace|Segmentation fault|stack smashing"
+    r"|double free|corrupted|Memory leak|LeakSanitizer", re.IGNORECASE)
+
+# What a healthy stock server says when it stands alone on a test machine.
+ALWAYS_ALLOWED = (
+    r"DBUS :CRIT",                       # no system bus
+    r"gssd_refresh_krb5_machine_credential",  # no keytab, no Kerberos
+    r"Could not start NFS rquota",
+    r"CAP_SYS_RESOURCE",
+)
+
+RUNNING = []          # every server of this process that was started
+
+
+class BadLog(AssertionError):
+    """A server's log holds words that no healthy server writes."""
+
+
+@dataclass
+class Export:
+    """One exported directory; pseudo is its name for MNT and NFSv4."""
+    tree: str
+    pseudo: str = "/export"
+    fsal: str = "vfs"
+    squash: str = "No_Root_Squash"
+    readonly: bool = False
+    more: str = ""               # further lines of the EXPORT block
+    fsal_more: str = ""          # further lines of the outer FSAL block
+
+
+class Ganesha:
+    def __init__(self, workdir, tree=None, *, fsal="vfs", plugin_dir=None,
+                 squash="No_Root_Squash", readonly=False, pseudo="/export",
+                 exports=None, conf="", core="", env=None, preload=(), allow=(),
+                 log_level="EVENT", name=None, host="127.0.0.1", shim=None,
+                 more="", fsal_more=""):
+        """exports= gives several Export; otherwise tree= and its friends one.
+
+        conf: further blocks of the configuration; core: lines of NFS_CORE_PARAM;
+        env, preload: for sanitizer builds; allow: regular expressions of log
+        lines that are fine; log_level: EVENT, INFO, DEBUG, FULL_DEBUG.
+        """
+        self.workdir = pathlib.Path(workdir)
+        self.exports = list(exports or [Export(str(tree), pseudo, fsal, squash,
+                                               readonly, more, fsal_more)])
+        self.plugin_dir = plugin_dir
+        self.conf, self.core = conf, core
+        self.env, self.preload = dict(env or {}), list(preload)
+        self.allow = list(allow)
+        self.log_level = log_level
+        self.name = name or self.workdir.name
+        self.host = host
+        self.shim = shim
+        self.port = self.mount_port = None
+        self.process = None
+        self._scanned = {}
+
+    # -- files --------------------------------------------------------------
+
+    @property
+    def log(self):
+        return self.workdir / "ganesha.log"
+
+    @property
+    def output(self):
+        return self.workdir / "ganesha.out"
+
+    @property
+    def pid(self):
+        return self.process.pid if self.process else None
+
+    @property
+    def pseudo(self):
+        return self.exports[0].pseudo
+
+    def _plugins(self):
+        """A private plugin directory: the distribution's FSALs and ours."""
+        private = self.workdir / "plugins"
+        shutil.rmtree(private, ignore_errors=True)
+        private.mkdir(parents=True)
+        sources = [p for p in SYSTEM_PLUGINS if p.is_dir()][:1]
+        if self.plugin_dir:
+            sources.append(pathlib.Path(self.plugin_dir))
+        for source in sources:
+            for lib in source.glob("libfsal*.so"):
+                link = private / lib.name
+                link.unlink(missing_ok=True)
+                link.symlink_to(lib.resolve())
+        return private
+
+    def _export_block(self, number, export):
+        inner = "Name = VFS;"
+        fsal = inner if export.fsal == "vfs" else (
+            "Name = STUB; %s FSAL { %s }" % (export.fsal_more, inner))
+        return """
+EXPORT {
+    Export_Id = %d;
+    Path = "%s";
+    Pseudo = "%s";
+    Protocols = 3, 4;
+    Transports = TCP;
+    SecType = sys;
+    Access_Type = %s;
+    Squash = %s;
+    %s
+    FSAL { %s }
+}
+""" % (number, export.tree, export.pseudo, "RO" if export.readonly else "RW",
+            export.squash, export.more, fsal)
+
+    def write_config(self):
+        recovery = self.workdir / "recovery"
+        recovery.mkdir(parents=True, exist_ok=True)
+        text = """
+NFS_CORE_PARAM {
+    NFS_Port = %d;
+    MNT_Port = %d;
+    Bind_addr = %s;
+    NFS_Protocols = 3, 4;
+    Enable_NLM = false;
+    Enable_RQUOTA = false;
+    Enable_UDP = false;
+    mount_path_pseudo = true;
+    Plugins_Dir = "%s";
+    %s
+}
+NFSV4 {
+    RecoveryBackend = fs;
+    RecoveryRoot = "%s";
+    Graceless = true;
+    Only_Numeric_Owners = true;
+    Minor_Versions = 0, 1, 2;
+}
+NFS_KRB5 { Active_krb5 = false; }
+%s
+""" % (self.port, self.mount_port, self.host, self._plugins(), self.core,
+            recovery, self.conf)
+        for number, export in enumerate(self.exports, 1):
+            text += self._export_block(number, export)
+        path = self.workdir / "ganesha.conf"
+        path.write_text(text)
+        return path
+
+    # -- life ---------------------------------------------------------------
+
+    def start(self, timeout=30.0):
+        """Start and wait until every export can be mounted; returns self."""
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        for attempt in range(3):
+            if self.port is None:
+                self.port = free_port()
+                self.mount_port = free_port((self.port,))
+            self._spawn()
+            try:
+                wait_until(self._ready, timeout, "server %s" % self.name)
+                return self
+            except BaseException:
+                ours = "Address already in use" not in self.log_text()
+                self._kill(signal.SIGKILL)
+                if ours or attempt == 2:
+                    raise
+                self.port = None
+
+    def _spawn(self):
+        shim = self.shim or build_rpcshim(self.workdir.parent / "build")
+        env = dict(os.environ, **self.env)
+        env["LD_PRELOAD"] = " ".join([*map(str, self.preload), str(shim)])
+        argv = [BINARY, "-F", "-f", str(self.write_config()), "-L", str(self.log),
+                "-p", str(self.workdir / "ganesha.pid"), "-N",
+                "NIV_" + self.log_level]
+        with open(self.output, "ab") as out:
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL,
+                                            stdout=out, stderr=out, env=env,
+                                            start_new_session=True)
+        if self not in RUNNING:
+            RUNNING.append(self)
+            atexit.register(self._kill, signal.SIGKILL)
+
+    def _ready(self):
+        if self.process.poll() is not None:
+            raise AssertionError("server %s ended with %d:\n%s" % (
+                self.name, self.process.returncode, self.tail()))
+        mount = Mount3(self.host, self.mount_port, timeout=5)
+        try:
+            for export in self.exports:
+                mount.mnt(export.pseudo)
+        finally:
+            mount.close()
+        with self.client("v3", timeout=5):
+            return True
+
+    def _kill(self, sig):
+        if self.process and self.process.poll() is None:
+            if sig != signal.SIGCONT:
+                self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(sig)
+            self.process.wait()
+        if self in RUNNING:
+            RUNNING.remove(self)
+        atexit.unregister(self._kill)
+
+    @property
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self, timeout=60.0, scan=True):
+        """End it in peace; BadLog if the log has bad words or it crashed."""
+        code = None
+        if self.alive:
+            self.sigcont()
+            self.process.terminate()
+            try:
+                code = self.process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                code = "no end within %g s of SIGTERM" % timeout
+        elif self.process:
+            code = self.process.returncode
+        self._kill(signal.SIGKILL)
+        if scan:
+            bad = self.scan()
+            if code not in (0, None, -signal.SIGKILL):
+                bad.append("exit status %s" % code)
+            if bad:
+                raise BadLog("server %s:\n%s" % (self.name, "\n".join(bad)))
+
+    def kill9(self):
+        """Crash it."""
+        self._kill(signal.SIGKILL)
+
+    def sigstop(self):
+        """Freeze: connections stay, nothing answers."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def sigcont(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def restart(self, timeout=30.0, crash=False):
+        """Stop (or crash) and start again on the same ports."""
+        if self.alive:
+            if crash:
+                self.kill9()
+            else:
+                self.stop()
+        return self.start(timeout)
+
+    def __enter__(self):
+        return self if self.alive else self.start()
+
+    def __exit__(self, kind, *exc):
+        self.stop(scan=kind is None)
+
+    # -- talking to it -------------------------------------------------------
+
+    def client(self, proto="v3", export=None, cred=AuthSys(), **options):
+        """A client on an export's root (the first one by default)."""
+        return connect(proto, self.host, self.port, self.mount_port,
+                       export or self.pseudo, cred, **options)
+
+    def url(self, export=None):
+        """The URL that libnfs, nfstree and the retriever take."""
+        return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (
+            self.host, export or self.pseudo, self.port, self.mount_port)
+
+    # -- logs ---------------------------------------------------------------
+
+    def log_text(self):
+        return "".join(f.read_text(errors="replace")
+                       for f in (self.log, self.output) if f.exists())
+
+    def tail(self, lines=30):
+        return "\n".join(self.log_text().splitlines()[-lines:])
+
+    def scan(self, allow=()):
+        """Bad lines written since the last scan."""
+        allowed = re.compile("|".join("(?:%s)" % a for a in
+                                      (*ALWAYS_ALLOWED, *self.allow, *allow)), re.I)
+        bad = []
+        for path in (self.log, self.output):
+            if not path.exists():
+                continue
+            with open(path, "rb") as f:
+                f.seek(self._scanned.get(path, 0))
+                data = f.read()
+            # A line that is still being written waits for the next scan.
+            data = data[:data.rfind(b"\n") + 1] if self.alive else data
+            self._scanned[path] = self._scanned.get(path, 0) + len(data)
+            bad += [line for line in data.decode(errors="replace").splitlines()
+                    if BAD_WORDS.search(line) and not allowed.search(line)]
+        return bad

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Small things every suite needs: waiting, ports, building the shim."""
+import pathlib
+import random
+import socket
+import subprocess
+import time
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+TOOLS = TESTS / "tools"
+
+
+def wait_until(condition, timeout=10.0, what="condition", interval=0.01):
+    """Poll until condition() is true; return its value.
+
+    An exception of condition() is remembered and shown if time runs out.
+    """
+    end = time.monotonic() + timeout
+    last = None
+    while True:
+        try:
+            value = condition()
+            if value:
+                return value
+            last = value
+        except AssertionError:
+            raise
+        except Exception as err:  # "not yet" in most cases
+            last = err
+        if time.monotonic() >= end:
+            raise TimeoutError("%s not reached in %g s (last: %r)"
+                               % (what, timeout, last))
+        time.sleep(interval)
+        interval = min(interval * 1.5, 0.25)
+
+
+def free_port(taken=()):
+    """A TCP port of 127.0.0.1 outside the range of outgoing connections."""
+    for _ in range(1000):
+        port = random.randrange(20000, 32000)
+        if port in taken:
+            continue
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(("0.0.0.0", port))
+                return port
+            except OSError:
+                continue
+    raise OSError("no free port")
+
+
+def build_c(source, target, *flags):
+    """Compile one C file of tests/tools unless target is newer."""
+    source, target = pathlib.Path(source), pathlib.Path(target)
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_suffix(target.suffix + ".part")
+        subprocess.run(["cc", "-O2", "-g", "-Wall", "-Wextra", "-o", str(part),
+                        str(source), *flags], check=True)
+        part.rename(target)
+    return target
+
+
+def build_rpcshim(where):
+    return build_c(TOOLS / "rpcshim.c", pathlib.Path(where) / "rpcshim.so",
+                   "-shared", "-fPIC")
+
+
+def build_nfstree(where):
+    return build_c(TOOLS / "nfstree.c", pathlib.Path(where) / "nfstree",
+                   "-lnfs", "-lcrypto")
