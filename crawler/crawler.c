@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * crawler.c - the loop: answers in, asks out, wait.
+ *
+ * Invariants
+ *   - Not more than `workers` asks are in flight.
+ *   - An entry that was asked for is asked for again after its answer's hold time
+ *     (table below) for as long as the journal has it: nothing is taken for done
+ *     because the retriever said so; done is what left the journal.
+ *   - Every wait has a limit and ends early for an answer or a signal.
+ */
+#include "crawler.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue.h"
+
+#define CONNECT_MIN_MS 100
+#define CONNECT_MAX_MS 5000
+#define FULL_MS	       5000 /* no ask at all after "no space left" */
+#define LISTED_MS      10 /* a listed directory: look for its entries so soon */
+#define JOURNAL_TRIES  10 /* failures in a row until the journal is given up */
+
+struct flight {
+	uint32_t id;
+	bool used;
+	uint8_t kind;
+	struct stub_handle h;
+};
+
+struct crawl {
+	const struct crawl_config *c;
+	struct queue *queue;
+	struct stub_link *link;
+	struct flight *flight; /* c->workers of them */
+	struct crawl_stats s;
+
+	bool said_waiting, said_full;
+	unsigned int connect_wait_ms;
+	uint64_t connect_at_ms; /* no attempt before */
+	uint64_t full_until_ms;
+	uint64_t report_at_ms;
+	unsigned int journal_errors; /* in a row */
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void __attribute__((format(printf, 3, 4)))
+say(const struct crawl *w, enum stub_log_level level, const char *fmt, ...)
+{
+	char msg[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(msg, sizeof(msg), fmt, ap);
+	va_end(ap);
+	if (w->c->log)
+		w->c->log(w->c->log_arg, level, msg);
+}
+
+/* ---- answers -------------------------------------------------------------- */
+
+/* What an answer means: which number it counts in, and for how long its entry
+ * is left alone. Done ones wait for the retriever's next batch of removals. */
+static const struct answer {
+	int result;
+	size_t counter;
+	unsigned int hold_ms;
+} answers[] = {
+	{ 0, offsetof(struct crawl_stats, done), 10000 },
+	{ -EAGAIN, offsetof(struct crawl_stats, again), 1000 },
+	{ -EREMOTEIO, offsetof(struct crawl_stats, trouble), 10000 },
+	{ -ENOSPC, offsetof(struct crawl_stats, full), FULL_MS },
+	{ -ESTALE, offsetof(struct crawl_stats, stale), 10000 },
+};
+
+static const struct answer *answer_find(int result)
+{
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		if (answers[i].result == result)
+			return &answers[i];
+	}
+	return &answers[2]; /* what we do not know is trouble */
+}
+
+static void answer_take(struct crawl *w, struct flight *f, int result, uint64_t now)
+{
+	const struct answer *a = answer_find(result);
+
+	++*(uint64_t *)((char *)&w->s + a->counter);
+	queue_hold(w->queue, &f->h, now + a->hold_ms);
+	if (result == 0) {
+		/* a directory has brought new entries, anything else may have */
+		queue_hurry(w->queue, now, f->kind == STUB_JOURNAL_DIR ? LISTED_MS : 100);
+		w->said_full = false;
+	} else if (result == -ENOSPC) {
+		w->full_until_ms = now + FULL_MS;
+		if (!w->said_full)
+			say(w, STUB_LOG_WARN,
+			    "no space left on the volume: asking again every %d s; make room",
+			    FULL_MS / 1000);
+		w->said_full = true;
+	}
+	f->used = false;
+	w->s.inflight--;
+}
+
+static struct flight *flight_find(struct crawl *w, uint32_t id)
+{
+	for (unsigned int i = 0; i < w->c->workers; i++) {
+		if (w->flight[i].used && w->flight[i].id == id)
+			return &w->flight[i];
+	}
+	return NULL;
+}
+
+/* ---- the link -------------------------------------------------------------- */
+
+static void link_lost(struct crawl *w, uint64_t now)
+{
+	stub_link_destroy(w->link);
+	w->link = NULL;
+	w->s.connected = false;
+	w->s.lost++;
+	w->connect_wait_ms = CONNECT_MIN_MS;
+	w->connect_at_ms = now + CONNECT_MIN_MS;
+	for (unsigned int i = 0; i < w->c->workers; i++) {
+		if (w->flight[i].used)
+			queue_hold(w->queue, &w->flight[i].h, now);
+		w->flight[i].used = false;
+	}
+	w->s.inflight = 0;
+	queue_hurry(w->queue, now, CONNECT_MIN_MS);
+}
+
+static void link_connect(struct crawl *w, uint64_t now)
+{
+	const char *socket = stub_volume_info(w->c->volume)->socket;
+
+	if (w->link || now < w->connect_at_ms)
+		return;
+	if (stub_link_create(w->c->volume, &w->link) == 0) {
+		if (w->said_waiting)
+			say(w, STUB_LOG_INFO, "the retriever is there");
+		w->said_waiting = false;
+		w->s.connected = true;
+		w->connect_wait_ms = CONNECT_MIN_MS;
+		return;
+	}
+	w->link = NULL;
+	if (!w->said_waiting)
+		say(w, STUB_LOG_WARN, "no retriever at %s: waiting for it", socket);
+	w->said_waiting = true;
+	w->connect_at_ms = now + w->connect_wait_ms;
+	w->connect_wait_ms *= 2;
+	if (w->connect_wait_ms > CONNECT_MAX_MS)
+		w->connect_wait_ms = CONNECT_MAX_MS;
+}
+
+/* All answers that have come. */
+static void receive(struct crawl *w, uint64_t now)
+{
+	while (w->link) {
+		struct flight *f;
+		uint32_t id;
+		int result;
+		int r = stub_link_receive(w->link, 0, &id, &result);
+
+		if (r == 0)
+			return;
+		if (r < 0) {
+			link_lost(w, now);
+			return;
+		}
+		f = flight_find(w, id);
+		if (f)
+			answer_take(w, f, result, now);
+	}
+}
+
+/* ---- asks ------------------------------------------------------------------ */
+
+static int send_one(struct crawl *w, const struct stub_journal_entry *e, uint64_t now)
+{
+	struct stub_ask ask = { .kind = STUB_ASK_FILL, .h = e->h };
+	struct flight *f = w->flight;
+
+	while (f->used)
+		f++;
+	if (stub_link_send(w->link, &ask, &f->id) < 0) {
+		queue_hold(w->queue, &e->h, now);
+		link_lost(w, now);
+		return -EAGAIN;
+	}
+	f->used = true;
+	f->kind = e->kind;
+	f->h = e->h;
+	w->s.inflight++;
+	w->s.asked++;
+	return 0;
+}
+
+/* A failure of the journal: 0 to try again, or for good. */
+static int journal_failed(struct crawl *w, int error)
+{
+	if (error == -ENOENT || error == -EBADMSG)
+		return error;
+	if (++w->journal_errors < JOURNAL_TRIES)
+		return 0;
+	return error;
+}
+
+/* --once: everything was given out, only answers are waited for. */
+static bool pass_over(const struct crawl *w)
+{
+	return w->c->once && queue_passes(w->queue) > 0;
+}
+
+/* Fill the free places. 0 or -errno of the journal. */
+static int refill(struct crawl *w, uint64_t now)
+{
+	while (w->link && !pass_over(w) && w->s.inflight < w->c->workers &&
+	       now >= w->full_until_ms) {
+		struct stub_journal_entry e;
+		int r = queue_next(w->queue, now, &e);
+
+		if (r < 0)
+			return journal_failed(w, r);
+		w->journal_errors = 0;
+		if (r == 0 || send_one(w, &e, now) < 0)
+			break;
+	}
+	return 0;
+}
+
+/* ---- end, wait --------------------------------------------------------------- */
+
+/* An enum crawl_end, -EINPROGRESS to go on, or -errno of the journal. */
+static int ended(struct crawl *w)
+{
+	int r;
+
+	if (w->s.inflight > 0)
+		return -EINPROGRESS;
+	if (pass_over(w))
+		return CRAWL_ONCE;
+	if (w->link && queue_next_pass_ms(w->queue) == 0 && w->s.asked)
+		return -EINPROGRESS; /* in the middle of a pass: something is left */
+	r = queue_counts(w->queue, &w->s.left);
+	if (r < 0) {
+		r = journal_failed(w, r);
+		return r < 0 ? r : -EINPROGRESS;
+	}
+	if (w->s.left.total == w->s.left.errors + w->s.left.conflicts)
+		return CRAWL_NOTHING_LEFT;
+	return -EINPROGRESS;
+}
+
+static void report(struct crawl *w, uint64_t now)
+{
+	if (!w->c->report || !w->c->report_ms || now < w->report_at_ms)
+		return;
+	w->report_at_ms = now + w->c->report_ms;
+	w->s.passes = queue_passes(w->queue);
+	queue_counts(w->queue, &w->s.left);
+	w->c->report(w->c->report_arg, &w->s);
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Wait for an answer, a signal, or the next thing to do. True: stop. */
+static bool wait_event(struct crawl *w, uint64_t now)
+{
+	struct pollfd p[2] = {
+		{ .fd = w->c->stop_fd, .events = POLLIN },
+		{ .fd = w->link ? stub_link_fd(w->link) : -1, .events = POLLIN },
+	};
+	uint64_t at = now + 2000;
+
+	if (w->c->report && w->c->report_ms)
+		at = sooner(at, w->report_at_ms);
+	if (!w->link)
+		at = sooner(at, w->connect_at_ms);
+	else if (now < w->full_until_ms)
+		at = sooner(at, w->full_until_ms);
+	else if (w->s.inflight < w->c->workers && !pass_over(w))
+		at = sooner(at, queue_next_pass_ms(w->queue));
+	poll(p, 2, at > now ? (int)(at - now) : 0);
+	return p[0].revents != 0;
+}
+
+static int run(struct crawl *w)
+{
+	for (;;) {
+		uint64_t now = now_ms();
+		int r;
+
+		link_connect(w, now);
+		receive(w, now);
+		r = refill(w, now);
+		if (r == 0)
+			r = ended(w);
+		if (r == -ENOENT)
+			return CRAWL_REMOVED;
+		if (r != -EINPROGRESS)
+			return r;
+		report(w, now);
+		if (wait_event(w, now))
+			return CRAWL_STOPPED;
+	}
+}
+
+int crawl(const struct crawl_config *c, struct crawl_stats *out)
+{
+	struct crawl w = { .c = c, .connect_wait_ms = CONNECT_MIN_MS };
+	int r;
+
+	w.flight = calloc(c->workers, sizeof(*w.flight));
+	if (!w.flight)
+		return -ENOMEM;
+	r = queue_create(c->journal, c->log, c->log_arg, &w.queue);
+	if (r == 0)
+		r = run(&w);
+	if (w.queue) {
+		queue_counts(w.queue, &w.s.left);
+		w.s.passes = queue_passes(w.queue);
+	}
+	stub_link_destroy(w.link);
+	queue_destroy(w.queue);
+	free(w.flight);
+	*out = w.s;
+	return r;
+}

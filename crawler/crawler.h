@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * crawler.h - asks the retriever for everything nobody has asked for yet.
+ *
+ * One thread, one link to the retriever, up to `workers` asks in flight. The
+ * crawler holds no state that matters: killed at any time, the next one begins
+ * with the journal as it is.
+ */
+#ifndef CRAWLER_H
+#define CRAWLER_H
+
+#include "stubcore.h"
+
+#define CRAWL_WORKERS_MAX 1024
+
+struct crawl_stats {
+	uint64_t asked; /* asks sent */
+	uint64_t done; /* answered: nothing is left to bring over */
+	uint64_t again; /* not done yet: asked again later */
+	uint64_t trouble; /* the source failed for this object */
+	uint64_t full; /* no space on the new volume */
+	uint64_t stale; /* gone meanwhile */
+	uint64_t lost; /* times the retriever went away */
+	uint64_t passes; /* walks through the journal */
+	unsigned int inflight;
+	bool connected;
+	struct stub_journal_counts left; /* of the journal, when it was last asked */
+};
+
+struct crawl_config {
+	struct stub_volume *volume;
+	const char *journal; /* its directory */
+	unsigned int workers; /* asks in flight, 1..CRAWL_WORKERS_MAX */
+	bool once; /* one pass, then end */
+	int stop_fd; /* readable: end at once */
+	unsigned int report_ms; /* how often @report is called, 0: never */
+	void (*report)(void *arg, const struct crawl_stats *s);
+	void *report_arg;
+	stub_log_fn log;
+	void *log_arg;
+};
+
+enum crawl_end {
+	CRAWL_NOTHING_LEFT, /* no entry that is not parked */
+	CRAWL_ONCE, /* the one pass is over */
+	CRAWL_STOPPED, /* stop_fd */
+	CRAWL_REMOVED, /* the journal is gone: the volume was finished */
+};
+
+/* Runs until there is an enum crawl_end to return, or -errno of the journal.
+ * @out is filled in every case. */
+int crawl(const struct crawl_config *c, struct crawl_stats *out);
+
+#endif

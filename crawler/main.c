@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* main.c - postcopy-crawler: options, signals, what is said. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "crawler.h"
+#include "json_out.h"
+
+#define WORKERS_DEFAULT 16
+
+struct options {
+	unsigned int workers;
+	bool once, progress, json;
+	const char *volume;
+};
+
+struct reporter {
+	const struct options *o;
+	struct timespec start;
+	bool terminal; /* stderr is one */
+	unsigned int ticks;
+};
+
+static void usage(FILE *f)
+{
+	fprintf(f,
+		"Usage: postcopy-crawler [--workers N] [--once] [--progress] [--json] VOLUME\n"
+		"\n"
+		"Asks the retriever for everything in VOLUME that is not migrated yet.\n"
+		"\n"
+		"  -w, --workers N  asks in flight, 1 to %d (default %d)\n"
+		"  -1, --once       go through the pending journal once, then end\n"
+		"  -p, --progress   a line of progress on stderr\n"
+		"  -j, --json       progress as JSON, one line a second, on stdout\n"
+		"  -V, --version    print the version\n"
+		"  -h, --help       print this text\n",
+		CRAWL_WORKERS_MAX, WORKERS_DEFAULT);
+}
+
+/* 0 to go on, or the exit status + 1. */
+static int options_parse(int argc, char **argv, struct options *o)
+{
+	static const struct option longs[] = {
+		{ "workers", required_argument, NULL, 'w' },
+		{ "once", no_argument, NULL, '1' },
+		{ "progress", no_argument, NULL, 'p' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	char *end;
+	long n;
+	int c;
+
+	*o = (struct options){ .workers = WORKERS_DEFAULT };
+	while ((c = getopt_long(argc, argv, "w:1pjVh", longs, NULL)) != -1) {
+		switch (c) {
+		case 'w':
+			errno = 0;
+			n = strtol(optarg, &end, 10);
+			if (errno || end == optarg || *end || n < 1 || n > CRAWL_WORKERS_MAX) {
+				fprintf(stderr,
+					"postcopy-crawler: --workers wants a number from 1 to %d, "
+					"not '%s'\n",
+					CRAWL_WORKERS_MAX, optarg);
+				return 3;
+			}
+			o->workers = (unsigned int)n;
+			break;
+		case '1':
+			o->once = true;
+			break;
+		case 'p':
+			o->progress = true;
+			break;
+		case 'j':
+			o->json = true;
+			break;
+		case 'V':
+			printf("postcopy-crawler %s\n", POSTCOPY_VERSION);
+			return 1;
+		case 'h':
+			usage(stdout);
+			return 1;
+		default:
+			fprintf(stderr, "Try 'postcopy-crawler --help'.\n");
+			return 3;
+		}
+	}
+	if (optind + 1 != argc) {
+		fprintf(stderr, "postcopy-crawler: %s (see --help)\n",
+			optind == argc ? "no VOLUME given" : "more than one VOLUME given");
+		return 3;
+	}
+	o->volume = argv[optind];
+	return 0;
+}
+
+static void log_line(void *arg, enum stub_log_level level, const char *msg)
+{
+	static const char *const names[] = { "error: ", "warning: ", "", "debug: " };
+
+	if (level != STUB_LOG_DEBUG)
+		fprintf(stderr, "postcopy-crawler: %s%s\n", names[level], msg);
+}
+
+static double seconds_since(const struct timespec *start)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+static void report_json(const struct reporter *r, const struct crawl_stats *s, const char *state)
+{
+	uint64_t parked = s->left.errors + s->left.conflicts;
+	struct json j;
+
+	json_begin(&j, stdout);
+	json_str(&j, "state", state);
+	json_u64(&j, "pending", s->left.total - parked);
+	json_u64(&j, "errors", s->left.errors);
+	json_u64(&j, "conflicts", s->left.conflicts);
+	json_u64(&j, "asked", s->asked);
+	json_u64(&j, "done", s->done);
+	json_u64(&j, "again", s->again);
+	json_u64(&j, "trouble", s->trouble);
+	json_u64(&j, "full", s->full);
+	json_u64(&j, "stale", s->stale);
+	json_u64(&j, "inflight", s->inflight);
+	json_u64(&j, "passes", s->passes);
+	json_u64(&j, "lost", s->lost);
+	json_bool(&j, "connected", s->connected);
+	json_real(&j, "seconds", seconds_since(&r->start));
+	json_end(&j);
+}
+
+static void report_text(const struct reporter *r, const struct crawl_stats *s, bool last)
+{
+	uint64_t parked = s->left.errors + s->left.conflicts;
+
+	fprintf(stderr,
+		"%spostcopy-crawler: %" PRIu64 " pending, %" PRIu64 " done, %" PRIu64
+		" parked, %u in flight, %.0f s%s%s",
+		r->terminal ? "\r" : "", s->left.total - parked, s->done, parked, s->inflight,
+		seconds_since(&r->start), s->connected || last ? "" : ", waiting for the retriever",
+		r->terminal && !last ? "\033[K" : "\n");
+}
+
+static void report(void *arg, const struct crawl_stats *s)
+{
+	struct reporter *r = arg;
+
+	if (r->o->json)
+		report_json(r, s, s->connected ? "crawling" : "waiting");
+	/* once a second on a terminal, every ten seconds into a log */
+	if (r->o->progress && (r->terminal || r->ticks++ % 10 == 0))
+		report_text(r, s, false);
+}
+
+/* A descriptor that becomes readable with the first SIGTERM or SIGINT. */
+static int stop_fd_create(void)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int volume_open(const char *path, struct stub_volume **out)
+{
+	int r = stub_volume_open(path, 0, log_line, NULL, out);
+
+	if (r == -ENOENT)
+		fprintf(stderr,
+			"postcopy-crawler: %s is not a volume: it was never made one, or its "
+			"migration is finished\n",
+			path);
+	else if (r < 0)
+		fprintf(stderr, "postcopy-crawler: cannot open the volume %s: %s\n", path,
+			strerror(-r));
+	return r;
+}
+
+static int finish(const struct reporter *r, const struct crawl_stats *s, int end)
+{
+	static const char *const states[] = { "complete", "once", "stopped", "removed" };
+	uint64_t parked = s->left.errors + s->left.conflicts;
+	const char *state = end < 0 ? "failed" : states[end];
+
+	if (end == CRAWL_NOTHING_LEFT && parked > 0)
+		state = "parked";
+	if (r->o->json)
+		report_json(r, s, state);
+	if (r->o->progress)
+		report_text(r, s, true);
+	if (end < 0)
+		fprintf(stderr, "postcopy-crawler: cannot read the pending journal: %s\n",
+			strerror(-end));
+	else if (end == CRAWL_NOTHING_LEFT && parked > 0)
+		fprintf(stderr,
+			"postcopy-crawler: nothing left to ask for, but %" PRIu64
+			" objects are parked: see 'postcopy parked'\n",
+			parked);
+	else if (end == CRAWL_NOTHING_LEFT)
+		fprintf(stderr, "postcopy-crawler: complete\n");
+	return end < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct reporter r = { .o = &o, .terminal = isatty(STDERR_FILENO) };
+	struct crawl_stats stats;
+	struct stub_volume *volume;
+	char journal[PATH_MAX];
+	int n, stop_fd;
+
+	n = options_parse(argc, argv, &o);
+	if (n)
+		return n - 1;
+	if (geteuid() != 0) {
+		fprintf(stderr, "postcopy-crawler: must be run as root\n");
+		return EXIT_FAILURE;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &r.start);
+	stop_fd = stop_fd_create();
+	if (stop_fd < 0 || volume_open(o.volume, &volume) < 0)
+		return EXIT_FAILURE;
+	/* by descriptor: what is mounted over the path later does not matter */
+	snprintf(journal, sizeof(journal), "/proc/self/fd/%d/" STUB_DIR "/journal",
+		 stub_volume_fd(volume));
+	n = crawl(&(struct crawl_config){ .volume = volume,
+					  .journal = journal,
+					  .workers = o.workers,
+					  .once = o.once,
+					  .stop_fd = stop_fd,
+					  .report_ms = o.progress || o.json ? 1000 : 0,
+					  .report = report,
+					  .report_arg = &r,
+					  .log = log_line },
+		  &stats);
+	n = finish(&r, &stats, n);
+	stub_volume_close(volume);
+	close(stop_fd);
+	return n;
+}

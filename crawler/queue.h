@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * queue.h - the pending journal as a work queue.
+ *
+ * The journal is read in its working order, batch by batch, again and again; each
+ * walk from its beginning to its end is a pass. What is held (in flight, or
+ * answered a moment ago) is passed over.
+ *
+ * Invariants
+ *   - An entry is given out at most once while it is held.
+ *   - Every entry that is not parked is met by every pass, but for links, which
+ *     wait until no directory is left that could still bring their other names.
+ *   - Memory is bounded: a batch, the held table, and the pages of the journal's
+ *     map, which are given back whenever the process has grown too large.
+ */
+#ifndef CRAWLER_QUEUE_H
+#define CRAWLER_QUEUE_H
+
+#include "stubcore.h"
+
+struct queue;
+
+/* @dir is the journal's directory. Errors as stub_journal_open(). */
+int queue_create(const char *dir, stub_log_fn log, void *log_arg, struct queue **out);
+void queue_destroy(struct queue *q);
+
+/*
+ * The next entry to ask for. Returns 1 and *out, which is held from now on; 0 if
+ * there is nothing before queue_next_pass_ms(); or -errno of the journal, after
+ * which the next call begins a new pass.
+ */
+int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out);
+
+/* When the next pass begins (CLOCK_MONOTONIC); 0 in the middle of one. */
+uint64_t queue_next_pass_ms(const struct queue *q);
+
+/* Passes that came to their end. */
+uint64_t queue_passes(const struct queue *q);
+
+/* There may be new entries: begin the next pass within @within_ms. */
+void queue_hurry(struct queue *q, uint64_t now_ms, unsigned int within_ms);
+
+/* Do not give the entry out again before @until_ms; now or earlier: at once. */
+void queue_hold(struct queue *q, const struct stub_handle *h, uint64_t until_ms);
+
+/* As the journal has them now. 0 or -errno. */
+int queue_counts(struct queue *q, struct stub_journal_counts *out);
+
+#endif
