@@ -50,23 +50,24 @@ def free_port(taken=()):
     raise OSError("no free port")
 
 
-def build_c(source, target, *flags):
-    """Compile one C file of tests/tools unless target is newer."""
-    source, target = pathlib.Path(source), pathlib.Path(target)
-    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+def build_c(sources, target, *flags):
+    """Compile C files of tests/tools unless target is newer than all."""
+    sources, target = [pathlib.Path(s) for s in sources], pathlib.Path(target)
+    newest = max(s.stat().st_mtime for s in [*sources, *TOOLS.glob("*.h")])
+    if not target.exists() or target.stat().st_mtime < newest:
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_suffix(target.suffix + ".part")
-        subprocess.run(["cc", "-O2", "-g", "-Wall", "-Wextra", "-o", str(part),
-                        str(source), *flags], check=True)
+        subprocess.run(["cc", "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-o",
+                        str(part), *map(str, sources), *flags], check=True)
         part.rename(target)
     return target
 
 
 def build_rpcshim(where):
-    return build_c(TOOLS / "rpcshim.c", pathlib.Path(where) / "rpcshim.so",
+    return build_c([TOOLS / "rpcshim.c"], pathlib.Path(where) / "rpcshim.so",
                    "-shared", "-fPIC")
 
 
 def build_nfstree(where):
-    return build_c(TOOLS / "nfstree.c", pathlib.Path(where) / "nfstree",
+    return build_c(sorted(TOOLS.glob("nfstree*.c")), pathlib.Path(where) / "nfstree",
                    "-lnfs", "-lcrypto")

@@ -13,13 +13,14 @@
 #include <stdint.h>
 
 /* The prototypes are those of libntirpc, whose opaque types we don't need. */
-bool svc_reg(void *xprt, const uint32_t prog, const uint32_t vers,
-	     void (*dispatch)(void *, void *), const void *nconf);
+bool svc_reg(void *xprt, const uint32_t prog, const uint32_t vers, void (*dispatch)(void *, void *),
+	     const void *nconf);
 void svc_unreg(const uint32_t prog, const uint32_t vers);
 
-__attribute__((visibility("default")))
-bool svc_reg(void *xprt, const uint32_t prog, const uint32_t vers,
-	     void (*dispatch)(void *, void *), const void *nconf)
+__attribute__((visibility("default"))) bool svc_reg(void *xprt, const uint32_t prog,
+						    const uint32_t vers,
+						    void (*dispatch)(void *, void *),
+						    const void *nconf)
 {
 	(void)xprt;
 	(void)prog;
@@ -29,8 +30,7 @@ bool svc_reg(void *xprt, const uint32_t prog, const uint32_t vers,
 	return true;
 }
 
-__attribute__((visibility("default")))
-void svc_unreg(const uint32_t prog, const uint32_t vers)
+__attribute__((visibility("default"))) void svc_unreg(const uint32_t prog, const uint32_t vers)
 {
 	(void)prog;
 	(void)vers;
