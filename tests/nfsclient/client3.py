@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from .errors import NOTSUPP, NfsError
 from .face import Client
-from .nfs3 import NFS_PROGRAM, NFS_V3, UNCHECKED, Mount3, Nfs3
+from .nfs3 import EXCLUSIVE, NFS_PROGRAM, NFS_V3, UNCHECKED, Mount3, Nfs3
 from .rpc import AuthSys, RpcConnection
 from .nfstypes import FH, SetAttrs
 
@@ -67,7 +67,10 @@ class Client3(Client):
         dir_fh, name = self.place(target)
         result = self._do(self.raw.create, dir_fh, name, SetAttrs(mode, **what),
                           how, verifier)
-        return self._found(result, dir_fh, name)
+        fh, attrs = self._found(result, dir_fh, name)
+        if how == EXCLUSIVE:                 # carries no attributes itself
+            attrs = self._help(self._setattr, fh, SetAttrs(mode, **what)) or attrs
+        return fh, attrs
 
     def _mkdir(self, dir_fh, name, sattr):
         return self._found(self.raw.mkdir(dir_fh, name, sattr), dir_fh, name)[0]

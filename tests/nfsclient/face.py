@@ -123,7 +123,7 @@ class Client:
         """Create (or open) a file and write data from offset 0; no truncate."""
         chunk = self.chunk
         fh = self.patient(self.patience).create(target, mode=mode)[0]
-        with self.opened(fh, write=True) as f:
+        with self.opened(target, write=True) as f:
             for offset in range(0, len(data), chunk):
                 self._write_all(f, offset, data[offset:offset + chunk], stable)
         return fh

@@ -24,6 +24,8 @@ class FH(bytes):
     def __repr__(self):
         return "FH(%s)" % self.hex()
 
+    __str__ = __repr__
+
 
 @dataclass
 class Attrs:
