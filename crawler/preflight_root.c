@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * preflight_root.c - is uid 0 root on the old server, or squashed to somebody?
+ *
+ * ACCESS tells what we may do; the mode bits tell what anybody may. Whoever is
+ * granted what the mode bits give to the owner alone is the owner or root; where
+ * the owner is uid 0, or not even the owner has the bit, only root is left: proof.
+ * Root is never denied reading: a single denial is proof of the contrary.
+ *
+ * Looked at breadth-first, so that a home directory next to a deep public tree is
+ * met early. Objects that everybody may read say nothing and cost no call.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "preflight.h"
+
+#define ACCESS_READ   0x01 /* RFC 1813 section 3.3.4 */
+#define ACCESS_LOOKUP 0x02
+#define ACCESS_MODIFY 0x04
+
+struct node { /* a directory to be listed, or an object to be asked about */
+	struct node *parent;
+	struct stub_origin origin;
+	struct stub_attr attr;
+	char name[]; /* "" for the root */
+};
+
+struct sample {
+	struct verdict *v;
+	struct source *s;
+	struct source_facts *facts;
+	struct node *node[PREFLIGHT_SAMPLE + 1]; /* in the order found */
+	unsigned int n;
+	unsigned int budget; /* entries of the directory that is being listed */
+	struct node *dir;
+	int error;
+	/* granted to the owner alone by mode, and the owner is not uid 0: weak proof */
+	bool private_seen;
+	uint32_t private_owner;
+};
+
+static int node_add(struct sample *p, struct node *parent, const char *name, size_t len,
+		    const struct stub_origin *o, const struct stub_attr *a)
+{
+	struct node *n = calloc(1, sizeof(*n) + len + 1);
+
+	if (!n)
+		return -ENOMEM;
+	n->parent = parent;
+	n->origin = *o;
+	n->attr = *a;
+	memcpy(n->name, name, len);
+	p->node[p->n++] = n;
+	return 0;
+}
+
+/* "/a/b" of a node; the end if it is too long. */
+static const char *node_path(const struct node *n, char *buf, size_t size)
+{
+	size_t at = size - 1;
+
+	buf[at] = '\0';
+	for (; n->parent; n = n->parent) {
+		size_t len = strlen(n->name);
+
+		if (at < len + 1)
+			break;
+		at -= len;
+		memcpy(buf + at, n->name, len);
+		buf[--at] = '/';
+	}
+	return buf[at] ? buf + at : "/";
+}
+
+static int squashed(struct sample *p, const struct node *n, const char *what)
+{
+	char buf[512];
+
+	return verdict_fail(
+		p->v, FAIL_SQUASHED,
+		"root is squashed on %s: uid 0 may not %s '%s' (mode %04o, uid %u); export "
+		"it to this machine with no_root_squash, read-only",
+		p->facts->uri, what, node_path(n, buf, sizeof(buf)), n->attr.mode & 07777,
+		n->attr.uid);
+}
+
+/* What does the grant of the permission @bit (4, 2, 1 of a mode) prove? */
+static void weigh(struct sample *p, const struct stub_attr *a, unsigned int bit)
+{
+	bool owner = a->mode & (bit << 6), group = a->mode & (bit << 3), other = a->mode & bit;
+
+	if (other || group)
+		return;
+	if (a->uid == 0 || !owner)
+		p->facts->root_proven = true;
+	else if (p->private_seen && p->private_owner != a->uid)
+		p->facts->root_proven = true; /* nobody is two owners */
+	p->private_seen = true;
+	p->private_owner = a->uid;
+}
+
+/* Ask about one object. -1: the verdict is set. */
+static int examine(struct sample *p, const struct node *n)
+{
+	const struct stub_attr *a = &n->attr;
+	uint32_t want = ACCESS_READ | ACCESS_MODIFY, granted;
+	bool dir = S_ISDIR(a->mode);
+	int r;
+
+	if (!dir && !S_ISREG(a->mode))
+		return 0;
+	if (dir)
+		want |= ACCESS_LOOKUP;
+	r = source_access(p->s, &n->origin, 0, want, &granted);
+	if (r == -EACCES)
+		return squashed(p, n, "look at");
+	if (r == -ENOENT || r == -ESTALE)
+		return 0; /* removed meanwhile */
+	if (r < 0)
+		return verdict_fail(p->v, r == -ETIMEDOUT ? FAIL_UNREACHABLE : FAIL_SOURCE,
+				    "source %s: ACCESS fails: %s", p->facts->uri, strerror(-r));
+	if (!(granted & ACCESS_READ))
+		return squashed(p, n, dir ? "list" : "read");
+	if (dir && !(granted & ACCESS_LOOKUP))
+		return squashed(p, n, "search");
+	weigh(p, a, 4);
+	if (granted & ACCESS_MODIFY)
+		weigh(p, a, 2);
+	if (dir)
+		weigh(p, a, 1);
+	return 0;
+}
+
+/* Can an answer about this object say anything? */
+static bool telling(const struct stub_attr *a)
+{
+	unsigned int read_by_all = S_ISDIR(a->mode) ? 0005 : 0004;
+
+	return (a->mode & read_by_all) != read_by_all;
+}
+
+static int take_entries(void *arg, const struct stub_entry *e, size_t n)
+{
+	struct sample *p = arg;
+
+	for (size_t i = 0; i < n; i++) {
+		if (p->n > PREFLIGHT_SAMPLE || p->budget-- == 0)
+			return 1;
+		p->facts->sampled++;
+		if (stub_name_check(e[i].name, e[i].name_len) < 0)
+			continue; /* the retriever parks it */
+		p->error = node_add(p, p->dir, e[i].name, e[i].name_len, &e[i].origin, &e[i].attr);
+		if (p->error)
+			return 1;
+	}
+	return 0;
+}
+
+static int list(struct sample *p, struct node *dir)
+{
+	int r;
+
+	p->dir = dir;
+	p->budget = PREFLIGHT_SAMPLE / 4; /* one huge directory must not be all we see */
+	r = source_list(p->s, SOURCE_DEMAND, &dir->origin, take_entries, p);
+	if (r == -EACCES)
+		return squashed(p, dir, "list");
+	if (p->error || r == -ENOMEM)
+		return verdict_fail(p->v, FAIL_INTERNAL, "out of memory");
+	if (r == -ETIMEDOUT)
+		return verdict_fail(p->v, FAIL_UNREACHABLE, "source %s does not answer any more",
+				    p->facts->uri);
+	if (r < 0 && r != -ENOENT && r != -ESTALE && r != -EAGAIN) {
+		char buf[512];
+
+		return verdict_fail(p->v, FAIL_SOURCE, "source %s: cannot list '%s': %s",
+				    p->facts->uri, node_path(dir, buf, sizeof(buf)), strerror(-r));
+	}
+	return 0;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int search(struct sample *p)
+{
+	uint64_t end = now_ms() + PREFLIGHT_SAMPLE_MS;
+
+	for (unsigned int i = 0; i < p->n && !p->facts->root_proven && now_ms() < end; i++) {
+		struct node *n = p->node[i];
+
+		/* the root is always asked about: often it is all the proof needed */
+		if ((i == 0 || telling(&n->attr)) && examine(p, n) < 0)
+			return -1;
+		if (S_ISDIR(n->attr.mode) && p->n <= PREFLIGHT_SAMPLE && !p->facts->root_proven &&
+		    list(p, n) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int preflight_root(struct verdict *v, struct source *s, struct source_facts *facts)
+{
+	struct sample *p = calloc(1, sizeof(*p));
+	int r = -1;
+
+	if (!p)
+		return verdict_fail(v, FAIL_INTERNAL, "out of memory");
+	p->v = v;
+	p->s = s;
+	p->facts = facts;
+	if (node_add(p, NULL, "", 0, &facts->root, &facts->attr) == 0)
+		r = search(p);
+	else
+		verdict_fail(v, FAIL_INTERNAL, "out of memory");
+	if (r == 0 && !facts->root_proven)
+		verdict_warn(
+			v, "root-unproven",
+			"%s: none of %u entries looked at can tell whether root is squashed%s; "
+			"make sure of no_root_squash",
+			facts->uri, facts->sampled,
+			p->private_seen ? " (private ones all belong to one user)" : "");
+	for (unsigned int i = 0; i < p->n; i++)
+		free(p->node[i]);
+	free(p);
+	return r;
+}

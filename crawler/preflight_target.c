@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* preflight_target.c - can this directory hold a volume? */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "preflight.h"
+
+#define MIB	 (UINT64_C(1) << 20)
+#define ROOM_MIN (64 * MIB) /* the journal, and something to work with */
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+#ifndef RAMFS_MAGIC
+#define RAMFS_MAGIC 0x858458f6
+#endif
+
+static const struct {
+	long magic;
+	const char *name;
+	bool known; /* postcopy is tested on it */
+} fstypes[] = {
+	{ XFS_SUPER_MAGIC, "xfs", true },     { EXT4_SUPER_MAGIC, "ext4", true },
+	{ BTRFS_SUPER_MAGIC, "btrfs", true }, { TMPFS_MAGIC, "tmpfs", false },
+	{ RAMFS_MAGIC, "ramfs", false },      { OVERLAYFS_SUPER_MAGIC, "overlayfs", false },
+	{ NFS_SUPER_MAGIC, "nfs", false },    { FUSE_SUPER_MAGIC, "fuse", false },
+};
+
+static int target_open(struct verdict *v, const char *dir, struct target *t)
+{
+	if (!realpath(dir, t->path)) {
+		if (errno == ENOENT)
+			return verdict_fail(v, FAIL_TARGET_MISSING,
+					    "target %s does not exist: make it first", dir);
+		return verdict_fail(v, FAIL_TARGET, "target %s: %s", dir, strerror(errno));
+	}
+	if (stat(t->path, &t->st) < 0)
+		return verdict_fail(v, FAIL_TARGET, "target %s: %s", dir, strerror(errno));
+	if (!S_ISDIR(t->st.st_mode))
+		return verdict_fail(v, FAIL_TARGET_NOT_DIR, "target %s is not a directory", dir);
+	t->fd = open(t->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (t->fd < 0)
+		return verdict_fail(v, FAIL_TARGET, "target %s: %s", dir, strerror(errno));
+	return 0;
+}
+
+/* Neither a volume nor inside one. */
+static int check_volume(struct verdict *v, const struct target *t)
+{
+	struct stub_volume *volume = NULL;
+	int r;
+
+	r = stub_volume_open(t->path, STUB_OPEN_SEARCH, NULL, NULL, &volume);
+	if (r == 0)
+		stub_volume_close(volume);
+	if (r == 0 || r == -EPROTONOSUPPORT || r == -EBADMSG)
+		return verdict_fail(v, FAIL_TARGET_VOLUME,
+				    "target %s is a volume already, or lies inside one: "
+				    "see 'postcopy status', or choose another directory",
+				    t->path);
+	return 0;
+}
+
+/* Empty, but for what a broken-off init left. */
+int preflight_target_empty(struct verdict *v, const struct target *t)
+{
+	int r, fd = openat(t->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *d;
+	DIR *dir;
+
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir)
+		return verdict_fail(v, FAIL_TARGET, "target %s: %s", t->path, strerror(errno));
+	r = 0;
+	while (r == 0 && (d = readdir(dir))) {
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, "..") &&
+		    strcmp(d->d_name, STUB_DIR))
+			r = verdict_fail(v, FAIL_TARGET_NOT_EMPTY,
+					 "target %s is not empty ('%s' is in it): choose an empty "
+					 "directory, for instance a new one below it",
+					 t->path, d->d_name);
+	}
+	closedir(dir);
+	return r;
+}
+
+static int check_fstype(struct verdict *v, struct target *t)
+{
+	bool known = false;
+	struct statfs fs;
+
+	t->fstype = "unknown";
+	if (fstatfs(t->fd, &fs) < 0)
+		return verdict_fail(v, FAIL_TARGET, "target %s: %s", t->path, strerror(errno));
+	for (size_t i = 0; i < sizeof(fstypes) / sizeof(fstypes[0]); i++) {
+		if (fs.f_type == fstypes[i].magic) {
+			t->fstype = fstypes[i].name;
+			known = fstypes[i].known;
+		}
+	}
+	if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+		return verdict_fail(v, FAIL_TARGET_TMPFS,
+				    "target %s is on %s, which forgets everything at a restart: "
+				    "use XFS or ext4",
+				    t->path, t->fstype);
+	if (!known)
+		verdict_warn(v, "target-untested",
+			     "target %s is on a file system postcopy is not tested on (%s, magic "
+			     "0x%lx): use XFS or ext4",
+			     t->path, t->fstype, (unsigned long)fs.f_type);
+	return 0;
+}
+
+/* What every stub needs: an unnamed inode with a handle and a trusted xattr. */
+static int check_abilities(struct verdict *v, const struct target *t)
+{
+	struct stub_handle h;
+	char value[64] = { 0 };
+	int r, fd;
+
+	/* replacing what is not there changes nothing and tells */
+	if (fsetxattr(t->fd, STUB_XATTR, value, 1, XATTR_REPLACE) < 0 && errno == EOPNOTSUPP)
+		return verdict_fail(v, FAIL_TARGET_XATTR,
+				    "target %s is on %s, which has no trusted extended attributes: "
+				    "use XFS or ext4",
+				    t->path, t->fstype);
+	if (stub_handle_of_fd(t->fd, &h) < 0)
+		return verdict_fail(
+			v, FAIL_TARGET_HANDLES,
+			"target %s is on %s, which has no file handles: use XFS or ext4", t->path,
+			t->fstype);
+	fd = openat(t->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == EROFS)
+		return verdict_fail(v, FAIL_TARGET_READONLY,
+				    "target %s is mounted read-only: mount it read-write", t->path);
+	if (fd < 0 && (errno == ENOSPC || errno == EDQUOT))
+		return verdict_fail(v, FAIL_TARGET_FULL, "target %s: no space left", t->path);
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
+		return verdict_fail(v, FAIL_TARGET_TMPFILE,
+				    "target %s is on %s, which has no unnamed files (O_TMPFILE): "
+				    "use XFS or ext4",
+				    t->path, t->fstype);
+	if (fd < 0)
+		return verdict_fail(v, FAIL_TARGET, "target %s: %s", t->path, strerror(errno));
+	r = 0;
+	if (fsetxattr(fd, STUB_XATTR, value, sizeof(value), 0) < 0)
+		r = verdict_fail(v, FAIL_TARGET_XATTR,
+				 "target %s is on %s, where trusted extended attributes "
+				 "fail (%s): use XFS or ext4",
+				 t->path, t->fstype, strerror(errno));
+	close(fd);
+	return r;
+}
+
+/* XFS_IOC_FSGEOMETRY_V1; its header comes with xfslibs-dev, which we do not need else. */
+struct xfs_geometry {
+	uint32_t blocksize, rtextsize, agblocks, agcount, logblocks, sectsize, inodesize, imaxpct;
+	uint64_t blocks[4];
+	uint8_t uuid[16];
+	uint32_t more[7];
+};
+
+static uint32_t xfs_inode_size(int fd)
+{
+	struct xfs_geometry g = { 0 };
+
+	return ioctl(fd, _IOR('X', 100, struct xfs_geometry), &g) == 0 ? g.inodesize : 0;
+}
+
+/* From the super block on the device: there is no call for it. */
+static uint32_t ext4_inode_size(dev_t dev)
+{
+	char path[64], link[PATH_MAX], device[PATH_MAX + 8];
+	uint8_t super[1024];
+	uint32_t size = 0;
+	char *name;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(dev), minor(dev));
+	n = readlink(path, link, sizeof(link) - 1);
+	if (n < 0)
+		return 0;
+	link[n] = '\0';
+	name = strrchr(link, '/');
+	snprintf(device, sizeof(device), "/dev/%s", name ? name + 1 : link);
+	fd = open(device, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (pread(fd, super, sizeof(super), 1024) == sizeof(super) && super[56] == 0x53 &&
+	    super[57] == 0xef)
+		size = (uint32_t)super[88] | (uint32_t)super[89] << 8;
+	close(fd);
+	return size;
+}
+
+static void check_inode_size(struct verdict *v, struct target *t)
+{
+	if (!strcmp(t->fstype, "xfs")) {
+		t->inode_size = xfs_inode_size(t->fd);
+		if (t->inode_size && t->inode_size < 1024)
+			verdict_warn(v, "target-inode-size",
+				     "inodes of %s have %u bytes: stubs are made faster with "
+				     "'mkfs.xfs -i size=1024'",
+				     t->path, t->inode_size);
+	} else if (!strcmp(t->fstype, "ext4")) {
+		t->inode_size = ext4_inode_size(t->st.st_dev);
+		if (t->inode_size && t->inode_size < 1024)
+			verdict_warn(v, "target-inode-size",
+				     "inodes of %s have %u bytes: each stub takes a 4 KiB block "
+				     "while it lasts, less with 'mkfs.ext4 -I 1024'",
+				     t->path, t->inode_size);
+	}
+}
+
+static int check_room(struct verdict *v, struct target *t)
+{
+	struct statvfs fs;
+
+	if (fstatvfs(t->fd, &fs) < 0)
+		return verdict_fail(v, FAIL_TARGET, "target %s: %s", t->path, strerror(errno));
+	t->free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	t->free_inodes = fs.f_favail;
+	if (t->free_bytes < ROOM_MIN)
+		return verdict_fail(v, FAIL_TARGET_FULL,
+				    "target %s has %llu MiB free, at least %llu MiB are needed",
+				    t->path, (unsigned long long)(t->free_bytes / MIB),
+				    (unsigned long long)(ROOM_MIN / MIB));
+	return 0;
+}
+
+int preflight_target(struct verdict *v, const char *dir, struct target *t)
+{
+	memset(t, 0, sizeof(*t));
+	t->fd = -1;
+	if (target_open(v, dir, t) < 0 || check_fstype(v, t) < 0 || check_volume(v, t) < 0 ||
+	    check_abilities(v, t) < 0 || check_room(v, t) < 0) {
+		target_close(t);
+		return -1;
+	}
+	check_inode_size(v, t);
+	return 0;
+}
+
+void target_close(struct target *t)
+{
+	if (t->fd >= 0)
+		close(t->fd);
+	t->fd = -1;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* preflight_uri.c - which host and which export does the URI mean? */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <string.h>
+
+#include "nfs.h"
+#include "preflight.h"
+
+/* An address as 16 bytes: IPv4 as ::ffff:a.b.c.d. False: neither IPv4 nor IPv6. */
+static bool address_bytes(const struct sockaddr *sa, uint8_t out[16])
+{
+	if (sa && sa->sa_family == AF_INET6) {
+		memcpy(out, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
+		return true;
+	}
+	if (sa && sa->sa_family == AF_INET) {
+		memset(out, 0, 10);
+		memset(out + 10, 0xff, 2);
+		memcpy(out + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
+		return true;
+	}
+	return false;
+}
+
+static bool address_is_local(const struct sockaddr *sa)
+{
+	static const uint8_t mapped_loopback[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
+	struct ifaddrs *list, *i;
+	uint8_t a[16], b[16];
+	bool local = false;
+
+	if (!address_bytes(sa, a))
+		return false;
+	if (!memcmp(a, mapped_loopback, sizeof(mapped_loopback)))
+		return true;
+	if (getifaddrs(&list) < 0)
+		return false;
+	for (i = list; i && !local; i = i->ifa_next)
+		local = address_bytes(i->ifa_addr, b) && !memcmp(a, b, sizeof(a));
+	freeifaddrs(list);
+	return local;
+}
+
+static int resolve(struct verdict *v, struct source_facts *facts)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct addrinfo *list, *i;
+	int r = getaddrinfo(facts->host, NULL, &hints, &list);
+
+	if (r != 0)
+		return verdict_fail(v, FAIL_UNKNOWN_HOST,
+				    "unknown host '%s' (%s): check the name, or give an address",
+				    facts->host, gai_strerror(r));
+	for (i = list; i; i = i->ai_next)
+		facts->local = facts->local || address_is_local(i->ai_addr);
+	freeaddrinfo(list);
+	return 0;
+}
+
+int preflight_uri(struct verdict *v, const char *uri, struct source_facts *facts)
+{
+	struct nfs_uri parts;
+	char why[128];
+
+	memset(facts, 0, sizeof(*facts));
+	facts->uri = uri;
+	if (!strncmp(uri, "smb://", 6))
+		return verdict_fail(v, FAIL_URI,
+				    "source '%s': smb:// comes with a later release, "
+				    "only nfs://host/export is there yet",
+				    uri);
+	if (nfs_uri_parse(uri, &parts, why, sizeof(why)) < 0)
+		return verdict_fail(v, FAIL_URI, "source '%s': %s; want nfs://host/export", uri,
+				    why);
+	snprintf(facts->host, sizeof(facts->host), "%s", parts.host);
+	snprintf(facts->path, sizeof(facts->path), "%s", parts.path);
+	return resolve(v, facts);
+}

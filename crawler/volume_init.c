@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* volume_init.c - an empty directory becomes a volume. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preflight.h"
+#include "volume_tool.h"
+
+#define RUN_DIR "/run/postcopy"
+
+struct init_options {
+	const char *source, *socket, *control, *dir;
+};
+
+static int options_parse(struct verdict *v, int argc, char **argv, struct init_options *o)
+{
+	static const struct option longs[] = {
+		{ "source", required_argument, NULL, 's' },
+		{ "socket", required_argument, NULL, 'a' },
+		{ "control", required_argument, NULL, 'c' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	memset(o, 0, sizeof(*o));
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->source = optarg;
+			break;
+		case 'a':
+			o->socket = optarg;
+			break;
+		case 'c':
+			o->control = optarg;
+			break;
+		default:
+			return verdict_fail(v, FAIL_USAGE,
+					    "init: '%s' is unknown or wants a value (see --help)",
+					    argv[optind - 1]);
+		}
+	}
+	if (!o->source)
+		return verdict_fail(v, FAIL_USAGE, "init: --source nfs://host/export is missing");
+	if (optind + 1 != argc)
+		return verdict_fail(v, FAIL_USAGE, "init: want exactly one DIR");
+	o->dir = argv[optind];
+	return 0;
+}
+
+static int make_uuid(char out[37])
+{
+	int fd = open("/proc/sys/kernel/random/uuid", O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = read(fd, out, 36);
+	close(fd);
+	out[36] = '\0';
+	return n == 36 ? 0 : -EIO;
+}
+
+/* The volume's directory in letters that fit a file name, and a bit of its uuid. */
+static void default_path(char *out, size_t size, const char *dir, const char *uuid,
+			 const char *suffix)
+{
+	const char *base = strrchr(dir, '/');
+	char name[33];
+	size_t n;
+
+	base = base ? base + 1 : dir;
+	for (n = 0; base[n] && n < sizeof(name) - 1; n++)
+		name[n] = isalnum((unsigned char)base[n]) || strchr("_-", base[n]) ? base[n] : '_';
+	name[n] = '\0';
+	snprintf(out, size, RUN_DIR "/%s-%.8s.%s", n ? name : "volume", uuid, suffix);
+}
+
+static int take_path(struct verdict *v, const char *option, const char *path,
+		     char out[STUB_PATH_MAX + 1])
+{
+	if (path[0] != '/' || strlen(path) > STUB_PATH_MAX || strchr(path, '\n'))
+		return verdict_fail(v, FAIL_SOCKET_PATH,
+				    "--%s '%s': want an absolute path of at most %d bytes", option,
+				    path, STUB_PATH_MAX);
+	strcpy(out, path);
+	return 0;
+}
+
+static int make_info(struct verdict *v, const struct init_options *o, const struct target *t,
+		     struct stub_volume_info *info)
+{
+	memset(info, 0, sizeof(*info));
+	info->source_id = 1;
+	info->created = (uint64_t)time(NULL);
+	snprintf(info->source, sizeof(info->source), "%s", o->source);
+	if (make_uuid(info->uuid) < 0)
+		return verdict_fail(v, FAIL_INTERNAL, "cannot read /proc/sys/kernel/random/uuid");
+	default_path(info->socket, sizeof(info->socket), t->path, info->uuid, "sock");
+	default_path(info->control, sizeof(info->control), t->path, info->uuid, "control");
+	if (o->socket && take_path(v, "socket", o->socket, info->socket) < 0)
+		return -1;
+	if (o->control && take_path(v, "control", o->control, info->control) < 0)
+		return -1;
+	if (!strcmp(info->socket, info->control))
+		return verdict_fail(v, FAIL_SOCKET_PATH,
+				    "--socket and --control are the same path");
+	return 0;
+}
+
+/* All checks; what is cheap and local first. */
+static int preflight(struct verdict *v, struct target *t, struct source_facts *facts)
+{
+	struct source *s;
+	int r;
+
+	/* a non-empty target may be non-empty because the source is in it: say that then */
+	if (!facts->local && preflight_target_empty(v, t) < 0)
+		return -1;
+	if (preflight_source(v, facts, &s) < 0)
+		return -1;
+	r = preflight_overlap(v, t, s, facts);
+	if (r == 0)
+		r = preflight_target_empty(v, t);
+	if (r == 0)
+		r = preflight_root(v, s, facts);
+	source_stop(s);
+	source_destroy(s);
+	return r;
+}
+
+static int create(struct verdict *v, const struct target *t, const struct stub_volume_info *info,
+		  const struct source_facts *facts)
+{
+	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, verdict_log, NULL);
+
+	switch (r) {
+	case 0:
+		return 0;
+	case -EEXIST:
+		return verdict_fail(v, FAIL_TARGET_VOLUME, "target %s is a volume already",
+				    t->path);
+	case -ENOTEMPTY:
+		return verdict_fail(v, FAIL_TARGET_NOT_EMPTY, "target %s is not empty", t->path);
+	case -EOPNOTSUPP:
+		return verdict_fail(
+			v, FAIL_TARGET_XATTR,
+			"target %s is on %s, which cannot hold a volume: use XFS or ext4", t->path,
+			t->fstype);
+	case -ENOSPC:
+	case -EDQUOT:
+		return verdict_fail(v, FAIL_TARGET_FULL, "target %s: no space left", t->path);
+	case -EROFS:
+		return verdict_fail(v, FAIL_TARGET_READONLY, "target %s is mounted read-only",
+				    t->path);
+	default:
+		return verdict_fail(v, FAIL_TARGET, "cannot make %s a volume: %s", t->path,
+				    strerror(-r));
+	}
+}
+
+/* Invariant 7: what cannot be kept is told before the cut-over. */
+static void print_not_migrated(struct json *j)
+{
+	static const char *const lost[] = { "ACLs", "extended attributes", "creation times" };
+
+	json_array(j, "not_migrated");
+	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
+		json_str(j, NULL, lost[i]);
+	json_array_end(j);
+	json_str(j, "not_migrated_reason", "NFSv3 does not carry them");
+}
+
+static int print(const struct verdict *v, const struct target *t,
+		 const struct stub_volume_info *info, const struct source_facts *facts)
+{
+	struct json j;
+
+	json_begin(&j, stdout);
+	json_bool(&j, "ok", true);
+	json_str(&j, "volume", t->path);
+	json_str(&j, "uuid", info->uuid);
+	json_str(&j, "source", info->source);
+	json_str(&j, "socket", info->socket);
+	json_str(&j, "control", info->control);
+	json_str(&j, "filesystem", t->fstype);
+	json_u64(&j, "inode_size", t->inode_size);
+	json_u64(&j, "free_bytes", t->free_bytes);
+	json_u64(&j, "free_inodes", t->free_inodes);
+	json_bool(&j, "root_proven", facts->root_proven);
+	json_u64(&j, "sampled", facts->sampled);
+	print_not_migrated(&j);
+	verdict_warnings_json(v, &j);
+	return json_end(&j) < 0 ? 1 : 0;
+}
+
+int volume_init(struct verdict *v, int argc, char **argv)
+{
+	struct source_facts facts;
+	struct stub_volume_info info;
+	struct init_options o;
+	struct target t;
+	int r;
+
+	if (options_parse(v, argc, argv, &o) < 0 || preflight_uri(v, o.source, &facts) < 0 ||
+	    preflight_target(v, o.dir, &t) < 0)
+		return -1;
+	r = make_info(v, &o, &t, &info);
+	if (r == 0)
+		r = preflight(v, &t, &facts);
+	if (r == 0)
+		verdict_warn(
+			v, "space-unchecked",
+			"%.1f GiB and %llu inodes are free at %s: compare with what the source "
+			"uses ('df' over there)",
+			(double)t.free_bytes / (1u << 30), (unsigned long long)t.free_inodes,
+			t.path);
+	if (r == 0)
+		r = create(v, &t, &info, &facts);
+	if (r == 0)
+		r = print(v, &t, &info, &facts);
+	target_close(&t);
+	return r;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* volume_report.c - counts, parked, scan, remove. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "volume_tool.h"
+
+struct opened {
+	struct stub_volume *volume;
+	struct stub_journal *journal; /* NULL unless asked for */
+	char path[PATH_MAX]; /* real path of the volume */
+};
+
+/* The volume that is a sub-command's only argument. */
+static int open_volume(struct verdict *v, int argc, char **argv, struct opened *o)
+{
+	const char *dir;
+	int r;
+
+	memset(o, 0, sizeof(*o));
+	if (argc != 2 || argv[1][0] == '\0')
+		return verdict_fail(v, FAIL_USAGE, "%s: want exactly one DIR", argv[0]);
+	dir = argv[1];
+	if (!realpath(dir, o->path))
+		return verdict_fail(v, FAIL_NOT_VOLUME, "%s: %s", dir, strerror(errno));
+	r = stub_volume_open(o->path, 0, verdict_log, NULL, &o->volume);
+	if (r == -ENOENT)
+		return verdict_fail(
+			v, FAIL_NOT_VOLUME,
+			"%s is not a volume: it was never made one, or its migration is "
+			"finished",
+			dir);
+	if (r < 0)
+		return verdict_fail(v, FAIL_VOLUME_DAMAGED, "cannot open the volume %s: %s", dir,
+				    r == -EPROTONOSUPPORT ? "it was made by a newer release" :
+							    strerror(-r));
+	return 0;
+}
+
+static int open_journal(struct verdict *v, struct opened *o)
+{
+	char path[PATH_MAX];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/" STUB_DIR "/journal",
+		 stub_volume_fd(o->volume));
+	r = stub_journal_open(path, STUB_JOURNAL_READONLY, verdict_log, NULL, &o->journal);
+	if (r < 0)
+		return verdict_fail(v, FAIL_JOURNAL, "cannot read the pending journal of %s: %s",
+				    o->path, strerror(-r));
+	return 0;
+}
+
+static void close_all(struct opened *o)
+{
+	stub_journal_close(o->journal);
+	stub_volume_close(o->volume);
+}
+
+/* ---- counts ----------------------------------------------------------------- */
+
+static void print_counts(struct json *j, const struct stub_journal_counts *c)
+{
+	uint64_t parked = c->errors + c->conflicts;
+
+	json_u64(j, "total", c->total);
+	json_u64(j, "pending", c->total - parked);
+	json_u64(j, "dirs", c->dirs);
+	json_u64(j, "files", c->files);
+	json_u64(j, "links", c->links);
+	json_u64(j, "errors", c->errors);
+	json_u64(j, "conflicts", c->conflicts);
+	json_u64(j, "parked", parked);
+}
+
+int volume_counts(struct verdict *v, int argc, char **argv)
+{
+	const struct stub_volume_info *info;
+	struct stub_journal_counts c;
+	struct opened o;
+	struct json j;
+	int r;
+
+	if (open_volume(v, argc, argv, &o) < 0)
+		return -1;
+	r = open_journal(v, &o);
+	if (r == 0) {
+		r = stub_journal_counts(o.journal, &c);
+		if (r < 0)
+			r = verdict_fail(v, FAIL_JOURNAL,
+					 "cannot read the pending journal of %s: %s", o.path,
+					 strerror(-r));
+	}
+	if (r == 0) {
+		info = stub_volume_info(o.volume);
+		json_begin(&j, stdout);
+		json_bool(&j, "ok", true);
+		json_str(&j, "volume", o.path);
+		json_str(&j, "uuid", info->uuid);
+		json_str(&j, "source", info->source);
+		json_str(&j, "socket", info->socket);
+		json_str(&j, "control", info->control);
+		json_u64(&j, "created", info->created);
+		json_bool(&j, "complete", c.total == 0);
+		print_counts(&j, &c);
+		r = json_end(&j) < 0 ? 1 : 0;
+	}
+	close_all(&o);
+	return r;
+}
+
+/* ---- parked ------------------------------------------------------------------- */
+
+/* Inode number and, if the kernel has its name at hand, path below the volume. */
+static void print_where(struct json *j, const struct opened *o, const struct stub_handle *h)
+{
+	union {
+		struct file_handle fh;
+		char space[sizeof(struct file_handle) + STUB_HANDLE_MAX];
+	} u;
+	char link[64], path[PATH_MAX];
+	size_t root = strlen(o->path);
+	struct stat st;
+	ssize_t n;
+	int fd;
+
+	u.fh.handle_bytes = h->len;
+	u.fh.handle_type = h->type;
+	memcpy(u.fh.f_handle, h->bytes, h->len);
+	fd = open_by_handle_at(stub_volume_fd(o->volume), &u.fh, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) == 0)
+		json_u64(j, "inode", st.st_ino);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	close(fd);
+	if (n <= 0)
+		return;
+	path[n] = '\0';
+	if (!strcmp(path, o->path))
+		json_str(j, "path", ".");
+	else if (!strncmp(path, o->path, root) && path[root] == '/' &&
+		 strncmp(path + root, "/" STUB_DIR "/", strlen(STUB_DIR) + 2))
+		json_str(j, "path", path + root + 1);
+}
+
+static void print_parked(struct json *j, const struct opened *o, const struct stub_journal_entry *e)
+{
+	static const char *const kinds[] = { "directory", "file", "links" };
+	char hex[2 * STUB_HANDLE_MAX + 1];
+
+	for (unsigned int i = 0; i < e->h.len; i++)
+		snprintf(hex + 2 * i, 3, "%02x", e->h.bytes[i]);
+	json_object(j, NULL);
+	json_str(j, "why", e->park == STUB_PARK_CONFLICT ? "conflict" : "error");
+	json_str(j, "reason", e->reason);
+	json_str(j, "kind", e->kind < 3 ? kinds[e->kind] : "unknown");
+	json_i64(j, "errno", e->error < 0 ? -(int64_t)e->error : e->error);
+	json_u64(j, "tries", e->tries);
+	json_u64(j, "size", e->size);
+	json_i64(j, "mtime", e->mtime);
+	print_where(j, o, &e->h);
+	json_str(j, "handle", hex);
+	json_object_end(j);
+}
+
+int volume_parked(struct verdict *v, int argc, char **argv)
+{
+	static struct stub_journal_entry batch[64];
+	struct stub_journal_cursor cursor = { 0 };
+	struct opened o;
+	struct json j;
+	int n, r;
+
+	if (open_volume(v, argc, argv, &o) < 0)
+		return -1;
+	r = open_journal(v, &o);
+	if (r < 0) {
+		close_all(&o);
+		return r;
+	}
+	json_begin(&j, stdout);
+	json_array(&j, "parked");
+	while ((n = stub_journal_next(o.journal, &cursor, true, batch, 64)) > 0) {
+		for (int i = 0; i < n; i++) {
+			if (batch[i].park != STUB_PARK_NONE)
+				print_parked(&j, &o, &batch[i]);
+		}
+	}
+	json_array_end(&j);
+	json_bool(&j, "ok", n == 0);
+	if (n < 0) { /* the list so far is out already */
+		json_str(&j, "error", "journal-damaged");
+		json_str(&j, "message", strerror(-n));
+	}
+	r = json_end(&j) < 0 || n < 0 ? 1 : 0;
+	close_all(&o);
+	return r;
+}
+
+/* ---- scan ----------------------------------------------------------------------- */
+
+static void scan_progress(void *arg, const struct stub_scan *s)
+{
+	bool *said = arg;
+
+	fprintf(stderr, "%spostcopy-volume: %llu objects, %llu stubs, %llu unlisted directories%s",
+		isatty(STDERR_FILENO) ? "\r" : "", (unsigned long long)s->objects,
+		(unsigned long long)s->stubs, (unsigned long long)s->unlisted,
+		isatty(STDERR_FILENO) ? "" : "\n");
+	*said = true;
+}
+
+static int scan(struct verdict *v, struct opened *o, struct stub_scan *s)
+{
+	bool said = false;
+	int r = stub_scan(o->volume, scan_progress, &said, s);
+
+	if (said && isatty(STDERR_FILENO))
+		fputc('\n', stderr);
+	if (r < 0)
+		return verdict_fail(v, FAIL_SCAN, "the scan of %s broke off: %s", o->path,
+				    strerror(-r));
+	return 0;
+}
+
+static bool scan_finished(const struct stub_scan *s)
+{
+	return !s->stubs && !s->unlisted && !s->corrupt && !s->journal && !s->leftovers;
+}
+
+static int print_scan(const struct opened *o, const struct stub_scan *s)
+{
+	bool clean = !s->uncovered && !s->corrupt;
+	struct json j;
+
+	json_begin(&j, stdout);
+	json_bool(&j, "ok", true);
+	json_str(&j, "volume", o->path);
+	json_bool(&j, "clean", clean);
+	json_bool(&j, "finished", scan_finished(s));
+	json_u64(&j, "objects", s->objects);
+	json_u64(&j, "files", s->files);
+	json_u64(&j, "dirs", s->dirs);
+	json_u64(&j, "others", s->others);
+	json_u64(&j, "stubs", s->stubs);
+	json_u64(&j, "dummies", s->dummies);
+	json_u64(&j, "partials", s->partials);
+	json_u64(&j, "unlisted", s->unlisted);
+	json_u64(&j, "covered", s->covered);
+	json_u64(&j, "in_unlisted", s->in_unlisted);
+	json_u64(&j, "uncovered", s->uncovered);
+	json_u64(&j, "corrupt", s->corrupt);
+	json_u64(&j, "foreign", s->foreign);
+	json_u64(&j, "leftovers", s->leftovers);
+	json_u64(&j, "provisional", s->provisional);
+	json_u64(&j, "journal", s->journal);
+	json_u64(&j, "parked", s->parked);
+	json_u64(&j, "stale", s->stale);
+	json_u64(&j, "missing_bytes", s->missing_bytes);
+	if (json_end(&j) < 0)
+		return 1;
+	return clean ? 0 : STATUS_DIRTY;
+}
+
+int volume_scan(struct verdict *v, int argc, char **argv)
+{
+	struct stub_scan s;
+	struct opened o;
+	int r;
+
+	if (open_volume(v, argc, argv, &o) < 0)
+		return -1;
+	r = scan(v, &o, &s);
+	if (r == 0)
+		r = print_scan(&o, &s);
+	close_all(&o);
+	return r;
+}
+
+/* ---- remove ------------------------------------------------------------------------ */
+
+static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan *s)
+{
+	struct stub_link *link;
+	int r;
+
+	if (stub_link_create(o->volume, &link) == 0) {
+		stub_link_destroy(link);
+		return verdict_fail(v, FAIL_BUSY,
+				    "a retriever is still serving %s: stop it first, or use "
+				    "'postcopy finish'",
+				    o->path);
+	}
+	if (scan(v, o, s) < 0)
+		return -1;
+	r = scan_finished(s) ? stub_volume_remove(o->volume) : -EBUSY;
+	if (r == -EBUSY)
+		return verdict_fail(
+			v, FAIL_INCOMPLETE,
+			"%s is not complete: %llu stubs, %llu unlisted directories, %llu "
+			"journal entries (%llu parked), %llu damaged records, %llu leftovers",
+			o->path, (unsigned long long)s->stubs, (unsigned long long)s->unlisted,
+			(unsigned long long)s->journal, (unsigned long long)s->parked,
+			(unsigned long long)s->corrupt, (unsigned long long)s->leftovers);
+	if (r < 0)
+		return verdict_fail(v, FAIL_TARGET, "cannot remove %s/" STUB_DIR ": %s", o->path,
+				    strerror(-r));
+	return 0;
+}
+
+int volume_remove(struct verdict *v, int argc, char **argv)
+{
+	struct stub_scan s;
+	struct opened o;
+	struct json j;
+	int r;
+
+	if (open_volume(v, argc, argv, &o) < 0)
+		return -1;
+	r = remove_checked(v, &o, &s);
+	if (r == 0) {
+		json_begin(&j, stdout);
+		json_bool(&j, "ok", true);
+		json_str(&j, "volume", o.path);
+		json_u64(&j, "objects", s.objects);
+		r = json_end(&j) < 0 ? 1 : 0;
+	}
+	close_all(&o);
+	return r;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* volume_tool.c - postcopy-volume: what is done to a volume without a retriever. */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "volume_tool.h"
+
+static const struct command {
+	const char *name;
+	int (*run)(struct verdict *v, int argc, char **argv);
+	const char *usage;
+	const char *does;
+} commands[] = {
+	{ "init", volume_init, "init --source URI [--socket PATH] [--control PATH] DIR",
+	  "check everything, then make DIR a volume" },
+	{ "counts", volume_counts, "counts DIR", "what the pending journal holds" },
+	{ "parked", volume_parked, "parked DIR", "the objects that were given up, and why" },
+	{ "scan", volume_scan, "scan DIR", "walk the whole volume and count stubs" },
+	{ "remove", volume_remove, "remove DIR",
+	  "end the migration: scan, then remove .postcopy/" },
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void usage(FILE *f)
+{
+	fprintf(f, "Usage: postcopy-volume COMMAND ...\n\n");
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(f, "  %s\n        %s\n", commands[i].usage, commands[i].does);
+	fprintf(f, "\nPrints JSON. Exit statuses are listed in postcopy-volume(8).\n");
+}
+
+static const struct command *command_find(const char *name)
+{
+	for (size_t i = 0; name && i < COMMANDS; i++) {
+		if (!strcmp(commands[i].name, name))
+			return &commands[i];
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	static struct verdict v; /* 14 KiB */
+	const struct command *c = command_find(argv[1]);
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		usage(stdout);
+		return 0;
+	}
+	if (argc == 2 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
+		printf("postcopy-volume %s\n", POSTCOPY_VERSION);
+		return 0;
+	}
+	if (!c)
+		verdict_fail(&v, FAIL_USAGE,
+			     argc < 2 ? "no command given (see --help)" :
+					"unknown command '%s' (see --help)",
+			     argv[1]);
+	else if (geteuid() != 0)
+		verdict_fail(&v, FAIL_NOT_ROOT, "must be run as root");
+	else {
+		r = c->run(&v, argc - 1, argv + 1);
+		if (r >= 0)
+			return r;
+	}
+	return verdict_print_failure(&v);
+}

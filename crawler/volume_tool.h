@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * volume_tool.h - the sub-commands of postcopy-volume.
+ *
+ * Each gets the arguments after its name, prints one JSON object on stdout and
+ * returns 0, or -1 with the verdict set. A positive value is an exit status
+ * after which nothing more is printed.
+ */
+#ifndef VOLUME_TOOL_H
+#define VOLUME_TOOL_H
+
+#include "verdict.h"
+
+#define STATUS_DIRTY 3 /* scan: it found what must not be */
+
+int volume_init(struct verdict *v, int argc, char **argv); /* volume_init.c */
+int volume_counts(struct verdict *v, int argc, char **argv); /* volume_report.c */
+int volume_parked(struct verdict *v, int argc, char **argv);
+int volume_scan(struct verdict *v, int argc, char **argv);
+int volume_remove(struct verdict *v, int argc, char **argv);
+
+#endif
