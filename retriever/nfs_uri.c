@@ -29,6 +29,14 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+static const char *find(const char *p, const char *end, char c)
+{
+	for (; p < end; p++)
+		if (*p == c)
+			return p;
+	return NULL;
+}
+
 /* A decimal number from 1 to 65535 in [p, end). */
 static bool parse_port(const char *p, const char *end, uint16_t *out)
 {
@@ -54,7 +62,7 @@ static int parse_host(const char *p, const char *end, struct nfs_uri *out, char 
 
 	if (p < end && *p == '[') {
 		host = p + 1;
-		host_end = memchr(host, ']', (size_t)(end - host));
+		host_end = find(host, end, ']');
 		if (!host_end)
 			return bad(why, size, "no ']' after the IPv6 address");
 		if (host_end + 1 < end) {
@@ -63,7 +71,7 @@ static int parse_host(const char *p, const char *end, struct nfs_uri *out, char 
 			port = host_end + 2;
 		}
 	} else {
-		host_end = memchr(p, ':', (size_t)(end - p));
+		host_end = find(p, end, ':');
 		if (host_end)
 			port = host_end + 1;
 		else
@@ -112,7 +120,7 @@ static int parse_path(const char *p, const char *end, struct nfs_uri *out, char 
 static int parse_option(const char *p, const char *end, struct nfs_uri *out, char *why, size_t size)
 {
 	static const char *const names[] = { "nfsport", "mountport", "version" };
-	const char *eq = memchr(p, '=', (size_t)(end - p));
+	const char *eq = find(p, end, '=');
 	size_t len = (size_t)((eq ? eq : end) - p);
 	unsigned int i;
 	uint16_t *port;
@@ -152,14 +160,14 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 	p = uri + 6;
 	end = uri + strlen(uri);
 	query = strchr(p, '?');
-	path = memchr(p, '/', (size_t)((query ? query : end) - p));
+	path = find(p, query ? query : end, '/');
 	if (!path)
 		return bad(why, why_size, "no export after the host: nfs://host/export");
 	r = parse_host(p, path, out, why, why_size);
 	if (!r)
 		r = parse_path(path, query ? query : end, out, why, why_size);
 	while (!r && query && query < end) {
-		const char *next = memchr(query + 1, '&', (size_t)(end - query - 1));
+		const char *next = find(query + 1, end, '&');
 
 		r = parse_option(query + 1, next ? next : end, out, why, why_size);
 		query = next;

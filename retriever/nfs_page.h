@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* nfs_page.h - one reply of READDIRPLUS or READDIR, taken out of libnfs's buffer. */
+#ifndef NFS_PAGE_H
+#define NFS_PAGE_H
+
+#include "nfs.h"
+
+struct nfs_page {
+	struct stub_entry *entries; /* names point into text; "." and ".." are left out */
+	bool *complete;		    /* entry i has attributes and a handle */
+	size_t n;
+	char *text;
+	size_t seen;	      /* entries in the reply, with "." and ".." */
+	uint64_t last_cookie; /* of the last entry */
+	char verf[NFS3_COOKIEVERFSIZE];
+	bool eof;
+};
+
+/* 0, -ENOMEM, or -EBADMSG with a reason in *why. */
+int nfs_page_plus(const struct READDIRPLUS3resok *ok, struct nfs_page *out, const char **why);
+int nfs_page_plain(const struct READDIR3resok *ok, struct nfs_page *out, const char **why);
+void nfs_page_finish(struct nfs_page *p);
+
+#endif
