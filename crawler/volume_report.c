@@ -74,7 +74,6 @@ static void print_counts(struct json *j, const struct stub_journal_counts *c)
 	json_u64(j, "links", c->links);
 	json_u64(j, "errors", c->errors);
 	json_u64(j, "conflicts", c->conflicts);
-	json_u64(j, "parked", parked);
 }
 
 int volume_counts(struct verdict *v, int argc, char **argv)
