@@ -250,6 +250,7 @@ struct stub_change_object {
 	/* the library's */
 	int fd;
 	bool stub;
+	bool duplicate;
 	struct stat before;
 	struct stub_record *rec;
 };
@@ -258,6 +259,8 @@ struct stub_change_object {
 struct stub_change {
 	struct stub_volume *v;
 	unsigned int n;
+	unsigned int locked; /* inode numbers in ino[] that are locked */
+	uint64_t ino[STUB_CHANGE_OBJECTS];
 	struct stub_change_object obj[STUB_CHANGE_OBJECTS];
 };
 
@@ -485,7 +488,8 @@ int stub_name_check(const char *name, size_t len);
  */
 int stub_list_batch(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
 		    const struct stub_entry *e, size_t n, size_t *bad);
-int stub_list_finish(struct stub_volume *v, const struct stub_object *dir);
+int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
+		     const struct stub_object *dir);
 
 /* dummy -> partial.  @attr must be of the same object (fsid, fileid, type): else -ESTALE. */
 int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
@@ -494,7 +498,8 @@ int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
 /*
  * Store fetched bytes where, and only where, they are still missing.
  * Returns the number of missing bytes left in the whole file, or -errno (nothing
- * is marked as present then): -ENOSPC, -EDQUOT, -EIO, -ENOENT (it is normal now).
+ * is marked as present then): -ENOSPC, -EDQUOT, -EIO, -ENOENT (it is normal now),
+ * -E2BIG (the map would have too many ranges: fill from the first missing byte).
  */
 int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 		       const void *data, size_t length);
@@ -518,6 +523,9 @@ int stub_finisher_create(struct stub_volume *v, struct stub_journal *j, stub_log
 /* Stops; what is not finished stays in the journal. */
 void stub_finisher_destroy(struct stub_finisher *f);
 void stub_finisher_add(struct stub_finisher *f, const struct stub_handle *h);
+/* As stub_finisher_add(), once every directory is listed: a hard-linked inode whose
+ * other names have not come by now is finished without them. */
+void stub_finisher_add_last(struct stub_finisher *f, const struct stub_handle *h);
 /* An entry whose object is gone or normal: removed after the next sync. */
 void stub_finisher_add_stale(struct stub_finisher *f, const struct stub_handle *h);
 /* Wait until everything handed in before is finished and durable. */

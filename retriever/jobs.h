@@ -32,7 +32,9 @@ struct jobs_config {
 int jobs_create(const struct jobs_config *c, struct jobs **out);
 /* Take @r over; it is answered when its work is done.  Never blocks. */
 void jobs_submit(struct jobs *j, struct stub_request *r);
-void jobs_destroy(struct jobs *j); /* after source_stop(); open requests are answered -EAGAIN */
+/* After source_stop(): ends all work; open and later requests are answered -EAGAIN. */
+void jobs_stop(struct jobs *j);
+void jobs_destroy(struct jobs *j); /* after jobs_stop() and the server's end */
 
 void jobs_pause(struct jobs *j, bool paused);		     /* FILL waits; clients are served */
 void jobs_throttle(struct jobs *j, uint64_t bytes_per_second); /* FILL only; 0: no limit */

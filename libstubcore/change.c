@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * change.c - what clients do to stubs, in the server process.
+ *
+ * Invariants 2 (never old over new) and 8 (fill is invisible) are kept here:
+ *   - the inode's exclusion is held from before the operation until the record is
+ *     up to date, so no fill stores anything in between;
+ *   - data first, then the record.  If we die in between, the write was not
+ *     acknowledged and its range is still missing: the source's bytes come;
+ *   - a truncate cuts the file first (loads clip the map to the size), but a map
+ *     that disagrees with the size is stored before anything may extend the file;
+ *   - times are compared before and after the operation under the exclusion, so
+ *     what a fill moved is never taken for what a client moved.
+ */
+#include <fcntl.h>
+
+#include "internal.h"
+
+static void change_close(struct stub_change *c)
+{
+	for (unsigned int i = 0; i < c->n; i++) {
+		if (c->obj[i].fd >= 0)
+			close(stub_steal_fd(&c->obj[i].fd));
+		free(c->obj[i].rec);
+		c->obj[i].rec = NULL;
+	}
+}
+
+/* Is it a stub?  Without a lock: the answer "no" is final. */
+static int change_look(struct stub_volume *v, struct stub_change_object *o)
+{
+	int r;
+
+	o->fd = stub_handle_open(v, &o->h, O_PATH);
+	if (o->fd < 0)
+		return o->fd;
+	o->rec = malloc(sizeof(*o->rec));
+	if (!o->rec)
+		return -ENOMEM;
+	r = stub_record_load(v, o->fd, &o->h, &o->before, o->rec);
+	if (r == -ENOENT)
+		return 0;
+	o->stub = r == 0;
+	return r;
+}
+
+/* Under the exclusion: the record as it is now, agreeing with the file's size on disk too. */
+static int change_load(struct stub_volume *v, struct stub_change_object *o)
+{
+	bool clipped;
+	int r = stub_record_load_clipped(v, o->fd, &o->h, &o->before, o->rec, &clipped);
+
+	if (r == -ENOENT) { /* finished while we waited */
+		o->stub = false;
+		return 0;
+	}
+	if (r == 0 && clipped)
+		r = stub_record_store(v, o->fd, o->rec);
+	return r;
+}
+
+static unsigned int change_inodes(const struct stub_change *c, uint64_t *ino)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < c->n; i++)
+		if (c->obj[i].rec)
+			ino[n++] = c->obj[i].before.st_ino;
+	return n;
+}
+
+static void change_unlock(struct stub_change *c)
+{
+	uint64_t ino[STUB_CHANGE_OBJECTS];
+	unsigned int n = c->locked;
+
+	memcpy(ino, c->ino, sizeof(ino));
+	c->locked = 0;
+	if (n)
+		stub_unlock(&c->v->locks, ino, n);
+}
+
+static bool change_known(const struct stub_change *c, const struct stub_handle *h)
+{
+	for (unsigned int i = 0; i < c->n; i++)
+		if (stub_handle_equal(&c->obj[i].h, h))
+			return true;
+	return false;
+}
+
+STUB_PUBLIC int stub_change_begin(struct stub_volume *v, const struct stub_handle *const h[],
+				  unsigned int n, struct stub_change *c)
+{
+	unsigned int k;
+	int r = 0;
+
+	if (n > STUB_CHANGE_OBJECTS)
+		return -EINVAL;
+	memset(c, 0, sizeof(*c));
+	c->v = v;
+	for (unsigned int i = 0; i < n && r == 0; i++) {
+		struct stub_change_object *o = &c->obj[c->n];
+
+		o->fd = -1;
+		o->h = *h[i];
+		o->duplicate = change_known(c, h[i]);
+		c->n++;
+		if (o->duplicate)
+			continue;
+		r = change_look(v, o);
+		if (r == 0 && !o->stub) {
+			close(stub_steal_fd(&o->fd));
+			free(o->rec);
+			o->rec = NULL;
+		}
+	}
+	k = r == 0 ? change_inodes(c, c->ino) : 0;
+	if (k) {
+		r = stub_lock(&v->locks, c->ino, k, &c->locked);
+		for (unsigned int i = 0; i < c->n && r == 0; i++)
+			if (c->obj[i].stub)
+				r = change_load(v, &c->obj[i]);
+	}
+	if (r < 0) {
+		change_unlock(c);
+		change_close(c);
+	}
+	return r;
+}
+
+static struct timespec later(struct timespec a, struct timespec b)
+{
+	return stub_time_cmp(a, b) < 0 ? b : a;
+}
+
+static struct timespec just_after(struct timespec t)
+{
+	if (++t.tv_nsec >= 1000000000) {
+		t.tv_nsec = 0;
+		t.tv_sec++;
+	}
+	return t;
+}
+
+/* Names added and removed through every slot that stands for this object. */
+static int64_t change_links(const struct stub_change *c, const struct stub_change_object *o)
+{
+	int64_t sum = 0;
+
+	for (unsigned int i = 0; i < c->n; i++)
+		if (stub_handle_equal(&c->obj[i].h, &o->h))
+			sum += c->obj[i].nlink_delta;
+	return sum;
+}
+
+static int change_store(struct stub_change *c, struct stub_change_object *o, int result)
+{
+	struct stub_record *rec = o->rec;
+	struct stat after;
+	int64_t nlink;
+
+	if (fstat(o->fd, &after) < 0)
+		return -errno;
+	if (result == 0) {
+		if (stub_time_cmp(after.st_mtim, o->before.st_mtim) != 0)
+			rec->mtime = after.st_mtim;
+		rec->ctime = later(just_after(rec->ctime), after.st_ctim);
+		nlink = (int64_t)rec->nlink_shown + change_links(c, o);
+		rec->nlink_shown = nlink < 0 ? 0 : (uint32_t)nlink;
+	}
+	if (S_ISREG(after.st_mode) && !(rec->flags & STUB_FLAG_DUMMY)) {
+		stub_map_clip(&rec->now, (uint64_t)after.st_size);
+		stub_map_clip(&rec->durable, (uint64_t)after.st_size);
+	}
+	return stub_record_store(c->v, o->fd, rec);
+}
+
+STUB_PUBLIC int stub_change_end(struct stub_change *c, int result)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; i < c->n; i++) {
+		int one;
+
+		if (!c->obj[i].stub)
+			continue;
+		one = change_store(c, &c->obj[i], result);
+		if (one < 0 && r == 0)
+			r = one;
+	}
+	change_unlock(c);
+	change_close(c);
+	return r;
+}
+
+STUB_PUBLIC bool stub_change_any(const struct stub_change *c)
+{
+	for (unsigned int i = 0; i < c->n; i++)
+		if (c->obj[i].stub)
+			return true;
+	return false;
+}
+
+static const struct stub_change_object *change_slot(const struct stub_change *c, unsigned int i)
+{
+	for (unsigned int k = 0; k < i; k++)
+		if (stub_handle_equal(&c->obj[k].h, &c->obj[i].h))
+			return &c->obj[k];
+	return &c->obj[i];
+}
+
+STUB_PUBLIC unsigned int stub_change_needs(const struct stub_change *c, unsigned int i)
+{
+	const struct stub_change_object *o = change_slot(c, i);
+
+	return o->stub ? stub_record_needs(o->rec) : 0;
+}
+
+STUB_PUBLIC const struct stub_map *stub_change_missing(const struct stub_change *c, unsigned int i)
+{
+	const struct stub_change_object *o = change_slot(c, i);
+
+	return o->stub ? &o->rec->now : NULL;
+}
+
+STUB_PUBLIC int stub_change_written(struct stub_change *c, unsigned int i, uint64_t offset,
+				    uint64_t length)
+{
+	const struct stub_change_object *o = change_slot(c, i);
+	uint64_t end = offset + length < offset ? UINT64_MAX : offset + length;
+
+	return o->stub ? stub_map_subtract(&o->rec->now, offset, end) : 0;
+}
+
+STUB_PUBLIC int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offset,
+				 uint64_t length, struct stub_range *fetch)
+{
+	const struct stub_change_object *o = change_slot(c, i);
+	uint64_t end = offset + length < offset ? UINT64_MAX : offset + length;
+	struct stub_map now;
+
+	if (!o->stub)
+		return 0;
+	stub_map_copy(&now, &o->rec->now);
+	if (stub_map_subtract(&now, offset, end) == 0 && stub_record_fits(o->rec, &now))
+		return 0;
+	if (!stub_map_smallest(&o->rec->now, fetch))
+		return 0;
+	return -ENOSPC;
+}
+
+/* ---- commit ---- */
+
+STUB_PUBLIC int stub_commit_prepare(struct stub_volume *v, const struct stub_handle *h,
+				    struct stub_commit *c)
+{
+	int fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);
+	struct stub_record rec;
+	struct stat st;
+	int r;
+
+	*c = (struct stub_commit){ .v = v, .h = *h };
+	if (fd < 0)
+		return fd;
+	r = stub_record_load(v, fd, h, &st, &rec);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	c->now = malloc(sizeof(*c->now));
+	if (!c->now)
+		return -ENOMEM;
+	stub_map_copy(c->now, &rec.now);
+	c->stub = true;
+	return 0;
+}
+
+/* What was present when the sync began is durable now; what came since is not. */
+static int commit_fold(struct stub_commit *c, int fd, int result)
+{
+	struct stub_record rec;
+	struct stat st;
+	int r = stub_record_load(c->v, fd, &c->h, &st, &rec);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	if (result < 0) {
+		/* the kernel may have dropped what it could not write: nothing since
+		 * the last good sync counts as present */
+		stub_map_copy(&rec.now, &rec.durable);
+		return stub_record_store(c->v, fd, &rec);
+	}
+	r = stub_map_intersect(&rec.durable, c->now);
+	if (r == 0)
+		r = stub_record_store(c->v, fd, &rec);
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	return r;
+}
+
+STUB_PUBLIC int stub_commit_finish(struct stub_commit *c, int result)
+{
+	uint64_t ino;
+	unsigned int n;
+	struct stat st;
+	int r, fd CLEANUP_CLOSE = -1;
+
+	if (!c->stub)
+		return 0;
+	fd = stub_handle_open(c->v, &c->h, O_RDONLY | O_NONBLOCK);
+	r = fd < 0 ? fd : 0;
+	if (r == 0 && fstat(fd, &st) < 0)
+		r = -errno;
+	if (r == 0) {
+		ino = st.st_ino;
+		r = stub_lock(&c->v->locks, &ino, 1, &n);
+	}
+	if (r == 0) {
+		r = commit_fold(c, fd, result);
+		stub_unlock(&c->v->locks, &ino, n);
+	}
+	free(c->now);
+	c->now = NULL;
+	c->stub = false;
+	return r;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * create.c - make a volume, and remove it when everything is migrated.
+ *
+ * Order of making: parts, journal entry of the root, record of the root,
+ * volume.conf.  Only the last makes it a volume; whatever a crash leaves before
+ * is removed by the next try.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/xattr.h>
+
+#include "volume.h"
+
+static int remove_tree(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	struct dirent *d;
+	DIR *dir;
+	int r = 0;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return -errno;
+	}
+	while (r == 0 && (d = readdir(dir))) {
+		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+			continue;
+		if (d->d_type == DT_DIR)
+			r = remove_tree(fd, d->d_name);
+		else if (unlinkat(fd, d->d_name, 0) < 0)
+			r = -errno;
+	}
+	closedir(dir);
+	if (r == 0 && unlinkat(dirfd, name, AT_REMOVEDIR) < 0)
+		r = -errno;
+	return r;
+}
+
+/* Nothing but perhaps a half-made .postcopy. */
+static int check_empty(int fd)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *d;
+	struct stat st;
+	DIR *dir;
+	int r = 0;
+
+	if (copy < 0)
+		return -errno;
+	if (fstatat(fd, STUB_DIR "/" STUB_CONF, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		close(copy);
+		return -EEXIST;
+	}
+	dir = fdopendir(copy);
+	if (!dir) {
+		close(copy);
+		return -errno;
+	}
+	while ((d = readdir(dir)))
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, "..") && strcmp(d->d_name, STUB_DIR))
+			r = -ENOTEMPTY;
+	closedir(dir);
+	return r;
+}
+
+/* Handles, trusted xattrs on an unnamed inode: all we need from the file system. */
+static int check_file_system(int fd, const struct stub_log *log)
+{
+	struct stub_handle h;
+	int r, tmp CLEANUP_CLOSE = openat(fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	char value[STUB_RECORD_INLINE];
+	const char *what = "unnamed files (O_TMPFILE)";
+
+	memset(value, 0, sizeof(value));
+	r = tmp < 0 ? -errno : 0;
+	if (r == 0) {
+		what = "file handles";
+		r = stub_handle_of_fd(tmp, &h);
+	}
+	if (r == 0) {
+		what = "trusted extended attributes";
+		if (fsetxattr(tmp, STUB_XATTR, value, sizeof(value), 0) < 0)
+			r = -errno;
+	}
+	if (r < 0)
+		stub_log(log, STUB_LOG_ERROR, "the file system lacks %s: %s", what, strerror(-r));
+	return r == -ENOSPC || r == -EPERM || r == -EROFS || r == -EIO || r == 0 ? r : -EOPNOTSUPP;
+}
+
+static int make_state(int dirfd)
+{
+	struct stub_state_page page = { .magic = STUB_STATE_MAGIC, .version = 1 };
+	char block[4096] = { 0 };
+	int fd CLEANUP_CLOSE = openat(dirfd, STUB_STATE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	memcpy(block, &page, sizeof(page));
+	r = stub_io_pwrite(fd, block, sizeof(block), 0);
+	return r == 0 && fsync(fd) < 0 ? -errno : r;
+}
+
+static int make_journal(const char *dir, int root_fd, const struct stub_attr *attr,
+			const struct stub_log *log)
+{
+	struct stub_journal_entry e = { .kind = STUB_JOURNAL_DIR, .mtime = attr->mtime.tv_sec };
+	struct stub_journal *j;
+	char *path CLEANUP_FREE = NULL;
+	int r;
+
+	if (asprintf(&path, "%s/" STUB_DIR "/" STUB_JOURNAL, dir) < 0)
+		return -ENOMEM;
+	r = stub_handle_of_fd(root_fd, &e.h);
+	if (r == 0)
+		r = stub_journal_open(path, 0, log->fn, log->arg, &j);
+	if (r < 0)
+		return r;
+	r = stub_journal_add(j, &e, 1);
+	stub_journal_close(j);
+	return r;
+}
+
+static int mark_root(int fd, uint16_t source_id, const struct stub_origin *origin,
+		     const struct stub_attr *attr)
+{
+	struct timespec times[2] = { attr->atime, attr->mtime };
+	struct stub_record *rec CLEANUP_FREE = calloc(1, sizeof(*rec));
+	struct stub_handle h;
+	struct stat st;
+	int r;
+
+	if (!rec)
+		return -ENOMEM;
+	if (fchown(fd, attr->uid, attr->gid) < 0 || fchmod(fd, attr->mode & 07777) < 0 ||
+	    fstat(fd, &st) < 0)
+		return -errno;
+	r = stub_handle_of_fd(fd, &h);
+	if (r < 0)
+		return r;
+	rec->flags = STUB_FLAG_UNLISTED;
+	rec->source_id = source_id;
+	rec->ino = st.st_ino;
+	rec->handle_sum = stub_handle_sum(&h);
+	rec->boot = stub_boot_id();
+	rec->origin = *origin;
+	rec->src_mtime = rec->mtime = attr->mtime;
+	rec->src_ctime = rec->ctime = attr->ctime;
+	rec->fsid = attr->fsid;
+	rec->fileid = attr->fileid;
+	rec->nlink = rec->nlink_shown = attr->nlink;
+	r = stub_record_store(NULL, fd, rec);
+	if (r == 0 && futimens(fd, times) < 0)
+		r = -errno;
+	return r;
+}
+
+static int write_conf(int root_fd, int dirfd, const struct stub_volume_info *info)
+{
+	char *text CLEANUP_FREE = NULL;
+	int r;
+
+	if (strchr(info->source, '\n') || strchr(info->socket, '\n') || strchr(info->control, '\n'))
+		return -EINVAL;
+	if (asprintf(&text,
+		     "format=%d\nuuid=%s\nsource=%s\nsource_id=%u\nsocket=%s\ncontrol=%s\ncreated=%llu\n",
+		     STUB_VOLUME_FORMAT, info->uuid, info->source, info->source_id, info->socket,
+		     info->control, (unsigned long long)info->created) < 0)
+		return -ENOMEM;
+	r = stub_io_write_file(dirfd, STUB_CONF ".new", text);
+	if (r == 0 && syncfs(root_fd) < 0)
+		r = -errno;
+	if (r == 0 && renameat(dirfd, STUB_CONF ".new", dirfd, STUB_CONF) < 0)
+		r = -errno;
+	if (r == 0 && fsync(dirfd) < 0)
+		r = -errno;
+	return r;
+}
+
+static int make_parts(int fd, int *dirfd)
+{
+	static const char *const dirs[] = { STUB_JOURNAL, STUB_STAGING, STUB_PROVISIONAL };
+	int r = remove_tree(fd, STUB_DIR);
+
+	if (r < 0)
+		return r;
+	if (mkdirat(fd, STUB_DIR, 0700) < 0)
+		return -errno;
+	*dirfd = openat(fd, STUB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (*dirfd < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(*dirfd, dirs[i], 0700) < 0)
+			return -errno;
+	r = stub_io_write_file(*dirfd, STUB_LOCK, "");
+	return r < 0 ? r : make_state(*dirfd);
+}
+
+STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_info *info,
+				   const struct stub_origin *root, const struct stub_attr *attr,
+				   stub_log_fn log_fn, void *log_arg)
+{
+	struct stub_log log = { log_fn, log_arg };
+	int fd CLEANUP_CLOSE = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int dirfd CLEANUP_CLOSE = -1;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	if (!S_ISDIR(attr->mode))
+		return -ENOTDIR;
+	r = check_empty(fd);
+	if (r == 0)
+		r = check_file_system(fd, &log);
+	if (r == 0)
+		r = make_parts(fd, &dirfd);
+	if (r == 0)
+		r = make_journal(dir, fd, attr, &log);
+	if (r == 0)
+		r = mark_root(fd, info->source_id, root, attr);
+	if (r == 0)
+		r = write_conf(fd, dirfd, info);
+	return r;
+}
+
+STUB_PUBLIC int stub_volume_remove(struct stub_volume *v)
+{
+	struct stub_scan s;
+	struct stat st;
+	struct timespec times[2];
+	int r = stub_scan(v, NULL, NULL, &s);
+
+	if (r < 0)
+		return r;
+	if (s.stubs || s.unlisted || s.corrupt || s.journal || s.leftovers)
+		return -EBUSY;
+	r = stub_volume_set_complete(v); /* for those who have it open */
+	if (r < 0)
+		return r;
+	if (fstat(v->fd, &st) < 0)
+		return -errno;
+	/* volume.conf first: a half-removed volume is none */
+	if (unlinkat(v->dir_fd, STUB_CONF, 0) < 0 && errno != ENOENT)
+		return -errno;
+	r = remove_tree(v->fd, STUB_DIR);
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	if (r == 0 && futimens(v->fd, times) < 0)
+		r = -errno;
+	return r;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * fill.c - attributes and bytes of the old server go into a stub.
+ *
+ * Invariant 2, never old over new: under the inode's exclusion the record is read
+ * again, and bytes are written where it still says "missing" and the file still
+ * reaches, nowhere else.  A range is marked present only after its bytes are in.
+ * Fetching happens before, without any lock: what a client wrote, truncated or
+ * punched meanwhile is no longer in the map and is left alone.
+ */
+#include <fcntl.h>
+
+#include "internal.h"
+
+static int object_lock(struct stub_volume *v, const struct stub_object *o, uint64_t *ino)
+{
+	struct stat st;
+	unsigned int n;
+
+	if (fstat(o->fd, &st) < 0)
+		return -errno;
+	*ino = st.st_ino;
+	return stub_lock(&v->locks, ino, 1, &n);
+}
+
+static int attr_same_object(const struct stub_object *o, const struct stub_attr *a)
+{
+	if ((a->mode & S_IFMT) != o->type || a->fsid != o->fsid || a->fileid != o->fileid)
+		return -ESTALE;
+	if (a->uid == UINT32_MAX || a->gid == UINT32_MAX || a->size > INT64_MAX)
+		return -EBADMSG;
+	return 0;
+}
+
+static int attr_store(struct stub_volume *v, const struct stub_object *o,
+		      const struct stub_attr *a, struct stub_record *rec)
+{
+	struct timespec times[2] = { a->atime, a->mtime }, now;
+
+	if (fchown(o->fd, a->uid, a->gid) < 0 || fchmod(o->fd, a->mode & 07777) < 0)
+		return -errno;
+	if (o->type == S_IFREG) {
+		if (ftruncate(o->fd, (off_t)a->size) < 0)
+			return errno == EFBIG ? -EBADMSG : -errno;
+		rec->size = a->size;
+		stub_map_init(&rec->now, a->size);
+		stub_map_copy(&rec->durable, &rec->now);
+	}
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	rec->src_mtime = rec->mtime = a->mtime;
+	rec->src_ctime = a->ctime;
+	rec->ctime = stub_time_cmp(a->ctime, now) > 0 ? now : a->ctime;
+	rec->nlink = rec->nlink_shown = a->nlink;
+	rec->flags &= (uint16_t)~STUB_FLAG_DUMMY;
+	if (futimens(o->fd, times) < 0)
+		return -errno;
+	return stub_record_store(v, o->fd, rec);
+}
+
+STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
+			       const struct stub_attr *attr)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stat st;
+	uint64_t ino;
+	int r;
+
+	if (!rec)
+		return -ENOMEM;
+	r = attr_same_object(o, attr);
+	if (r == 0)
+		r = object_lock(v, o, &ino);
+	if (r < 0)
+		return r;
+	r = stub_record_load(v, o->fd, &o->h, &st, rec);
+	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
+		r = attr_store(v, o, attr, rec);
+	stub_unlock(&v->locks, &ino, 1);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Write the parts of [offset, offset+length) that are missing. */
+static int write_missing(const struct stub_object *o, struct stub_record *rec, uint64_t offset,
+			 const char *data, size_t length)
+{
+	struct stub_range part;
+	uint64_t at = offset;
+
+	while (stub_map_first(&rec->now, at, offset + length, &part)) {
+		int r = stub_io_pwrite(o->fd, data + (part.start - offset), part.end - part.start,
+				       part.start);
+
+		if (r < 0)
+			return r;
+		at = part.end;
+	}
+	return stub_map_subtract(&rec->now, offset, offset + length) < 0 ? -E2BIG : 0;
+}
+
+STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o,
+				   uint64_t offset, const void *data, size_t length)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stat st;
+	uint64_t ino;
+	int64_t r;
+
+	if (!rec)
+		return -ENOMEM;
+	r = object_lock(v, o, &ino);
+	if (r < 0)
+		return r;
+	r = stub_record_load(v, o->fd, &o->h, &st, rec);
+	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
+		r = -EINVAL;
+	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length)) {
+		r = write_missing(o, rec, offset, data, length);
+		if (stub_times_restore(o->fd, rec) < 0 && r == 0)
+			r = -EIO;
+		if (r == 0)
+			r = stub_record_store(v, o->fd, rec);
+	}
+	if (r == 0)
+		r = (int64_t)stub_map_bytes(&rec->now);
+	stub_unlock(&v->locks, &ino, 1);
+	return r;
+}
+
+STUB_PUBLIC int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
+			       struct stub_range *out)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stat st;
+	int r;
+
+	if (!rec)
+		return -ENOMEM;
+	r = stub_record_load(v, o->fd, &o->h, &st, rec);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	return stub_map_first(&rec->now, offset, UINT64_MAX, out);
+}

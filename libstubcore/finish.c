@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * finish.c - batched completion: partial -> normal (DESIGN section 5).
+ *
+ * One thread, working in rounds.  A round:
+ *   1. take what was handed in; an object whose map is empty is a candidate
+ *   2. syncfs: its data is on disk now (and the records dropped in the last round)
+ *   3. remove the journal entries of the last round's objects
+ *   4. drop the candidates' records, each under its exclusion
+ * Hence an entry leaves the journal only when its object is durably normal, and a
+ * record goes only when the data it vouches for is on disk.  A map never grows, so
+ * a candidate of step 1 is still one in step 4.
+ *
+ * When a sync fails, the kernel may have thrown away what it could not write: the
+ * candidates go back to what was durable before and are fetched again.
+ *
+ * An inode with several names at the source waits for the names: it is finished
+ * when they are all there, or with stub_finisher_add_last() without them.
+ */
+#include <fcntl.h>
+
+#include "internal.h"
+
+#define ROUND_MAX 8192
+#define GATHER_MS 150 /* wait for more before a sync */
+
+enum how { HOW_DONE, HOW_LAST, HOW_STALE };
+
+struct item {
+	struct stub_handle h;
+	enum how how;
+	bool candidate;
+};
+
+struct stub_finisher {
+	struct stub_volume *v;
+	struct stub_journal *j;
+	struct stub_log log;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake, idle;
+	bool stop, hurry;
+	struct item *queue;
+	size_t n_queue, cap_queue;
+	struct stub_handle *dropped; /* records gone, entries not yet */
+	size_t n_dropped, cap_dropped;
+	uint64_t inflight, done;
+};
+
+static void *grow(void *p, size_t *cap, size_t n, size_t size)
+{
+	size_t want = *cap ? *cap : 256;
+
+	while (want < n)
+		want *= 2;
+	if (want == *cap)
+		return p;
+	p = realloc(p, want * size);
+	if (p)
+		*cap = want;
+	return p;
+}
+
+static void add(struct stub_finisher *f, const struct stub_handle *h, enum how how)
+{
+	struct item *q;
+
+	pthread_mutex_lock(&f->lock);
+	q = grow(f->queue, &f->cap_queue, f->n_queue + 1, sizeof(*q));
+	if (q) { /* without memory it stays in the journal and comes again */
+		f->queue = q;
+		q[f->n_queue++] = (struct item){ .h = *h, .how = how };
+		f->inflight++;
+		if (f->n_queue == 1 || f->n_queue >= ROUND_MAX)
+			pthread_cond_signal(&f->wake);
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+STUB_PUBLIC void stub_finisher_add(struct stub_finisher *f, const struct stub_handle *h)
+{
+	add(f, h, HOW_DONE);
+}
+
+STUB_PUBLIC void stub_finisher_add_last(struct stub_finisher *f, const struct stub_handle *h)
+{
+	add(f, h, HOW_LAST);
+}
+
+STUB_PUBLIC void stub_finisher_add_stale(struct stub_finisher *f, const struct stub_handle *h)
+{
+	add(f, h, HOW_STALE);
+}
+
+static bool names_complete(const struct stub_finisher *f, const struct stub_record *rec,
+			   const struct stat *st, enum how how)
+{
+	uint64_t names = st->st_nlink;
+
+	if (how == HOW_LAST)
+		return true;
+	if (stub_provisional_exists(f->v, rec->fsid, rec->fileid))
+		names--;
+	return names >= rec->nlink_shown;
+}
+
+/* May the record be dropped once everything is synced?  1 yes, 0 not yet, -errno. */
+static int judge(struct stub_finisher *f, int fd, const struct item *it, struct stub_record *rec,
+		 struct stat *st)
+{
+	int r = stub_record_load(f->v, fd, &it->h, st, rec);
+	unsigned int needs;
+
+	if (r < 0)
+		return r;
+	needs = stub_record_needs(rec);
+	if (needs == STUB_NEEDS_FINISH)
+		return 1;
+	if (needs == STUB_NEEDS_NAMES)
+		return names_complete(f, rec, st, it->how);
+	return 0;
+}
+
+static void remember_dropped(struct stub_finisher *f, const struct stub_handle *h)
+{
+	struct stub_handle *d =
+		grow(f->dropped, &f->cap_dropped, f->n_dropped + 1, sizeof(*d));
+
+	if (!d)
+		return; /* its entry is stale and will be met again */
+	f->dropped = d;
+	d[f->n_dropped++] = *h;
+}
+
+/* Step 1. */
+static void look(struct stub_finisher *f, struct item *it, struct stub_record *rec)
+{
+	int r, fd CLEANUP_CLOSE = stub_handle_open(f->v, &it->h, O_PATH);
+	struct stat st;
+
+	r = fd < 0 ? fd : judge(f, fd, it, rec, &st);
+	it->candidate = r == 1;
+	if (r == -ESTALE || r == -ENOENT)
+		remember_dropped(f, &it->h); /* gone or normal: only the entry is left */
+	else if (r == 0 && stub_record_needs(rec) == STUB_NEEDS_NAMES)
+		stub_journal_set_kind(f->j, &it->h, STUB_JOURNAL_LINKS);
+	else if (r < 0)
+		stub_log(&f->log, STUB_LOG_WARN, "finishing an object: %s", strerror(-r));
+}
+
+static int drop_locked(struct stub_finisher *f, int fd, const struct item *it,
+		       struct stub_record *rec)
+{
+	struct stat st;
+	int r = judge(f, fd, it, rec, &st);
+
+	if (r <= 0)
+		return r == 0 ? -EAGAIN : r;
+	r = stub_times_restore(fd, rec);
+	if (r == 0 && (rec->flags & STUB_FLAG_LINKS))
+		r = stub_provisional_unlink(f->v, rec->fsid, rec->fileid);
+	return r < 0 ? r : stub_record_drop(fd);
+}
+
+/* Back to what the last good sync left. */
+static int revert_locked(struct stub_finisher *f, int fd, const struct item *it,
+			 struct stub_record *rec)
+{
+	struct stat st;
+	int r = stub_record_load(f->v, fd, &it->h, &st, rec);
+
+	if (r < 0)
+		return r;
+	stub_map_copy(&rec->now, &rec->durable);
+	return stub_record_store(f->v, fd, rec);
+}
+
+/* Step 4 for one candidate. */
+static void settle(struct stub_finisher *f, const struct item *it, int synced,
+		   struct stub_record *rec)
+{
+	int r, fd CLEANUP_CLOSE = stub_handle_open(f->v, &it->h, O_PATH);
+	unsigned int n;
+	struct stat st;
+	uint64_t ino;
+
+	r = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : 0;
+	if (r == 0) {
+		ino = st.st_ino;
+		r = stub_lock(&f->v->locks, &ino, 1, &n);
+	}
+	if (r == 0) {
+		r = synced < 0 ? revert_locked(f, fd, it, rec) : drop_locked(f, fd, it, rec);
+		stub_unlock(&f->v->locks, &ino, n);
+	}
+	if ((r == 0 && synced == 0) || r == -ESTALE || r == -ENOENT)
+		remember_dropped(f, &it->h);
+	else if (r < 0 && r != -EAGAIN)
+		stub_log(&f->log, STUB_LOG_WARN, "finishing an object: %s", strerror(-r));
+}
+
+static void round_of(struct stub_finisher *f, struct item *items, size_t n)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	size_t removed, i;
+	int synced;
+
+	if (!rec)
+		return;
+	removed = f->n_dropped;
+	for (i = 0; i < n; i++)
+		look(f, &items[i], rec);
+	synced = syncfs(f->v->fd) < 0 ? -errno : 0;
+	if (synced < 0)
+		stub_log(&f->log, STUB_LOG_ERROR, "sync of the volume: %s", strerror(-synced));
+	/* what look() found gone is covered by this sync as well */
+	removed = f->n_dropped;
+	if (synced == 0 && removed && stub_journal_remove(f->j, f->dropped, removed) == 0) {
+		f->n_dropped = 0;
+		pthread_mutex_lock(&f->lock);
+		f->done += removed;
+		pthread_mutex_unlock(&f->lock);
+	}
+	for (i = 0; i < n; i++)
+		if (items[i].candidate)
+			settle(f, &items[i], synced, rec);
+}
+
+/* Wait until there is a round's worth, or nothing came for a while.  Called and
+ * returns with the lock held; false when it is time to stop. */
+static bool gather(struct stub_finisher *f)
+{
+	struct timespec until;
+
+	while (!f->stop && f->n_queue == 0 && f->n_dropped == 0)
+		pthread_cond_wait(&f->wake, &f->lock);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += GATHER_MS * 1000000L;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_nsec -= 1000000000L;
+		until.tv_sec++;
+	}
+	while (!f->stop && !f->hurry && f->n_queue < ROUND_MAX &&
+	       pthread_cond_timedwait(&f->wake, &f->lock, &until) != ETIMEDOUT)
+		;
+	return !f->stop;
+}
+
+static void *finisher_thread(void *arg)
+{
+	struct stub_finisher *f = arg;
+
+	pthread_mutex_lock(&f->lock);
+	while (gather(f)) {
+		struct item *items = f->queue;
+		size_t n = f->n_queue;
+
+		f->queue = NULL;
+		f->n_queue = f->cap_queue = 0;
+		pthread_mutex_unlock(&f->lock);
+		round_of(f, items, n);
+		free(items);
+		pthread_mutex_lock(&f->lock);
+		f->inflight = f->n_queue + f->n_dropped;
+		if (f->inflight == 0) {
+			f->hurry = false;
+			pthread_cond_broadcast(&f->idle);
+		}
+	}
+	pthread_cond_broadcast(&f->idle);
+	pthread_mutex_unlock(&f->lock);
+	return NULL;
+}
+
+STUB_PUBLIC int stub_finisher_create(struct stub_volume *v, struct stub_journal *j, stub_log_fn log,
+				     void *log_arg, struct stub_finisher **out)
+{
+	struct stub_finisher *f = calloc(1, sizeof(*f));
+	pthread_condattr_t attr;
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	f->v = v;
+	f->j = j;
+	f->log = (struct stub_log){ log, log_arg };
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&f->wake, &attr);
+	pthread_cond_init(&f->idle, &attr);
+	pthread_condattr_destroy(&attr);
+	r = pthread_create(&f->thread, NULL, finisher_thread, f);
+	if (r) {
+		free(f);
+		return -r;
+	}
+	*out = f;
+	return 0;
+}
+
+STUB_PUBLIC void stub_finisher_destroy(struct stub_finisher *f)
+{
+	if (!f)
+		return;
+	pthread_mutex_lock(&f->lock);
+	f->stop = true;
+	pthread_cond_broadcast(&f->wake);
+	pthread_mutex_unlock(&f->lock);
+	pthread_join(f->thread, NULL);
+	pthread_cond_destroy(&f->wake);
+	pthread_cond_destroy(&f->idle);
+	pthread_mutex_destroy(&f->lock);
+	free(f->queue);
+	free(f->dropped);
+	free(f);
+}
+
+STUB_PUBLIC int stub_finisher_drain(struct stub_finisher *f)
+{
+	pthread_mutex_lock(&f->lock);
+	f->hurry = f->inflight > 0;
+	pthread_cond_signal(&f->wake);
+	while (f->inflight > 0 && !f->stop)
+		pthread_cond_wait(&f->idle, &f->lock);
+	pthread_mutex_unlock(&f->lock);
+	return 0;
+}
+
+STUB_PUBLIC void stub_finisher_stats(struct stub_finisher *f, struct stub_finish_stats *out)
+{
+	pthread_mutex_lock(&f->lock);
+	out->done = f->done;
+	out->inflight = f->inflight;
+	pthread_mutex_unlock(&f->lock);
+}

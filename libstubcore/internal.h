@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * internal.h - what the files of libstubcore share and nobody else sees.
+ */
+#ifndef STUBCORE_INTERNAL_H
+#define STUBCORE_INTERNAL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stubcore.h"
+
+#define STUB_PUBLIC __attribute__((visibility("default")))
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* ---- log.c ---- */
+
+struct stub_log {
+	stub_log_fn fn; /* may be NULL */
+	void *arg;
+};
+
+void stub_log(const struct stub_log *l, enum stub_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* ---- io.c: the one place for full-length loops and scoped resources ---- */
+
+int stub_io_pwrite(int fd, const void *buf, size_t len, uint64_t offset); /* 0 or -errno */
+int stub_io_read_file(int dirfd, const char *name, char *buf, size_t size); /* bytes, terminated */
+int stub_io_write_file(int dirfd, const char *name, const char *text);	    /* synced */
+uint64_t stub_now_ms(void); /* CLOCK_MONOTONIC */
+
+static inline void stub_cleanup_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+static inline void stub_cleanup_free(void *p)
+{
+	free(*(void **)p);
+}
+#define CLEANUP_CLOSE __attribute__((cleanup(stub_cleanup_close)))
+#define CLEANUP_FREE __attribute__((cleanup(stub_cleanup_free)))
+
+static inline int stub_steal_fd(int *fd)
+{
+	int r = *fd;
+
+	*fd = -1;
+	return r;
+}
+
+/* ---- time.c-sized helpers ---- */
+
+static inline int stub_time_cmp(struct timespec a, struct timespec b)
+{
+	if (a.tv_sec != b.tv_sec)
+		return a.tv_sec < b.tv_sec ? -1 : 1;
+	if (a.tv_nsec != b.tv_nsec)
+		return a.tv_nsec < b.tv_nsec ? -1 : 1;
+	return 0;
+}
+
+/* ---- record.c ---- */
+
+enum {
+	STUB_FLAG_DUMMY = 1,	/* attributes missing */
+	STUB_FLAG_UNLISTED = 2, /* directory: entries missing */
+	STUB_FLAG_LINKS = 4,	/* hard-linked at the source: has a provisional file */
+	/* unlisted directory: look-ups have made names that the journal may not know;
+	 * NEW: since the last search for them */
+	STUB_FLAG_LOOKUPS = 8,
+	STUB_FLAG_LOOKUPS_NEW = 16,
+};
+
+struct stub_record {
+	uint16_t flags;
+	uint16_t source_id;
+	uint16_t depth;
+	uint64_t ino;	     /* the inode this record was made for */
+	uint32_t handle_sum; /* and a checksum of its kernel handle (generation) */
+	uint64_t boot;	     /* boot in which `now` is valid */
+	struct stub_origin origin;
+	uint64_t size;	     /* as seen at the source when listed */
+	struct timespec src_mtime, src_ctime;
+	uint64_t fsid, fileid;
+	uint32_t nlink;	      /* at the source */
+	uint32_t nlink_shown; /* what clients see */
+	struct timespec mtime, ctime; /* what clients see */
+	struct stub_map now;	      /* missing as this boot knows */
+	struct stub_map durable;      /* missing after a power cut */
+};
+
+/* Bytes written, or -E2BIG: more than @size. */
+int stub_record_encode(const struct stub_record *r, uint8_t *buf, size_t size);
+int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *out); /* -EBADMSG */
+unsigned int stub_record_needs(const struct stub_record *r);
+/* Would the record fit its budget with this `now` map? */
+bool stub_record_fits(const struct stub_record *r, const struct stub_map *now);
+
+/* ---- handle.c ---- */
+
+uint32_t stub_handle_sum(const struct stub_handle *h);
+int stub_handle_open(const struct stub_volume *v, const struct stub_handle *h, int flags);
+
+/* ---- lock.c: per-inode exclusion across threads and processes ---- */
+
+#define STUB_LOCK_SHARDS 256
+
+struct stub_locks {
+	int fd; /* .postcopy/lock; its byte N stands for inode N */
+	pthread_mutex_t shard[STUB_LOCK_SHARDS];
+};
+
+int stub_locks_init(struct stub_locks *l, int fd);
+void stub_locks_finish(struct stub_locks *l);
+/* Locks @n inode numbers; sorts @ino and drops duplicates; *n_out is what is left. */
+int stub_lock(struct stub_locks *l, uint64_t *ino, unsigned int n, unsigned int *n_out);
+void stub_unlock(struct stub_locks *l, const uint64_t *ino, unsigned int n);
+
+/* ---- volume.c ---- */
+
+#define STUB_HIDDEN_MAX 16
+
+struct stub_state_page { /* .postcopy/state, mapped shared by all processes */
+	uint32_t magic;
+	uint32_t version;
+	_Atomic uint32_t complete;
+	uint32_t pad;
+};
+
+struct stub_ask_pool;
+
+struct stub_volume {
+	struct stub_log log;
+	struct stub_volume_info info;
+	int fd;	     /* the root; also the mount fd of open_by_handle_at */
+	int dir_fd;  /* .postcopy */
+	int staging_fd;
+	int provisional_fd;
+	int lock_fd;
+	uint64_t boot;
+	dev_t dev;
+	uint64_t root_ino;
+	struct stub_handle root;
+	struct stub_locks locks;
+	struct stub_state_page *state;
+	uint64_t hidden[STUB_HIDDEN_MAX];
+	unsigned int n_hidden;
+	atomic_uint_fast64_t staged; /* names in staging/ are numbered */
+	struct stub_ask_pool *pool;
+};
+
+/* ---- object.c: records on inodes ---- */
+
+/* The record of the inode behind @fd (not O_PATH), checked to be its own, maps
+ * adjusted to this boot and to the file's size.  @st is filled too.
+ *   -ENOENT normal; -EBADMSG damaged; others as fgetxattr */
+int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
+		     struct stat *st, struct stub_record *out);
+/* The same, and whether anything was clipped away that the disk still says. */
+int stub_record_load_clipped(const struct stub_volume *v, int fd, const struct stub_handle *h,
+			     struct stat *st, struct stub_record *out, bool *clipped);
+int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r);
+int stub_record_drop(int fd); /* -ENOENT: there was none */
+/* Set mtime back to what clients are shown; atime stays. */
+int stub_times_restore(int fd, const struct stub_record *r);
+
+/* ---- links.c: provisional files ---- */
+
+#define STUB_PROVISIONAL_NAME 40
+void stub_provisional_name(uint64_t fsid, uint64_t fileid, char out[STUB_PROVISIONAL_NAME]);
+int stub_provisional_unlink(struct stub_volume *v, uint64_t fsid, uint64_t fileid);
+bool stub_provisional_exists(const struct stub_volume *v, uint64_t fsid, uint64_t fileid);
+
+/* ---- stage.c: one inode, complete as a stub, not visible yet ---- */
+
+enum stub_staged_kind { STUB_STAGED_NONE, STUB_STAGED_FD, STUB_STAGED_NAME, STUB_STAGED_LINK };
+
+struct stub_staged {
+	enum stub_staged_kind kind;
+	int fd;			/* FD: unnamed inode, linked from here */
+	char name[STUB_PROVISIONAL_NAME]; /* NAME: in staging/; LINK: in provisional/ */
+	bool journalled;	/* needs an entry before it becomes visible */
+	struct stub_journal_entry entry;
+};
+
+int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
+	       struct stub_staged *out);
+/* Into @dir_fd under @name: -EEXIST if it is taken. */
+int stub_staged_link(struct stub_volume *v, struct stub_staged *s, int dir_fd, const char *name);
+void stub_staged_drop(struct stub_volume *v, struct stub_staged *s);
+int stub_entry_check(const struct stub_object *dir, const struct stub_entry *e);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * list.c - names of an unlisted directory come into being.
+ *
+ * A batch: stage every inode, journal all that are stubs in one transaction, then
+ * link them in (invariant 4: the handle is in the journal before the name can be
+ * seen).  A single name needs no entry: its directory is unlisted and findable.
+ *
+ * A name that is there already is ours from an earlier try (journalled before it
+ * was linked), ours from a look-up (STUB_FLAG_LOOKUPS on the directory: finishing
+ * then searches it for stubs and journals them, also those that the source finds
+ * but does not list), or a client's, then it wins: clients remove or rename names
+ * only in listed directories, so a taken name stays taken.
+ *
+ * Invariant 8: a directory's mtime does not move.  Linking happens under the
+ * directory's exclusion and mtime is set back to what its record shows before it
+ * is released; the server plugins' brackets hold the same exclusion.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+
+#include "internal.h"
+
+#define BATCH_MAX 1024 /* staged inodes, hence descriptors, at a time */
+
+static void name_of(const struct stub_entry *e, char out[STUB_NAME_MAX + 1])
+{
+	memcpy(out, e->name, e->name_len);
+	out[e->name_len] = '\0';
+}
+
+struct batch {
+	struct stub_staged staged[BATCH_MAX];
+	const struct stub_entry *of[BATCH_MAX];
+	struct stub_journal_entry entries[BATCH_MAX];
+	size_t n_staged, n_entries;
+};
+
+static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
+			 const struct stub_entry *e, struct batch *b)
+{
+	char name[STUB_NAME_MAX + 1];
+	struct stat st;
+	int r;
+
+	name_of(e, name);
+	if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	if (errno != ENOENT)
+		return -errno;
+	r = stub_stage(v, dir, e, &b->staged[b->n_staged]);
+	if (r < 0)
+		return r;
+	if (b->staged[b->n_staged].journalled)
+		b->entries[b->n_entries++] = b->staged[b->n_staged].entry;
+	b->of[b->n_staged++] = e;
+	return 0;
+}
+
+/* Take the directory's exclusion and its record. */
+static int dir_lock(struct stub_volume *v, const struct stub_object *dir, uint64_t *ino,
+		    struct stub_record *rec)
+{
+	struct stat st;
+	unsigned int n;
+	int r;
+
+	if (fstat(dir->fd, &st) < 0)
+		return -errno;
+	*ino = st.st_ino;
+	r = stub_lock(&v->locks, ino, 1, &n);
+	if (r < 0)
+		return r;
+	r = stub_record_load(v, dir->fd, &dir->h, &st, rec);
+	if (r < 0)
+		stub_unlock(&v->locks, ino, 1);
+	return r;
+}
+
+/* Link what is staged, whole slices at a time so that clients' changes to the
+ * directory get their turn. */
+static int batch_link(struct stub_volume *v, const struct stub_object *dir, struct batch *b)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	char name[STUB_NAME_MAX + 1];
+	size_t i = 0;
+	uint64_t ino;
+	int r = 0;
+
+	if (!rec)
+		return -ENOMEM;
+	while (i < b->n_staged && r == 0) {
+		size_t end = i + 128 < b->n_staged ? i + 128 : b->n_staged;
+
+		r = dir_lock(v, dir, &ino, rec);
+		if (r < 0)
+			return r;
+		for (; i < end && r == 0; i++) {
+			name_of(b->of[i], name);
+			r = stub_staged_link(v, &b->staged[i], dir->fd, name);
+			if (r == -EEXIST)
+				r = 0;
+		}
+		if (r == 0)
+			r = stub_times_restore(dir->fd, rec);
+		stub_unlock(&v->locks, &ino, 1);
+	}
+	return r;
+}
+
+static void batch_drop(struct stub_volume *v, struct batch *b)
+{
+	for (size_t i = 0; i < b->n_staged; i++)
+		stub_staged_drop(v, &b->staged[i]);
+	b->n_staged = b->n_entries = 0;
+}
+
+STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
+				const struct stub_object *dir, const struct stub_entry *e, size_t n,
+				size_t *bad)
+{
+	struct batch *b CLEANUP_FREE = NULL;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		*bad = i;
+		r = stub_entry_check(dir, &e[i]);
+		if (r < 0)
+			return r;
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	for (size_t i = 0; i < n && r == 0;) {
+		size_t end = n - i > BATCH_MAX ? i + BATCH_MAX : n;
+
+		for (; i < end && r == 0; i++) {
+			*bad = i;
+			r = batch_prepare(v, dir, &e[i], b);
+		}
+		if (r == 0 && b->n_entries)
+			r = stub_journal_add(j, b->entries, b->n_entries);
+		if (r == 0)
+			r = batch_link(v, dir, b);
+		batch_drop(v, b);
+	}
+	return r;
+}
+
+/* The journal entry of the stub called @name: 1; 0 if it is none. */
+static int found_entry(struct stub_volume *v, int dir_fd, const char *name,
+		       struct stub_journal_entry *out)
+{
+	int r, fd CLEANUP_CLOSE = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stat st;
+
+	if (!rec)
+		return -ENOMEM;
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	memset(out, 0, sizeof(*out));
+	r = stub_handle_of_fd(fd, &out->h);
+	if (r == 0)
+		r = stub_record_load(v, fd, &out->h, &st, rec);
+	if (r == -ENOENT)
+		return 0; /* normal, or a client's */
+	if (r < 0 && r != -EBADMSG) /* a damaged one is journalled too, to be parked */
+		return r;
+	out->kind = S_ISDIR(st.st_mode) ? STUB_JOURNAL_DIR : STUB_JOURNAL_FILE;
+	out->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+	out->mtime = st.st_mtim.tv_sec;
+	return 1;
+}
+
+/* Journal every stub that is in the directory now. */
+static int journal_found(struct stub_volume *v, struct stub_journal *j, int dir_fd)
+{
+	struct stub_journal_entry *e CLEANUP_FREE = calloc(BATCH_MAX, sizeof(*e));
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *d;
+	size_t n = 0;
+	DIR *dir;
+	int r = 0;
+
+	dir = fd >= 0 && e ? fdopendir(fd) : NULL;
+	if (!dir) {
+		r = e ? -errno : -ENOMEM;
+		stub_cleanup_close(&fd);
+		return r;
+	}
+	while (r >= 0 && (d = readdir(dir))) {
+		if (stub_name_check(d->d_name, strlen(d->d_name)) < 0)
+			continue;
+		r = found_entry(v, fd, d->d_name, &e[n]);
+		if (r > 0 && ++n == BATCH_MAX) {
+			r = stub_journal_add(j, e, n);
+			n = 0;
+		}
+	}
+	if (r >= 0 && n)
+		r = stub_journal_add(j, e, n);
+	closedir(dir);
+	return r < 0 ? r : 0;
+}
+
+/* One try: 0 done, 1 look-ups have made names that must be journalled first. */
+static int list_close(struct stub_volume *v, const struct stub_object *dir, bool searched,
+		      struct stub_record *rec)
+{
+	uint64_t ino;
+	int r = dir_lock(v, dir, &ino, rec);
+
+	if (r == -ENOENT)
+		return 0; /* listed already */
+	if (r < 0)
+		return r;
+	if ((rec->flags & STUB_FLAG_LOOKUPS_NEW) ||
+	    ((rec->flags & STUB_FLAG_LOOKUPS) && !searched)) {
+		rec->flags &= (uint16_t)~STUB_FLAG_LOOKUPS_NEW;
+		r = stub_record_store(v, dir->fd, rec);
+		r = r < 0 ? r : 1;
+	} else {
+		rec->flags &= (uint16_t)~(STUB_FLAG_UNLISTED | STUB_FLAG_LOOKUPS);
+		r = stub_times_restore(dir->fd, rec);
+		if (r == 0)
+			r = rec->flags ? stub_record_store(v, dir->fd, rec) :
+					 stub_record_drop(dir->fd);
+	}
+	stub_unlock(&v->locks, &ino, 1);
+	return r;
+}
+
+STUB_PUBLIC int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
+				 const struct stub_object *dir)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	bool searched = false;
+	int r;
+
+	if (!rec)
+		return -ENOMEM;
+	while ((r = list_close(v, dir, searched, rec)) == 1) {
+		r = journal_found(v, j, dir->fd);
+		if (r < 0)
+			return r;
+		searched = true;
+	}
+	return r;
+}
+
+/* Under the exclusion: remember in the record that a look-up makes a name here. */
+static int note_lookup(struct stub_volume *v, const struct stub_object *dir,
+		       struct stub_record *rec)
+{
+	const uint16_t both = STUB_FLAG_LOOKUPS | STUB_FLAG_LOOKUPS_NEW;
+
+	if ((rec->flags & both) == both)
+		return 0;
+	rec->flags |= both;
+	return stub_record_store(v, dir->fd, rec);
+}
+
+STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object *dir,
+				const struct stub_entry *e)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	char name[STUB_NAME_MAX + 1];
+	struct stub_staged s;
+	struct stat st;
+	uint64_t ino;
+	int r;
+
+	if (!rec)
+		return -ENOMEM;
+	r = stub_entry_check(dir, e);
+	if (r < 0)
+		return r;
+	name_of(e, name);
+	if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	r = stub_stage(v, dir, e, &s);
+	if (r < 0)
+		return r;
+	r = dir_lock(v, dir, &ino, rec);
+	if (r == 0) {
+		/* unlisted: nothing was ever removed here, the name is still the source's */
+		if (rec->flags & STUB_FLAG_UNLISTED) {
+			r = note_lookup(v, dir, rec);
+			if (r == 0)
+				r = stub_staged_link(v, &s, dir->fd, name);
+		}
+		if (r == -EEXIST)
+			r = 0;
+		if (r == 0)
+			r = stub_times_restore(dir->fd, rec);
+		stub_unlock(&v->locks, &ino, 1);
+	} else if (r == -ENOENT) {
+		r = 0; /* listed meanwhile: whatever is there now is right */
+	}
+	stub_staged_drop(v, &s);
+	return r;
+}
+
+STUB_PUBLIC int stub_staging_clean(struct stub_volume *v)
+{
+	int fd = openat(v->staging_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *d;
+	DIR *dir;
+	int r = 0;
+
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return -errno;
+	}
+	while ((d = readdir(dir))) {
+		if (d->d_name[0] == '.')
+			continue;
+		if (unlinkat(fd, d->d_name, d->d_type == DT_DIR ? AT_REMOVEDIR : 0) < 0)
+			r = -errno;
+	}
+	closedir(dir);
+	return r;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * object.c - records on inodes: load, store, look.
+ *
+ * Rules kept here for everybody:
+ *   - a record counts only on the inode it was made for (invariant 9);
+ *   - after another boot the durable map is the truth (DESIGN section 5);
+ *   - a map is clipped to the file's size whenever it is loaded.  A truncate
+ *     therefore needs no atomic pair: the file is cut first, the record follows,
+ *     and whoever extends the file stores the clipped map before.
+ * Looking needs no lock: a record is replaced atomically, and a map only shrinks
+ * after the bytes are there.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/xattr.h>
+
+#include "internal.h"
+
+struct fd_path {
+	char s[32];
+};
+
+/* xattr calls refuse O_PATH descriptors; their /proc name works for every type. */
+static struct fd_path fd_path(int fd)
+{
+	struct fd_path p;
+
+	snprintf(p.s, sizeof(p.s), "/proc/self/fd/%d", fd);
+	return p;
+}
+
+static ssize_t record_read(int fd, void *buf, size_t size)
+{
+	ssize_t n = fgetxattr(fd, STUB_XATTR, buf, size);
+
+	if (n < 0 && errno == EBADF)
+		n = getxattr(fd_path(fd).s, STUB_XATTR, buf, size);
+	if (n >= 0)
+		return n;
+	if (errno == ENODATA)
+		return -ENOENT;
+	if (errno == ERANGE)
+		return -EBADMSG;
+	return -errno;
+}
+
+/* Load without looking at the size. */
+static int record_load_raw(const struct stub_volume *v, int fd, const struct stub_handle *h,
+			   const struct stat *st, struct stub_record *out)
+{
+	uint8_t buf[STUB_RECORD_MAX];
+	ssize_t n = record_read(fd, buf, sizeof(buf));
+	int r;
+
+	if (n < 0)
+		return (int)n;
+	r = stub_record_decode(buf, (size_t)n, out);
+	if (r < 0)
+		return r;
+	if (out->ino != st->st_ino || out->handle_sum != stub_handle_sum(h))
+		return -ENOENT; /* somebody else's record, copied here: no stub */
+	if (out->boot != v->boot) {
+		stub_map_copy(&out->now, &out->durable);
+		out->boot = v->boot;
+	}
+	return 0;
+}
+
+int stub_record_load_clipped(const struct stub_volume *v, int fd, const struct stub_handle *h,
+			     struct stat *st, struct stub_record *out, bool *clipped)
+{
+	uint64_t before;
+	int r;
+
+	if (fstat(fd, st) < 0)
+		return -errno;
+	r = record_load_raw(v, fd, h, st, out);
+	if (r < 0)
+		return r;
+	before = stub_map_bytes(&out->now) + stub_map_bytes(&out->durable);
+	if (S_ISREG(st->st_mode) && !(out->flags & STUB_FLAG_DUMMY)) {
+		stub_map_clip(&out->now, (uint64_t)st->st_size);
+		stub_map_clip(&out->durable, (uint64_t)st->st_size);
+	}
+	*clipped = before != stub_map_bytes(&out->now) + stub_map_bytes(&out->durable);
+	return 0;
+}
+
+int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
+		     struct stat *st, struct stub_record *out)
+{
+	bool clipped;
+
+	return stub_record_load_clipped(v, fd, h, st, out, &clipped);
+}
+
+int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r)
+{
+	uint8_t buf[STUB_RECORD_MAX];
+	int n = stub_record_encode(r, buf, sizeof(buf));
+
+	(void)v;
+	if (n < 0)
+		return n;
+	if (fsetxattr(fd, STUB_XATTR, buf, (size_t)n, 0) == 0)
+		return 0;
+	if (errno == EBADF && setxattr(fd_path(fd).s, STUB_XATTR, buf, (size_t)n, 0) == 0)
+		return 0;
+	return -errno;
+}
+
+int stub_record_drop(int fd)
+{
+	if (fremovexattr(fd, STUB_XATTR) == 0)
+		return 0;
+	if (errno == EBADF && removexattr(fd_path(fd).s, STUB_XATTR) == 0)
+		return 0;
+	return errno == ENODATA ? -ENOENT : -errno;
+}
+
+int stub_times_restore(int fd, const struct stub_record *r)
+{
+	struct timespec t[2] = { { 0, UTIME_OMIT }, r->mtime };
+
+	return utimensat(fd, "", t, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static void view_of(const struct stub_record *r, struct stub_view *out)
+{
+	out->needs = stub_record_needs(r);
+	out->mtime = r->mtime;
+	out->ctime = r->ctime;
+	out->nlink = r->nlink_shown;
+}
+
+static int view_fd(struct stub_volume *v, int fd, const struct stub_handle *h,
+		   struct stub_view *out)
+{
+	struct stub_record rec;
+	struct stat st;
+	int r = stub_record_load(v, fd, h, &st, &rec);
+
+	memset(out, 0, sizeof(*out));
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0)
+		view_of(&rec, out);
+	return r;
+}
+
+STUB_PUBLIC int stub_view(struct stub_volume *v, const struct stub_handle *h, struct stub_view *out)
+{
+	int fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);
+
+	if (fd < 0)
+		return fd;
+	return view_fd(v, fd, h, out);
+}
+
+STUB_PUBLIC int stub_view_fd(struct stub_volume *v, int fd, struct stub_view *out)
+{
+	struct stub_handle h;
+	int r = stub_handle_of_fd(fd, &h);
+
+	return r < 0 ? r : view_fd(v, fd, &h, out);
+}
+
+static uint64_t end_of(uint64_t offset, uint64_t length)
+{
+	return offset + length < offset ? UINT64_MAX : offset + length;
+}
+
+STUB_PUBLIC int stub_data_missing(struct stub_volume *v, const struct stub_handle *h,
+				  uint64_t offset, uint64_t length, struct stub_range *out)
+{
+	int fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);
+	struct stub_record rec;
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = stub_record_load(v, fd, h, &st, &rec);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	if (rec.flags & STUB_FLAG_DUMMY) { /* nothing is known yet: all of it is missing */
+		*out = (struct stub_range){ offset, end_of(offset, length ? length : 1) };
+		return 1;
+	}
+	return stub_map_first(&rec.now, offset, end_of(offset, length), out);
+}
+
+STUB_PUBLIC int stub_data_ready(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,
+				uint64_t length)
+{
+	struct stub_range range;
+	int r = stub_data_missing(v, h, offset, length, &range);
+
+	return r < 0 ? r : !r;
+}
+
+STUB_PUBLIC int stub_object_open(struct stub_volume *v, const struct stub_handle *h,
+				 struct stub_object *out)
+{
+	int fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);
+	struct stub_record rec;
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = stub_record_load(v, fd, h, &st, &rec);
+	if (r < 0)
+		return r;
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
+		close(stub_steal_fd(&fd));
+		fd = stub_handle_open(v, h, (S_ISDIR(st.st_mode) ? O_RDONLY : O_RDWR) | O_NONBLOCK);
+		if (fd < 0)
+			return fd;
+	}
+	*out = (struct stub_object){
+		.h = *h,
+		.needs = stub_record_needs(&rec),
+		.depth = rec.depth,
+		.origin = rec.origin,
+		.size = rec.size,
+		.mtime = rec.src_mtime,
+		.ctime = rec.src_ctime,
+		.fsid = rec.fsid,
+		.fileid = rec.fileid,
+		.nlink = rec.nlink,
+		.type = st.st_mode & S_IFMT,
+	};
+	out->fd = stub_steal_fd(&fd);
+	return 0;
+}
+
+STUB_PUBLIC void stub_object_close(struct stub_object *o)
+{
+	if (o && o->fd >= 0)
+		close(stub_steal_fd(&o->fd));
+}

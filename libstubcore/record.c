@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * record.c - the stub record on disk.
+ *
+ * One extended attribute, written and replaced as a whole, which every supported
+ * file system does atomically; there is no second attribute that could disagree
+ * (docs/decisions/0001).  Little-endian; "v" is an unsigned LEB128 of at most 10
+ * bytes, "t" a time: v seconds (zigzag), v nanoseconds.
+ *
+ *   u8 version  u8 flags  u16 source_id  v depth
+ *   u64 ino  u32 handle_sum  u64 boot
+ *   u8 origin_len  origin
+ *   v size  t src_mtime  t src_ctime  v fsid  v fileid  v nlink  v nlink_shown
+ *   u8 same: bit 0 mtime == src_mtime, bit 1 ctime == src_ctime, bit 2 durable == now
+ *   [t mtime]  [t ctime]
+ *   map now  [map durable]
+ *   u32 checksum of all before it (FNV-1a folded)
+ *
+ * A map is v n, then n times: v gap since the last end, v length.
+ * Everything read is hostile: lengths, overflow, order, trailing bytes are checked.
+ */
+#include "internal.h"
+
+#define RECORD_VERSION 1
+
+struct out {
+	uint8_t *p;
+	size_t len, size;
+};
+
+struct in {
+	const uint8_t *p;
+	size_t left;
+	bool bad;
+};
+
+static void put(struct out *o, const void *p, size_t n)
+{
+	if (o->len + n <= o->size)
+		memcpy(o->p + o->len, p, n);
+	o->len += n;
+}
+
+static void put_le(struct out *o, uint64_t x, unsigned int n)
+{
+	uint8_t b[8];
+
+	for (unsigned int i = 0; i < n; i++)
+		b[i] = (uint8_t)(x >> (8 * i));
+	put(o, b, n);
+}
+
+static void put_v(struct out *o, uint64_t x)
+{
+	uint8_t b[10];
+	unsigned int n = 0;
+
+	do {
+		b[n] = (uint8_t)(x & 0x7f);
+		x >>= 7;
+		if (x)
+			b[n] |= 0x80;
+		n++;
+	} while (x);
+	put(o, b, n);
+}
+
+static void put_time(struct out *o, struct timespec t)
+{
+	int64_t s = t.tv_sec;
+
+	put_v(o, ((uint64_t)s << 1) ^ (uint64_t)(s >> 63));
+	put_v(o, (uint64_t)t.tv_nsec);
+}
+
+static void put_map(struct out *o, const struct stub_map *m)
+{
+	uint64_t at = 0;
+
+	put_v(o, m->n);
+	for (uint32_t i = 0; i < m->n; i++) {
+		put_v(o, m->r[i].start - at);
+		put_v(o, m->r[i].end - m->r[i].start);
+		at = m->r[i].end;
+	}
+}
+
+static bool map_equal(const struct stub_map *a, const struct stub_map *b)
+{
+	return a->n == b->n && !memcmp(a->r, b->r, a->n * sizeof(a->r[0]));
+}
+
+static uint32_t checksum(const uint8_t *p, size_t len)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ p[i]) * 0x100000001b3u;
+	return (uint32_t)(h ^ (h >> 32));
+}
+
+static size_t encode(const struct stub_record *r, const struct stub_map *now, uint8_t *buf,
+		     size_t size)
+{
+	struct out o = { buf, 0, size };
+	uint8_t same = 0;
+
+	put_le(&o, RECORD_VERSION, 1);
+	put_le(&o, r->flags, 1);
+	put_le(&o, r->source_id, 2);
+	put_v(&o, r->depth);
+	put_le(&o, r->ino, 8);
+	put_le(&o, r->handle_sum, 4);
+	put_le(&o, r->boot, 8);
+	put_le(&o, r->origin.len, 1);
+	put(&o, r->origin.bytes, r->origin.len);
+	put_v(&o, r->size);
+	put_time(&o, r->src_mtime);
+	put_time(&o, r->src_ctime);
+	put_v(&o, r->fsid);
+	put_v(&o, r->fileid);
+	put_v(&o, r->nlink);
+	put_v(&o, r->nlink_shown);
+	same |= stub_time_cmp(r->mtime, r->src_mtime) == 0 ? 1 : 0;
+	same |= stub_time_cmp(r->ctime, r->src_ctime) == 0 ? 2 : 0;
+	same |= map_equal(now, &r->durable) ? 4 : 0;
+	put_le(&o, same, 1);
+	if (!(same & 1))
+		put_time(&o, r->mtime);
+	if (!(same & 2))
+		put_time(&o, r->ctime);
+	put_map(&o, now);
+	if (!(same & 4))
+		put_map(&o, &r->durable);
+	if (o.len + 4 <= size)
+		put_le(&o, checksum(buf, o.len), 4);
+	else
+		o.len += 4;
+	return o.len;
+}
+
+int stub_record_encode(const struct stub_record *r, uint8_t *buf, size_t size)
+{
+	size_t len = encode(r, &r->now, buf, size);
+
+	return len > size ? -E2BIG : (int)len;
+}
+
+bool stub_record_fits(const struct stub_record *r, const struct stub_map *now)
+{
+	uint8_t buf[STUB_RECORD_MAX];
+
+	return encode(r, now, buf, sizeof(buf)) <= sizeof(buf);
+}
+
+static void get(struct in *i, void *p, size_t n)
+{
+	if (i->bad || i->left < n) {
+		i->bad = true;
+		memset(p, 0, n);
+		return;
+	}
+	memcpy(p, i->p, n);
+	i->p += n;
+	i->left -= n;
+}
+
+static uint64_t get_le(struct in *i, unsigned int n)
+{
+	uint8_t b[8];
+	uint64_t x = 0;
+
+	get(i, b, n);
+	for (unsigned int k = 0; k < n; k++)
+		x |= (uint64_t)b[k] << (8 * k);
+	return x;
+}
+
+static uint64_t get_v(struct in *i)
+{
+	uint64_t x = 0;
+
+	for (unsigned int shift = 0; shift < 70; shift += 7) {
+		uint8_t b = (uint8_t)get_le(i, 1);
+
+		if (shift == 63 && b > 1)
+			break;
+		x |= (uint64_t)(b & 0x7f) << shift;
+		if (!(b & 0x80))
+			return x;
+	}
+	i->bad = true;
+	return 0;
+}
+
+static uint64_t get_v_max(struct in *i, uint64_t max)
+{
+	uint64_t x = get_v(i);
+
+	if (x > max)
+		i->bad = true;
+	return i->bad ? 0 : x;
+}
+
+static struct timespec get_time(struct in *i)
+{
+	uint64_t z = get_v(i);
+	struct timespec t;
+
+	t.tv_sec = (time_t)((z >> 1) ^ (~(z & 1) + 1));
+	t.tv_nsec = (long)get_v_max(i, 999999999);
+	return t;
+}
+
+static void get_map(struct in *i, uint64_t size, struct stub_map *m)
+{
+	uint64_t n = get_v_max(i, STUB_MAP_MAX), at = 0;
+
+	m->n = 0;
+	for (uint64_t k = 0; k < n && !i->bad; k++) {
+		uint64_t gap = get_v(i), len = get_v(i);
+
+		/* a gap of 0 is only right at the start, or two ranges would touch */
+		if ((k > 0 && gap == 0) || len == 0 || gap > size - at || len > size - at - gap) {
+			i->bad = true;
+			break;
+		}
+		m->r[m->n++] = (struct stub_range){ at + gap, at + gap + len };
+		at += gap + len;
+	}
+}
+
+int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
+{
+	struct in i = { buf, len, false };
+	uint8_t same, b[4];
+
+	if (len < 5 || len > STUB_RECORD_MAX)
+		return -EBADMSG;
+	i.left -= 4;
+	memcpy(b, buf + len - 4, 4);
+	if ((b[0] | b[1] << 8 | b[2] << 16 | (uint32_t)b[3] << 24) != checksum(buf, len - 4))
+		return -EBADMSG;
+	if (get_le(&i, 1) != RECORD_VERSION)
+		return -EBADMSG;
+	r->flags = (uint16_t)get_le(&i, 1);
+	r->source_id = (uint16_t)get_le(&i, 2);
+	r->depth = (uint16_t)get_v_max(&i, STUB_DEPTH_MAX);
+	r->ino = get_le(&i, 8);
+	r->handle_sum = (uint32_t)get_le(&i, 4);
+	r->boot = get_le(&i, 8);
+	r->origin.len = (uint8_t)get_le(&i, 1);
+	if (r->origin.len > STUB_ORIGIN_MAX)
+		return -EBADMSG;
+	get(&i, r->origin.bytes, r->origin.len);
+	r->size = get_v_max(&i, INT64_MAX);
+	r->src_mtime = get_time(&i);
+	r->src_ctime = get_time(&i);
+	r->fsid = get_v(&i);
+	r->fileid = get_v(&i);
+	r->nlink = (uint32_t)get_v_max(&i, UINT32_MAX);
+	r->nlink_shown = (uint32_t)get_v_max(&i, UINT32_MAX);
+	same = (uint8_t)get_le(&i, 1);
+	r->mtime = same & 1 ? r->src_mtime : get_time(&i);
+	r->ctime = same & 2 ? r->src_ctime : get_time(&i);
+	get_map(&i, r->size, &r->now);
+	if (same & 4)
+		stub_map_copy(&r->durable, &r->now);
+	else
+		get_map(&i, r->size, &r->durable);
+	if (i.bad || i.left || (r->flags & ~31u) || same > 7)
+		return -EBADMSG;
+	return 0;
+}
+
+unsigned int stub_record_needs(const struct stub_record *r)
+{
+	unsigned int needs = 0;
+
+	if (r->flags & STUB_FLAG_DUMMY)
+		needs |= STUB_NEEDS_ATTRS;
+	if (r->flags & STUB_FLAG_UNLISTED)
+		needs |= STUB_NEEDS_ENTRIES;
+	if (r->now.n)
+		needs |= STUB_NEEDS_DATA;
+	if (r->flags & STUB_FLAG_LINKS)
+		needs |= STUB_NEEDS_NAMES;
+	return needs ? needs : STUB_NEEDS_FINISH;
+}

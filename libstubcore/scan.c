@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * scan.c - count everything by walking the volume.  The counter's judge: it
+ * believes nothing but the records, and compares them with the journal.
+ *
+ * Directories still to be walked are kept as handles, not as paths or open
+ * descriptors, so depth and width do not matter.  Read-only; safe at any time,
+ * exact when nothing is in flight.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "volume.h"
+
+struct todo {
+	struct stub_handle h;
+	bool in_unlisted; /* an unlisted directory is above: its listing will find us */
+};
+
+struct scan {
+	struct stub_volume *v;
+	struct stub_journal *j;
+	struct stub_scan *s;
+	struct stub_record rec;
+	struct todo *todo;
+	size_t n, cap;
+	void (*progress)(void *arg, const struct stub_scan *s);
+	void *arg;
+};
+
+static int push(struct scan *c, const struct stub_handle *h, bool in_unlisted)
+{
+	if (c->n == c->cap) {
+		size_t cap = c->cap ? c->cap * 2 : 1024;
+		struct todo *t = realloc(c->todo, cap * sizeof(*t));
+
+		if (!t)
+			return -ENOMEM;
+		c->todo = t;
+		c->cap = cap;
+	}
+	c->todo[c->n++] = (struct todo){ *h, in_unlisted };
+	return 0;
+}
+
+static void count_cover(struct scan *c, const struct stub_handle *h, bool in_unlisted)
+{
+	struct stub_journal_entry e;
+
+	if (stub_journal_get(c->j, h, &e) == 0)
+		c->s->covered++;
+	else if (in_unlisted)
+		c->s->in_unlisted++;
+	else
+		c->s->uncovered++;
+}
+
+/* One inode.  Returns 1 if it is an unlisted directory. */
+static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unlisted,
+		struct stat *st)
+{
+	int r = stub_record_load(c->v, fd, h, st, &c->rec);
+
+	if (r != -ENOENT && r != -EBADMSG && r < 0)
+		return r;
+	c->s->objects++;
+	if (S_ISDIR(st->st_mode))
+		c->s->dirs++;
+	else if (S_ISREG(st->st_mode))
+		c->s->files++;
+	else
+		c->s->others++;
+	if (c->progress && c->s->objects % 10000 == 0)
+		c->progress(c->arg, c->s);
+	if (r == -EBADMSG) {
+		c->s->corrupt++;
+		return 0;
+	}
+	if (r == -ENOENT)
+		return 0;
+	c->s->missing_bytes += stub_map_bytes(&c->rec.now);
+	if (c->rec.flags & STUB_FLAG_DUMMY)
+		c->s->dummies++;
+	if (c->rec.flags & STUB_FLAG_UNLISTED) {
+		c->s->unlisted++;
+	} else {
+		c->s->stubs++;
+		c->s->partials += !(c->rec.flags & STUB_FLAG_DUMMY);
+	}
+	count_cover(c, h, in_unlisted);
+	return c->rec.flags & STUB_FLAG_UNLISTED ? 1 : 0;
+}
+
+static int scan_name(struct scan *c, int dir_fd, const char *name, bool in_unlisted)
+{
+	int r, fd CLEANUP_CLOSE = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stub_handle h;
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (stub_volume_hides(c->v, st.st_ino) || st.st_dev != c->v->dev)
+		return 0;
+	r = stub_handle_of_fd(fd, &h);
+	if (r == 0 && S_ISDIR(st.st_mode))
+		return push(c, &h, in_unlisted);
+	if (r == 0)
+		r = look(c, fd, &h, in_unlisted, &st);
+	return r < 0 ? r : 0;
+}
+
+static int scan_dir(struct scan *c, const struct todo *t)
+{
+	int fd = stub_handle_open(c->v, &t->h, O_RDONLY | O_DIRECTORY);
+	bool in_unlisted;
+	struct dirent *d;
+	struct stat st;
+	DIR *dir;
+	int r;
+
+	if (fd < 0)
+		return fd == -ESTALE ? 0 : fd;
+	r = look(c, fd, &t->h, t->in_unlisted, &st);
+	in_unlisted = t->in_unlisted || r == 1;
+	dir = r < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return r < 0 ? r : -errno;
+	}
+	r = 0;
+	while (r == 0 && (d = readdir(dir)))
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+			r = scan_name(c, fd, d->d_name, in_unlisted);
+	closedir(dir);
+	return r;
+}
+
+static int count_names(int dirfd, uint64_t *out)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *d;
+	DIR *dir;
+
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return -errno;
+	}
+	while ((d = readdir(dir)))
+		if (d->d_name[0] != '.')
+			(*out)++;
+	closedir(dir);
+	return 0;
+}
+
+/* Entries that name nothing a client or the crawler could still find unfinished. */
+static int count_stale(struct scan *c)
+{
+	struct stub_journal_entry *e CLEANUP_FREE = calloc(256, sizeof(*e));
+	int n = 0;
+
+	if (!e)
+		return -ENOMEM;
+	for (int parked = 0; parked < 2; parked++) {
+		struct stub_journal_cursor cur = { 0 };
+
+		while ((n = stub_journal_next(c->j, &cur, parked, e, 256)) > 0) {
+			for (int i = 0; i < n; i++) {
+				int fd CLEANUP_CLOSE = stub_handle_open(c->v, &e[i].h, O_PATH);
+				struct stat st;
+
+				if (parked && e[i].park == STUB_PARK_NONE)
+					continue; /* counted in the first walk */
+				c->s->parked += parked;
+				if (fd < 0 ||
+				    stub_record_load(c->v, fd, &e[i].h, &st, &c->rec) == -ENOENT)
+					c->s->stale++;
+			}
+		}
+		if (n < 0)
+			return n;
+	}
+	return 0;
+}
+
+static int open_journal(struct scan *c)
+{
+	char *path CLEANUP_FREE = NULL;
+
+	if (asprintf(&path, "/proc/self/fd/%d/" STUB_JOURNAL, c->v->dir_fd) < 0)
+		return -ENOMEM;
+	return stub_journal_open(path, STUB_JOURNAL_READONLY, c->v->log.fn, c->v->log.arg, &c->j);
+}
+
+STUB_PUBLIC int stub_scan(struct stub_volume *v, void (*progress)(void *arg, const struct stub_scan *s),
+			  void *arg, struct stub_scan *out)
+{
+	struct scan *c CLEANUP_FREE = calloc(1, sizeof(*c));
+	struct stub_journal_counts counts;
+	int r;
+
+	memset(out, 0, sizeof(*out));
+	if (!c)
+		return -ENOMEM;
+	*c = (struct scan){ .v = v, .s = out, .progress = progress, .arg = arg };
+	r = open_journal(c);
+	if (r < 0)
+		return r;
+	r = push(c, &v->root, false);
+	while (r == 0 && c->n > 0) {
+		struct todo t = c->todo[--c->n];
+
+		r = scan_dir(c, &t);
+	}
+	if (r == 0)
+		r = count_stale(c);
+	if (r == 0)
+		r = stub_journal_counts(c->j, &counts);
+	if (r == 0) {
+		out->journal = counts.total;
+		r = count_names(v->provisional_fd, &out->provisional);
+	}
+	out->leftovers = out->provisional;
+	if (r == 0)
+		r = count_names(v->staging_fd, &out->leftovers);
+	stub_journal_close(c->j);
+	free(c->todo);
+	return r;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * stage.c - one inode, complete as a stub, before anybody can see it.
+ *
+ * Invariant 3: inode and record become visible in one step.  Regular files are
+ * unnamed inodes (O_TMPFILE) that linkat() makes visible; what cannot be unnamed
+ * (directories, symlinks, special files) is prepared under a number in
+ * .postcopy/staging/ and renamed into place.  Everything is made in .postcopy/,
+ * never in the directory itself, where a watcher would see it.
+ *
+ * Order for one inode: owner (clears setuid), mode, size, record, times.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "internal.h"
+
+STUB_PUBLIC int stub_name_check(const char *name, size_t len)
+{
+	if (len == 0 || len > STUB_NAME_MAX || memchr(name, '/', len) || memchr(name, '\0', len))
+		return -EBADMSG;
+	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))
+		return -EBADMSG;
+	return 0;
+}
+
+static bool time_ok(struct timespec t)
+{
+	return t.tv_nsec >= 0 && t.tv_nsec <= 999999999;
+}
+
+int stub_entry_check(const struct stub_object *dir, const struct stub_entry *e)
+{
+	const struct stub_attr *a = &e->attr;
+	int r = stub_name_check(e->name, e->name_len);
+
+	if (r < 0)
+		return r;
+	if (dir->depth >= STUB_DEPTH_MAX)
+		return -EMLINK;
+	if (e->origin.len == 0 || e->origin.len > STUB_ORIGIN_MAX)
+		return -EBADMSG;
+	if (!time_ok(a->atime) || !time_ok(a->mtime) || !time_ok(a->ctime))
+		return -EBADMSG;
+	if (a->uid == UINT32_MAX || a->gid == UINT32_MAX) /* chown's "leave alone" */
+		return -EBADMSG;
+	switch (a->mode & S_IFMT) {
+	case S_IFREG:
+		return a->size > INT64_MAX ? -EBADMSG : 0;
+	case S_IFLNK:
+		return !e->target || e->target_len == 0 || e->target_len > STUB_TARGET_MAX ||
+				       memchr(e->target, '\0', e->target_len) ?
+			       -EBADMSG :
+			       0;
+	case S_IFDIR:
+	case S_IFIFO:
+	case S_IFSOCK:
+	case S_IFBLK:
+	case S_IFCHR:
+		return 0;
+	}
+	return -EBADMSG;
+}
+
+static bool is_linked(const struct stub_entry *e)
+{
+	return !S_ISDIR(e->attr.mode) && e->attr.nlink > 1;
+}
+
+static void entry_fill(const struct stub_entry *e, const struct stub_handle *h,
+		       struct stub_journal_entry *out)
+{
+	*out = (struct stub_journal_entry){
+		.h = *h,
+		.kind = S_ISDIR(e->attr.mode) ? STUB_JOURNAL_DIR : STUB_JOURNAL_FILE,
+		.size = S_ISREG(e->attr.mode) ? e->attr.size : 0,
+		.mtime = e->attr.mtime.tv_sec,
+	};
+}
+
+static void record_fill(const struct stub_volume *v, const struct stub_object *dir,
+			const struct stub_entry *e, struct stub_record *rec)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	rec->flags = (e->dummy ? STUB_FLAG_DUMMY : 0) |
+		     (S_ISDIR(e->attr.mode) ? STUB_FLAG_UNLISTED : 0) |
+		     (is_linked(e) ? STUB_FLAG_LINKS : 0);
+	rec->source_id = v->info.source_id;
+	rec->depth = (uint16_t)(dir->depth + 1);
+	rec->boot = v->boot;
+	rec->origin = e->origin;
+	rec->size = S_ISREG(e->attr.mode) ? e->attr.size : 0;
+	rec->src_mtime = rec->mtime = e->attr.mtime;
+	rec->src_ctime = e->attr.ctime;
+	/* a clock that was ahead over there must not make the change time go back
+	 * when the stub's own takes over */
+	rec->ctime = stub_time_cmp(e->attr.ctime, now) > 0 ? now : e->attr.ctime;
+	rec->fsid = e->attr.fsid;
+	rec->fileid = e->attr.fileid;
+	rec->nlink = rec->nlink_shown = e->attr.nlink;
+	stub_map_init(&rec->now, rec->size);
+	stub_map_copy(&rec->durable, &rec->now);
+}
+
+/* Owner, mode, record and times of the staged inode behind @fd (O_PATH if it
+ * cannot be opened). */
+static int dress(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
+		 int fd, bool stub, struct stub_handle *h)
+{
+	struct timespec times[2] = { e->attr.atime, e->attr.mtime };
+	struct stub_record *rec CLEANUP_FREE = NULL;
+	struct stat st;
+	int r;
+
+	if (fchownat(fd, "", e->attr.uid, e->attr.gid, AT_EMPTY_PATH) < 0)
+		return -errno;
+	if (!S_ISLNK(e->attr.mode) && fchmod(fd, e->attr.mode & 07777) < 0) {
+		char path[32];
+
+		if (errno != EBADF)
+			return -errno;
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (chmod(path, e->attr.mode & 07777) < 0)
+			return -errno;
+	}
+	if (stub) {
+		rec = malloc(sizeof(*rec));
+		if (!rec)
+			return -ENOMEM;
+		if (fstat(fd, &st) < 0)
+			return -errno;
+		r = stub_handle_of_fd(fd, h);
+		if (r < 0)
+			return r;
+		record_fill(v, dir, e, rec);
+		rec->ino = st.st_ino;
+		rec->handle_sum = stub_handle_sum(h);
+		r = stub_record_store(v, fd, rec);
+		if (r < 0)
+			return r;
+	}
+	return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static int stage_file(struct stub_volume *v, const struct stub_object *dir,
+		      const struct stub_entry *e, struct stub_staged *out)
+{
+	bool stub = e->attr.size > 0 || e->dummy || is_linked(e);
+	struct stub_handle h;
+	int r, fd CLEANUP_CLOSE =
+		openat(v->staging_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return -errno;
+	if (e->attr.size > 0 && ftruncate(fd, (off_t)e->attr.size) < 0)
+		return errno == EFBIG || errno == EINVAL ? -EBADMSG : -errno;
+	r = dress(v, dir, e, fd, stub, &h);
+	if (r < 0)
+		return r;
+	out->kind = STUB_STAGED_FD;
+	out->journalled = stub;
+	if (stub)
+		entry_fill(e, &h, &out->entry);
+	out->fd = stub_steal_fd(&fd);
+	return 0;
+}
+
+static int make_named(int dirfd, const char *name, const struct stub_entry *e)
+{
+	char target[STUB_TARGET_MAX + 1];
+	dev_t dev = makedev(e->attr.rdev_major, e->attr.rdev_minor);
+
+	switch (e->attr.mode & S_IFMT) {
+	case S_IFDIR:
+		return mkdirat(dirfd, name, 0700) < 0 ? -errno : 0;
+	case S_IFLNK:
+		memcpy(target, e->target, e->target_len);
+		target[e->target_len] = '\0';
+		return symlinkat(target, dirfd, name) < 0 ? -errno : 0;
+	default:
+		return mknodat(dirfd, name, (e->attr.mode & S_IFMT) | 0600, dev) < 0 ? -errno : 0;
+	}
+}
+
+static int stage_named(struct stub_volume *v, const struct stub_object *dir,
+		       const struct stub_entry *e, struct stub_staged *out)
+{
+	bool stub = S_ISDIR(e->attr.mode) || is_linked(e);
+	struct stub_handle h;
+	int r, fd CLEANUP_CLOSE = -1;
+
+	snprintf(out->name, sizeof(out->name), "%" PRIu64,
+		 (uint64_t)atomic_fetch_add(&v->staged, 1));
+	r = make_named(v->staging_fd, out->name, e);
+	if (r < 0)
+		return r;
+	out->kind = STUB_STAGED_NAME;
+	fd = openat(v->staging_fd, out->name,
+		    (S_ISDIR(e->attr.mode) ? O_RDONLY : O_PATH) | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = dress(v, dir, e, fd, stub, &h);
+	if (r == 0 && stub) {
+		out->journalled = true;
+		entry_fill(e, &h, &out->entry);
+	}
+	return r;
+}
+
+static int stage_known_link(struct stub_volume *v, const struct stub_entry *e,
+			    struct stub_staged *out)
+{
+	struct stub_handle h;
+	int r, fd CLEANUP_CLOSE = -1;
+
+	stub_provisional_name(e->attr.fsid, e->attr.fileid, out->name);
+	fd = openat(v->provisional_fd, out->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = stub_handle_of_fd(fd, &h);
+	if (r < 0)
+		return r;
+	out->kind = STUB_STAGED_LINK;
+	out->journalled = true;
+	entry_fill(e, &h, &out->entry);
+	return 0;
+}
+
+/* The first name of a hard-linked inode: it becomes the provisional file. */
+static int make_provisional(struct stub_volume *v, const struct stub_entry *e,
+			    struct stub_staged *s)
+{
+	char name[STUB_PROVISIONAL_NAME];
+	int r;
+
+	stub_provisional_name(e->attr.fsid, e->attr.fileid, name);
+	r = stub_staged_link(v, s, v->provisional_fd, name);
+	stub_staged_drop(v, s);
+	return r == -EEXIST ? 0 : r; /* another directory's listing was first */
+}
+
+int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
+	       struct stub_staged *out)
+{
+	int r;
+
+	*out = (struct stub_staged){ .fd = -1 };
+	if (is_linked(e)) {
+		r = stage_known_link(v, e, out);
+		if (r != -ENOENT)
+			return r;
+	}
+	r = S_ISREG(e->attr.mode) ? stage_file(v, dir, e, out) : stage_named(v, dir, e, out);
+	if (r < 0) {
+		stub_staged_drop(v, out);
+		return r;
+	}
+	if (is_linked(e)) {
+		r = make_provisional(v, e, out);
+		if (r == 0)
+			r = stage_known_link(v, e, out);
+	}
+	return r;
+}
+
+int stub_staged_link(struct stub_volume *v, struct stub_staged *s, int dir_fd, const char *name)
+{
+	char path[32];
+
+	switch (s->kind) {
+	case STUB_STAGED_FD:
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
+		return linkat(AT_FDCWD, path, dir_fd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	case STUB_STAGED_LINK:
+		return linkat(v->provisional_fd, s->name, dir_fd, name, 0) < 0 ? -errno : 0;
+	case STUB_STAGED_NAME:
+		if (renameat2(v->staging_fd, s->name, dir_fd, name, RENAME_NOREPLACE) < 0)
+			return -errno;
+		s->kind = STUB_STAGED_NONE;
+		return 0;
+	case STUB_STAGED_NONE:
+		break;
+	}
+	return -EINVAL;
+}
+
+void stub_staged_drop(struct stub_volume *v, struct stub_staged *s)
+{
+	if (s->kind == STUB_STAGED_NAME && unlinkat(v->staging_fd, s->name, 0) < 0 &&
+	    errno == EISDIR)
+		unlinkat(v->staging_fd, s->name, AT_REMOVEDIR);
+	if (s->fd >= 0)
+		close(stub_steal_fd(&s->fd));
+	s->kind = STUB_STAGED_NONE;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * volume.c - open a volume, and what all its users share.
+ *
+ *   .postcopy/            mode 0700
+ *     volume.conf         "key=value" lines; its rename into place makes the volume
+ *     state               one page, mapped by everybody: the flag "complete"
+ *     lock                per-inode exclusion, see lock.c
+ *     journal/            LMDB, see journal.c
+ *     staging/            inodes being prepared, see stage.c
+ *     provisional/        hard links waiting for their names, see links.c
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+#include "volume.h"
+#include "wire.h"
+
+static const struct {
+	const char *key;
+	size_t offset, size;
+} text_keys[] = {
+	{ "uuid", offsetof(struct stub_volume_info, uuid), sizeof(((struct stub_volume_info *)0)->uuid) },
+	{ "source", offsetof(struct stub_volume_info, source),
+	  sizeof(((struct stub_volume_info *)0)->source) },
+	{ "socket", offsetof(struct stub_volume_info, socket),
+	  sizeof(((struct stub_volume_info *)0)->socket) },
+	{ "control", offsetof(struct stub_volume_info, control),
+	  sizeof(((struct stub_volume_info *)0)->control) },
+};
+
+static int conf_number(const char *value, uint64_t max, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(value, &end, 10);
+	return errno || end == value || *end || *value == '-' || *out > max ? -EBADMSG : 0;
+}
+
+static int conf_line(struct stub_volume_info *info, const char *key, const char *value)
+{
+	uint64_t x;
+
+	for (size_t i = 0; i < ARRAY_LEN(text_keys); i++) {
+		if (strcmp(key, text_keys[i].key))
+			continue;
+		if (strlen(value) >= text_keys[i].size)
+			return -EBADMSG;
+		strcpy((char *)info + text_keys[i].offset, value);
+		return 0;
+	}
+	if (!strcmp(key, "format"))
+		return conf_number(value, UINT32_MAX, &x) < 0 ? -EBADMSG :
+		       x > STUB_VOLUME_FORMAT		       ? -EPROTONOSUPPORT :
+								 0;
+	if (!strcmp(key, "source_id")) {
+		if (conf_number(value, UINT16_MAX, &x) < 0)
+			return -EBADMSG;
+		info->source_id = (uint16_t)x;
+		return 0;
+	}
+	if (!strcmp(key, "created"))
+		return conf_number(value, UINT64_MAX, &info->created);
+	return -EBADMSG;
+}
+
+int stub_conf_parse(char *text, struct stub_volume_info *info, unsigned int *line_no)
+{
+	char *save = NULL;
+
+	memset(info, 0, sizeof(*info));
+	*line_no = 0;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *eq = strchr(line, '=');
+		int r;
+
+		(*line_no)++;
+		if (!eq)
+			return -EBADMSG;
+		*eq = '\0';
+		r = conf_line(info, line, eq + 1);
+		if (r < 0)
+			return r;
+	}
+	return info->uuid[0] && info->source[0] && info->socket[0] ? 0 : -EBADMSG;
+}
+
+static int conf_read(struct stub_volume *v)
+{
+	char text[8192];
+	unsigned int line = 0;
+	int r = stub_io_read_file(v->dir_fd, STUB_CONF, text, sizeof(text) - 1);
+
+	if (r == -ENOENT)
+		return -ENOENT;
+	if (r >= 0 && strlen(text) != (size_t)r)
+		r = -EBADMSG;
+	if (r >= 0)
+		r = stub_conf_parse(text, &v->info, &line);
+	if (r < 0)
+		stub_log(&v->log, STUB_LOG_ERROR, STUB_DIR "/" STUB_CONF " line %u: %s", line,
+			 r == -EPROTONOSUPPORT ? "made by a newer release of postcopy" :
+						 strerror(-r));
+	return r;
+}
+
+uint64_t stub_boot_id(void)
+{
+	char text[64];
+	uint64_t h = 0xcbf29ce484222325u;
+
+	if (stub_io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", text, sizeof(text) - 1) <= 0)
+		return 0;
+	for (const char *p = text; *p; p++)
+		h = (h ^ (uint8_t)*p) * 0x100000001b3u;
+	return h;
+}
+
+/* -ENOENT: no .postcopy in this directory */
+static int open_here(struct stub_volume *v, int fd)
+{
+	v->dir_fd = openat(fd, STUB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (v->dir_fd < 0)
+		return errno == ENOTDIR || errno == ELOOP ? -ENOENT : -errno;
+	return conf_read(v);
+}
+
+static int find_root(struct stub_volume *v, const char *path, unsigned int flags)
+{
+	struct stat here, up;
+	int r, fd CLEANUP_CLOSE = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		int parent;
+
+		r = open_here(v, fd);
+		if (r != -ENOENT || !(flags & STUB_OPEN_SEARCH))
+			break;
+		if (v->dir_fd >= 0)
+			close(stub_steal_fd(&v->dir_fd));
+		parent = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (parent < 0)
+			return -errno;
+		if (fstat(fd, &here) < 0 || fstat(parent, &up) < 0 || here.st_dev != up.st_dev ||
+		    here.st_ino == up.st_ino) {
+			close(parent);
+			return -ENOENT; /* a volume never spans file systems */
+		}
+		close(fd);
+		fd = parent;
+	}
+	if (r == 0)
+		v->fd = stub_steal_fd(&fd);
+	return r;
+}
+
+static void hide(struct stub_volume *v, int dirfd, const char *name)
+{
+	struct stat st;
+
+	if (v->n_hidden < STUB_HIDDEN_MAX && fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		v->hidden[v->n_hidden++] = st.st_ino;
+}
+
+static int map_state(struct stub_volume *v)
+{
+	int fd CLEANUP_CLOSE = openat(v->dir_fd, STUB_STATE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+	void *p;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size < (off_t)sizeof(*v->state))
+		return -EBADMSG;
+	p = mmap(NULL, sizeof(*v->state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	v->state = p;
+	return v->state->magic == STUB_STATE_MAGIC ? 0 : -EBADMSG;
+}
+
+static int open_parts(struct stub_volume *v)
+{
+	static const char *const secret[] = { ".",	     STUB_CONF,	    STUB_STATE,
+					      STUB_LOCK,     STUB_JOURNAL,  STUB_STAGING,
+					      STUB_PROVISIONAL, STUB_JOURNAL "/data.mdb",
+					      STUB_JOURNAL "/lock.mdb", STUB_JOURNAL "/writer" };
+	struct stat st;
+	int r;
+
+	v->staging_fd = openat(v->dir_fd, STUB_STAGING, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	v->provisional_fd =
+		openat(v->dir_fd, STUB_PROVISIONAL, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	v->lock_fd = openat(v->dir_fd, STUB_LOCK, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (v->staging_fd < 0 || v->provisional_fd < 0 || v->lock_fd < 0 || fstat(v->fd, &st) < 0)
+		return -errno;
+	v->dev = st.st_dev;
+	v->root_ino = st.st_ino;
+	r = stub_handle_of_fd(v->fd, &v->root);
+	if (r == 0)
+		r = map_state(v);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(secret); i++)
+		hide(v, v->dir_fd, secret[i]);
+	v->boot = stub_boot_id();
+	return stub_locks_init(&v->locks, v->lock_fd);
+}
+
+STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_fn log,
+				 void *log_arg, struct stub_volume **out)
+{
+	struct stub_volume *v = calloc(1, sizeof(*v));
+	int r;
+
+	if (!v)
+		return -ENOMEM;
+	v->log = (struct stub_log){ log, log_arg };
+	v->fd = v->dir_fd = v->staging_fd = v->provisional_fd = v->lock_fd = -1;
+	r = find_root(v, path, flags);
+	if (r == 0)
+		r = open_parts(v);
+	if (r == 0)
+		r = stub_ask_pool_create(v, &v->pool);
+	if (r < 0) {
+		stub_volume_close(v);
+		return r;
+	}
+	*out = v;
+	return 0;
+}
+
+STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
+{
+	if (!v)
+		return;
+	stub_ask_pool_destroy(v->pool);
+	if (v->boot)
+		stub_locks_finish(&v->locks);
+	if (v->state)
+		munmap(v->state, sizeof(*v->state));
+	stub_cleanup_close(&v->lock_fd);
+	stub_cleanup_close(&v->provisional_fd);
+	stub_cleanup_close(&v->staging_fd);
+	stub_cleanup_close(&v->dir_fd);
+	stub_cleanup_close(&v->fd);
+	free(v);
+}
+
+STUB_PUBLIC const struct stub_volume_info *stub_volume_info(const struct stub_volume *v)
+{
+	return &v->info;
+}
+
+STUB_PUBLIC int stub_volume_fd(const struct stub_volume *v)
+{
+	return v->fd;
+}
+
+STUB_PUBLIC const struct stub_handle *stub_volume_root(const struct stub_volume *v)
+{
+	return &v->root;
+}
+
+STUB_PUBLIC uint64_t stub_volume_root_ino(const struct stub_volume *v)
+{
+	return v->root_ino;
+}
+
+struct stub_ask_pool *stub_volume_pool(struct stub_volume *v)
+{
+	return v->pool;
+}
+
+STUB_PUBLIC bool stub_volume_complete(const struct stub_volume *v)
+{
+	return atomic_load_explicit(&v->state->complete, memory_order_acquire) != 0;
+}
+
+STUB_PUBLIC int stub_volume_set_complete(struct stub_volume *v)
+{
+	int fd CLEANUP_CLOSE = openat(v->dir_fd, STUB_STATE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return -errno;
+	atomic_store_explicit(&v->state->complete, 1, memory_order_release);
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+STUB_PUBLIC bool stub_volume_hides(const struct stub_volume *v, uint64_t ino)
+{
+	for (unsigned int i = 0; i < v->n_hidden; i++)
+		if (v->hidden[i] == ino)
+			return true;
+	return false;
+}
+
+STUB_PUBLIC bool stub_volume_hides_name(const struct stub_volume *v, uint64_t dir_ino,
+					const char *name)
+{
+	return dir_ino == v->root_ino && !strcmp(name, STUB_DIR);
+}

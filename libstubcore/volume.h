@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * volume.h - names inside .postcopy/, for the files that make, open and remove it.
+ */
+#ifndef STUBCORE_VOLUME_H
+#define STUBCORE_VOLUME_H
+
+#include "internal.h"
+
+#define STUB_VOLUME_FORMAT 1
+
+#define STUB_CONF "volume.conf"
+#define STUB_STATE "state"
+#define STUB_LOCK "lock"
+#define STUB_JOURNAL "journal"
+#define STUB_STAGING "staging"
+#define STUB_PROVISIONAL "provisional"
+
+#define STUB_STATE_MAGIC 0x31706350u /* "Pcp1" */
+
+/* @text is taken apart.  -EBADMSG (*line_no says where), -EPROTONOSUPPORT. */
+int stub_conf_parse(char *text, struct stub_volume_info *info, unsigned int *line_no);
+uint64_t stub_boot_id(void);
+
+#endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "watch.h"
+
+#define LINE_MAX_BYTES 4096
+#define CLIENT_TIMEOUT_MS 5000
+#define CLIENTS_MAX 16
+
+struct control {
+	struct control_config c;
+	struct watch *watch;
+	int listen_fd, wake_fd;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t gone;
+	unsigned int clients;
+};
+
+struct client {
+	struct control *c;
+	int fd;
+};
+
+/* ---- commands ---- */
+
+static struct json_object *answer_ok(void)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(1));
+	return o;
+}
+
+static struct json_object *answer_error(const char *text)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(0));
+	json_object_object_add(o, "error", json_object_new_string(text));
+	return o;
+}
+
+static void add_u(struct json_object *o, const char *key, uint64_t x)
+{
+	json_object_object_add(o, key, json_object_new_uint64(x));
+}
+
+static void add_f(struct json_object *o, const char *key, double x)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.1f", x);
+	json_object_object_add(o, key, json_object_new_double_s(x, text));
+}
+
+static const char *state_name(struct control *c, const struct jobs_stats *s,
+			      const struct source_state *src)
+{
+	if (stub_volume_complete(c->c.volume))
+		return "complete";
+	if (s->paused)
+		return "paused";
+	return src->connected ? "migrating" : "source-lost";
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static struct json_object *cmd_status(struct control *c, struct json_object *in)
+{
+	struct stub_journal_counts n;
+	struct stub_finish_stats f;
+	struct source_state src;
+	struct watch_rates rates;
+	struct jobs_stats s;
+	struct json_object *o;
+	int r = stub_journal_counts(c->c.journal, &n);
+
+	if (r < 0)
+		return answer_error("the journal cannot be read");
+	stub_finisher_stats(c->c.finisher, &f);
+	source_state(c->c.source, &src);
+	jobs_stats(c->c.jobs, &s);
+	watch_rates(c->watch, &rates);
+	o = answer_ok();
+	json_object_object_add(o, "state", json_object_new_string(state_name(c, &s, &src)));
+	add_u(o, "pending", n.total - n.errors - n.conflicts);
+	add_u(o, "done", f.done);
+	add_u(o, "parked", n.errors);
+	add_u(o, "conflicts", n.conflicts);
+	add_u(o, "links", n.links);
+	add_u(o, "inflight", f.inflight);
+	add_u(o, "bytes_done", s.bytes);
+	add_f(o, "rate_files", rates.files);
+	add_f(o, "rate_bytes", rates.bytes);
+	json_object_object_add(o, "source",
+			       json_object_new_string(stub_volume_info(c->c.volume)->source));
+	json_object_object_add(o, "source_connected", json_object_new_boolean(src.connected));
+	add_f(o, "source_lost_s",
+	      src.lost_since_ms ? (double)(now_ms() - src.lost_since_ms) / 1000 : 0);
+	add_u(o, "source_reconnects", src.reconnects);
+	add_u(o, "source_calls", src.calls);
+	add_u(o, "source_lookups", src.lookups);
+	add_u(o, "source_readdirs", src.readdirs);
+	add_u(o, "source_reads", src.reads);
+	add_u(o, "entries", s.entries);
+	add_u(o, "joined", s.joined);
+	add_u(o, "errors", s.errors);
+	add_u(o, "active", s.active);
+	add_u(o, "queued", s.queued);
+	add_u(o, "throttle_bytes_per_s", s.throttle);
+	add_f(o, "uptime_s", rates.uptime);
+	return o;
+}
+
+static struct json_object *cmd_retry(struct control *c, struct json_object *in)
+{
+	struct json_object *what, *o;
+	const char *s = "errors";
+	unsigned int mask;
+	int64_t n;
+
+	if (json_object_object_get_ex(in, "what", &what))
+		s = json_object_get_string(what);
+	mask = !s				 ? 0 :
+	       !strcmp(s, "errors")	 ? 1u << STUB_PARK_ERROR :
+	       !strcmp(s, "conflicts") ? 1u << STUB_PARK_CONFLICT :
+	       !strcmp(s, "all")	 ? 1u << STUB_PARK_ERROR | 1u << STUB_PARK_CONFLICT :
+					 0;
+	if (!mask)
+		return answer_error("what: must be errors, conflicts or all");
+	n = stub_journal_retry(c->c.journal, mask);
+	if (n < 0)
+		return answer_error(strerror((int)-n));
+	o = answer_ok();
+	add_u(o, "retried", (uint64_t)n);
+	return o;
+}
+
+static struct json_object *cmd_pause(struct control *c, struct json_object *in)
+{
+	jobs_pause(c->c.jobs, true);
+	return answer_ok();
+}
+
+static struct json_object *cmd_resume(struct control *c, struct json_object *in)
+{
+	jobs_pause(c->c.jobs, false);
+	return answer_ok();
+}
+
+static struct json_object *cmd_throttle(struct control *c, struct json_object *in)
+{
+	struct json_object *x;
+	int64_t n;
+
+	if (!json_object_object_get_ex(in, "bytes_per_s", &x) ||
+	    !json_object_is_type(x, json_type_int) || (n = json_object_get_int64(x)) < 0)
+		return answer_error("bytes_per_s: a number of bytes per second, 0 for no limit");
+	jobs_throttle(c->c.jobs, (uint64_t)n);
+	return answer_ok();
+}
+
+static struct json_object *cmd_drain(struct control *c, struct json_object *in)
+{
+	stub_finisher_drain(c->c.finisher);
+	return answer_ok();
+}
+
+static struct json_object *cmd_stop(struct control *c, struct json_object *in)
+{
+	c->c.stop(c->c.stop_arg);
+	return answer_ok();
+}
+
+static const struct {
+	const char *name;
+	struct json_object *(*fn)(struct control *c, struct json_object *in);
+} commands[] = {
+	{ "status", cmd_status }, { "retry", cmd_retry },	{ "pause", cmd_pause },
+	{ "resume", cmd_resume }, { "throttle", cmd_throttle }, { "drain", cmd_drain },
+	{ "stop", cmd_stop },
+};
+
+static struct json_object *run_line(struct control *c, const char *line)
+{
+	struct json_object *in = json_tokener_parse(line), *cmd, *out = NULL;
+	const char *name = NULL;
+
+	if (in && json_object_is_type(in, json_type_object) &&
+	    json_object_object_get_ex(in, "cmd", &cmd))
+		name = json_object_get_string(cmd);
+	for (size_t i = 0; name && i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(name, commands[i].name))
+			out = commands[i].fn(c, in);
+	if (!out)
+		out = answer_error(name ? "unknown command" : "not a JSON object with \"cmd\"");
+	json_object_put(in);
+	return out;
+}
+
+/* ---- socket ---- */
+
+static int send_answer(int fd, struct json_object *o)
+{
+	const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+	size_t len = strlen(text), at = 0;
+	int r = 0;
+
+	while (at < len) {
+		ssize_t n = send(fd, text + at, len - at, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			r = -EPIPE;
+			break;
+		}
+		at += (size_t)n;
+	}
+	if (r == 0 && send(fd, "\n", 1, MSG_NOSIGNAL) != 1)
+		r = -EPIPE;
+	json_object_put(o);
+	return r;
+}
+
+/* One line, without its newline: 1; 0 at the end; -errno. */
+static int read_line(struct client *cl, char *line, size_t *have)
+{
+	for (;;) {
+		struct pollfd p[2] = { { cl->fd, POLLIN, 0 }, { cl->c->wake_fd, POLLIN, 0 } };
+		ssize_t n;
+
+		if (memchr(line, '\n', *have))
+			return 1;
+		if (*have == LINE_MAX_BYTES)
+			return -EMSGSIZE;
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			return -errno;
+		if (p[1].revents)
+			return 0;
+		n = recv(cl->fd, line + *have, LINE_MAX_BYTES - *have, MSG_DONTWAIT);
+		if (n == 0)
+			return 0;
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		if (n > 0)
+			*have += (size_t)n;
+	}
+}
+
+static void *client_thread(void *arg)
+{
+	struct client *cl = arg;
+	struct control *c = cl->c;
+	char line[LINE_MAX_BYTES + 1];
+	size_t have = 0;
+
+	while (read_line(cl, line, &have) == 1) {
+		char *end = memchr(line, '\n', have);
+		size_t used = (size_t)(end - line) + 1;
+
+		*end = '\0';
+		if (send_answer(cl->fd, run_line(c, line)) < 0)
+			break;
+		memmove(line, line + used, have - used);
+		have -= used;
+	}
+	close(cl->fd);
+	free(cl);
+	pthread_mutex_lock(&c->lock);
+	c->clients--;
+	pthread_cond_signal(&c->gone);
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+static void accept_client(struct control *c)
+{
+	struct timeval limit = { CLIENT_TIMEOUT_MS / 1000, 0 };
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	struct client *cl;
+	pthread_t t;
+	int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	cl = malloc(sizeof(*cl));
+	pthread_mutex_lock(&c->lock);
+	if (!cl || c->clients >= CLIENTS_MAX ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != 0) {
+		pthread_mutex_unlock(&c->lock);
+		free(cl);
+		close(fd);
+		return;
+	}
+	*cl = (struct client){ c, fd };
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (pthread_create(&t, NULL, client_thread, cl) == 0) {
+		pthread_detach(t);
+		c->clients++;
+	} else {
+		free(cl);
+		close(fd);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void *control_thread(void *arg)
+{
+	struct control *c = arg;
+
+	for (;;) {
+		struct pollfd p[2] = { { c->listen_fd, POLLIN, 0 }, { c->wake_fd, POLLIN, 0 } };
+
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			break;
+		if (p[1].revents)
+			break;
+		if (p[0].revents)
+			accept_client(c);
+	}
+	return NULL;
+}
+
+static int listen_on(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r = 0;
+	mode_t mask;
+
+	if (fd < 0)
+		return -errno;
+	if (strlen(path) >= sizeof(a.sun_path)) {
+		close(fd);
+		return -ENAMETOOLONG;
+	}
+	strcpy(a.sun_path, path);
+	/* the ask socket is ours by now, so nobody else can be serving here */
+	unlink(path);
+	mask = umask(0177);
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		r = -errno;
+	umask(mask);
+	if (r == 0 && listen(fd, 8) < 0)
+		r = -errno;
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	return fd;
+}
+
+int control_create(const struct control_config *config, struct control **out)
+{
+	struct control *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	c->c = *config;
+	c->wake_fd = c->listen_fd = -1;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->gone, NULL);
+	r = watch_create(config, &c->watch);
+	if (r == 0) {
+		c->wake_fd = eventfd(0, EFD_CLOEXEC);
+		c->listen_fd = listen_on(stub_volume_info(config->volume)->control);
+		r = c->wake_fd < 0 ? -errno : c->listen_fd < 0 ? c->listen_fd : 0;
+	}
+	if (r == 0)
+		r = -pthread_create(&c->thread, NULL, control_thread, c);
+	if (r < 0) {
+		watch_destroy(c->watch);
+		if (c->listen_fd >= 0)
+			close(c->listen_fd);
+		if (c->wake_fd >= 0)
+			close(c->wake_fd);
+		free(c);
+		return r;
+	}
+	*out = c;
+	return 0;
+}
+
+void control_destroy(struct control *c)
+{
+	uint64_t one = 1;
+
+	if (!c)
+		return;
+	if (write(c->wake_fd, &one, sizeof(one)) < 0)
+		abort(); /* an eventfd at 0 takes a 1 */
+	pthread_join(c->thread, NULL);
+	pthread_mutex_lock(&c->lock);
+	while (c->clients)
+		pthread_cond_wait(&c->gone, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	watch_destroy(c->watch);
+	unlink(stub_volume_info(c->c.volume)->control);
+	close(c->listen_fd);
+	close(c->wake_fd);
+	pthread_cond_destroy(&c->gone);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}

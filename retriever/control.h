@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * control.h - the control socket: one JSON object per line, each way.
+ *
+ *   {"cmd":"status"}                  numbers, see postcopy(8)
+ *   {"cmd":"retry","what":"errors"}   or "conflicts", "all": un-park
+ *   {"cmd":"pause"} {"cmd":"resume"}  the crawler's work
+ *   {"cmd":"throttle","bytes_per_s":N} the crawler's data, 0 = no limit
+ *   {"cmd":"drain"}                   answers when all finished objects are durable
+ *   {"cmd":"stop"}                    end the retriever
+ *
+ * Answers: {"ok":true, ...} or {"ok":false,"error":"one line"}.
+ */
+#ifndef RETRIEVER_CONTROL_H
+#define RETRIEVER_CONTROL_H
+
+#include "jobs.h"
+
+struct control_config {
+	struct stub_volume *volume;
+	struct stub_journal *journal;
+	struct stub_finisher *finisher;
+	struct source *source;
+	struct jobs *jobs;
+	void (*stop)(void *arg); /* end the process in good order */
+	void *stop_arg;
+	stub_log_fn log;
+	void *log_arg;
+};
+
+struct control;
+
+/* Has a thread for the socket and one that keeps rates and notices the end
+ * (counter 0, only link names left).  -EADDRINUSE */
+int control_create(const struct control_config *c, struct control **out);
+void control_destroy(struct control *c);
+
+#endif

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * job_data.c - bytes: DATA (a block for a waiting client) and FILL (a whole file).
+ *
+ * One worker drives one transfer: it keeps a window of READs in flight, starting
+ * where a client waits, and stores what comes back (stub_fill_data, which writes
+ * only what is still missing).  A READ's answer arrives on a thread of the source;
+ * it is copied into a buffer and handed to the worker, so that nothing but a copy
+ * happens there.  Buffers come from a budget of their own for clients and crawler.
+ *
+ * Every answer carries the object's attributes; if they are not those of the
+ * listing, the bytes are thrown away and the object is a conflict.  Bytes of two
+ * versions are never mixed (DESIGN section 8).
+ */
+#include <stdio.h>
+
+#include "jobs_internal.h"
+
+#define WINDOW 8		 /* READs in flight for one transfer */
+#define FIRST_READ (128 * 1024u) /* the waiting client's first: small, so fast */
+
+struct chunk {
+	struct chunk *next;
+	struct transfer *t;
+	uint64_t offset;
+	uint32_t length;
+	int64_t result;
+	bool have_attr;
+	struct stub_attr attr;
+	char *data;
+};
+
+struct transfer {
+	struct jobs *j;
+	struct job *job;
+	const struct stub_object *o;
+	enum source_priority priority;
+	uint64_t end;	/* one past the last byte wanted */
+	uint64_t next;	/* where to look for the next missing byte */
+	uint64_t wrap;	/* second leg: from here (the start of the range) ... */
+	uint64_t wrap_end; /* ... to where the first leg began */
+	bool small_first;
+	unsigned int inflight;
+	int error;
+	int64_t left; /* missing bytes in the file after the last store, -1 unknown */
+	pthread_mutex_t lock;
+	pthread_cond_t arrived;
+	struct chunk *done;
+};
+
+static void budget_take(struct budget *b, enum source_priority p, uint32_t n)
+{
+	pthread_mutex_lock(&b->lock);
+	while (b->left[p] < n)
+		pthread_cond_wait(&b->freed, &b->lock);
+	b->left[p] -= n;
+	pthread_mutex_unlock(&b->lock);
+}
+
+static bool budget_try(struct budget *b, enum source_priority p, uint32_t n)
+{
+	bool ok;
+
+	pthread_mutex_lock(&b->lock);
+	ok = b->left[p] >= n;
+	if (ok)
+		b->left[p] -= n;
+	pthread_mutex_unlock(&b->lock);
+	return ok;
+}
+
+static void budget_give(struct budget *b, enum source_priority p, uint32_t n)
+{
+	pthread_mutex_lock(&b->lock);
+	b->left[p] += n;
+	pthread_cond_broadcast(&b->freed);
+	pthread_mutex_unlock(&b->lock);
+}
+
+static void chunk_free(struct chunk *c)
+{
+	budget_give(&c->t->j->budget, c->t->priority, c->length);
+	free(c->data);
+	free(c);
+}
+
+/* On a thread of the source. */
+static void chunk_arrived(void *arg, const struct source_read *r)
+{
+	struct chunk *c = arg;
+	struct transfer *t = c->t;
+
+	c->result = r->result;
+	c->have_attr = r->have_attr;
+	if (r->have_attr)
+		c->attr = r->attr;
+	if (r->result > 0) {
+		c->data = malloc((size_t)r->result);
+		if (c->data)
+			memcpy(c->data, r->data, (size_t)r->result);
+		else
+			c->result = -ENOMEM;
+	}
+	pthread_mutex_lock(&t->lock);
+	c->next = t->done;
+	t->done = c;
+	pthread_cond_signal(&t->arrived);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* The next missing range of the transfer, at most @max bytes: 1, 0 none, -errno. */
+static int next_range(struct transfer *t, uint32_t max, struct stub_range *out)
+{
+	for (;;) {
+		int r;
+
+		if (t->next < t->end) {
+			r = stub_fill_next(t->j->c.volume, t->o, t->next, out);
+			if (r < 0)
+				return r;
+			if (r == 1 && out->start < t->end) {
+				if (out->end > t->end)
+					out->end = t->end;
+				if (out->end - out->start > max)
+					out->end = out->start + max;
+				t->next = out->end;
+				return 1;
+			}
+		}
+		if (t->wrap >= t->wrap_end)
+			return 0;
+		t->next = t->wrap;
+		t->end = t->wrap_end;
+		t->wrap = t->wrap_end;
+	}
+}
+
+/* Send READs until the window is full.  1: something is in flight. */
+static int send_reads(struct transfer *t)
+{
+	while (t->error == 0 && t->inflight < WINDOW) {
+		uint32_t max = t->small_first ? FIRST_READ : t->j->limits.read_bytes;
+		struct stub_range range;
+		struct chunk *c;
+		int r;
+
+		if (max > t->j->limits.read_bytes)
+			max = t->j->limits.read_bytes;
+		r = next_range(t, max, &range);
+		if (r <= 0) {
+			t->error = r;
+			break;
+		}
+		t->small_first = false;
+		c = calloc(1, sizeof(*c));
+		if (!c) {
+			t->error = -ENOMEM;
+			break;
+		}
+		c->t = t;
+		c->offset = range.start;
+		c->length = (uint32_t)(range.end - range.start);
+		/* wait for memory only when nothing of ours is in flight */
+		if (t->inflight == 0) {
+			budget_take(&t->j->budget, t->priority, c->length);
+		} else if (!budget_try(&t->j->budget, t->priority, c->length)) {
+			t->next = range.start;
+			free(c);
+			break;
+		}
+		jobs_wait_turn(t->j, t->job, c->length);
+		r = source_read(t->j->c.source, t->priority, &t->o->origin, c->offset, c->length,
+				chunk_arrived, c);
+		if (r < 0) {
+			chunk_free(c);
+			t->error = r;
+			break;
+		}
+		t->inflight++;
+	}
+	return t->inflight > 0;
+}
+
+static struct chunk *wait_chunk(struct transfer *t)
+{
+	struct chunk *c;
+
+	pthread_mutex_lock(&t->lock);
+	while (!t->done)
+		pthread_cond_wait(&t->arrived, &t->lock);
+	c = t->done;
+	t->done = c->next;
+	pthread_mutex_unlock(&t->lock);
+	t->inflight--;
+	return c;
+}
+
+/* Is it still what was listed?  0, or what the waiters get. */
+static int check_version(struct transfer *t, struct chunk *c)
+{
+	char why[STUB_REASON_MAX + 1];
+
+	if (!c->have_attr) {
+		int r = source_getattr(t->j->c.source, t->priority, &t->o->origin, &c->attr);
+
+		if (r < 0)
+			return jobs_failed(t->j, &t->o->h, r, "attributes");
+	}
+	if (jobs_changed(t->o, &c->attr, why, sizeof(why)))
+		return jobs_conflict(t->j, &t->o->h, why);
+	return 0;
+}
+
+/* 0, or what the waiters get. */
+static int store_chunk(struct transfer *t, struct chunk *c)
+{
+	int64_t left;
+	int r;
+
+	if (c->result < 0)
+		return jobs_failed(t->j, &t->o->h, (int)c->result, "read");
+	r = check_version(t, c);
+	if (r < 0)
+		return r;
+	if (c->result != c->length)
+		return jobs_failed(t->j, &t->o->h, -EIO, "read: shorter than the size says");
+	left = stub_fill_data(t->j->c.volume, t->o, c->offset, c->data, c->length);
+	if (left == -ENOENT) /* finished by somebody else */
+		left = 0;
+	if (left == -E2BIG) /* stays missing; the whole-file fill takes it from the front */
+		return -E2BIG;
+	if (left < 0)
+		return jobs_failed(t->j, &t->o->h, (int)left, "write to the new volume");
+	atomic_fetch_add(&t->j->bytes, c->length);
+	t->left = left;
+	return 0;
+}
+
+/* Drive the transfer to its end.  0, or what the waiters get. */
+static int transfer_run(struct transfer *t)
+{
+	int result = 0;
+
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->arrived, NULL);
+	while (send_reads(t)) {
+		struct chunk *c = wait_chunk(t);
+		int r = store_chunk(t, c);
+
+		chunk_free(c);
+		if (r < 0 && result == 0) {
+			result = r;
+			t->error = r; /* no new READs; drain what is in flight */
+		}
+		if (r == 0 && t->job->kind == STUB_ASK_DATA)
+			job_answer_ready(t->j, t->job, t->o);
+		if (atomic_load(&t->j->stopping) && t->error == 0)
+			t->error = -ECANCELED;
+	}
+	pthread_cond_destroy(&t->arrived);
+	pthread_mutex_destroy(&t->lock);
+	if (result < 0)
+		return result;
+	return t->error < 0 ? jobs_failed(t->j, &t->o->h, t->error, "fill") : 0;
+}
+
+static int know_limits(struct jobs *j)
+{
+	struct source_limits l;
+	int r;
+
+	if (atomic_load(&j->limits_known))
+		return 0;
+	r = source_limits(j->c.source, &l);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&j->lock);
+	j->limits = l;
+	pthread_mutex_unlock(&j->lock);
+	atomic_store(&j->limits_known, true);
+	return 0;
+}
+
+int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	struct transfer t = {
+		.j = j,
+		.job = job,
+		.o = o,
+		.priority = job_priority(job),
+		.end = UINT64_MAX,
+		.left = -1,
+	};
+	int r = know_limits(j);
+
+	if (r < 0)
+		return jobs_failed(j, &job->h, r, "limits of the old server");
+	r = transfer_run(&t);
+	return r == -E2BIG ? -EAGAIN : r;
+}
+
+/* Where the first waiter waits, and how far any of them needs to see. */
+static void waiters_range(struct jobs *j, struct job *job, uint64_t *first, uint64_t *end)
+{
+	uint64_t start = job->block * j->c.block_bytes;
+	uint64_t most = start + 2 * (uint64_t)j->c.block_bytes;
+
+	*first = start;
+	*end = start + j->c.block_bytes;
+	pthread_mutex_lock(&j->lock);
+	for (struct waiter *w = job->waiters; w; w = w->next) {
+		uint64_t to = w->r->ask.offset + w->r->ask.length;
+
+		if (w == job->waiters && w->r->ask.offset > start)
+			*first = w->r->ask.offset;
+		if (to > *end && to >= w->r->ask.offset)
+			*end = to;
+	}
+	pthread_mutex_unlock(&j->lock);
+	if (*end > most)
+		*end = most;
+}
+
+/* A client that has come to a block over the one before will want the next. */
+static void read_ahead(struct jobs *j, struct job *job, const struct stub_object *o)
+{
+	uint64_t start = job->block * j->c.block_bytes, next = start + j->c.block_bytes;
+	struct stub_range range;
+
+	if (job->background || job->block == 0 || next >= o->size)
+		return;
+	if (stub_fill_next(j->c.volume, o, start - j->c.block_bytes, &range) == 1 &&
+	    range.start < start)
+		return;
+	jobs_read_ahead(j, &o->h, job->block + 1);
+}
+
+int job_data(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	uint64_t start = job->block * j->c.block_bytes, first;
+	struct transfer t = {
+		.j = j,
+		.job = job,
+		.o = o,
+		.priority = job_priority(job),
+		.wrap = start,
+		.small_first = true,
+		.left = -1,
+	};
+	int r = know_limits(j);
+
+	if (r < 0)
+		return jobs_failed(j, &job->h, r, "limits of the old server");
+	waiters_range(j, job, &first, &t.end);
+	t.next = t.wrap_end = first;
+	r = transfer_run(&t);
+	if (r == -E2BIG) /* too fragmented: the whole file, from the front */
+		return job_fill_file(j, job, o);
+	if (r == 0 && t.left == 0)
+		stub_finisher_add(j->c.finisher, &job->h);
+	if (r == 0)
+		read_ahead(j, job, o);
+	return r;
+}

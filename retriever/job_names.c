@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * job_names.c - names and attributes: LOOKUP, LIST, ATTR.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "jobs_internal.h"
+
+/* A name as it may be shown in a log line or a reason. */
+static void printable(const char *name, size_t len, char *out, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n + 5 < size; i++) {
+		unsigned char c = (unsigned char)name[i];
+
+		if (c < 0x20 || c > 0x7e || c == '\\')
+			n += (size_t)snprintf(out + n, size - n, "\\x%02x", c);
+		else
+			out[n++] = (char)c;
+	}
+	out[n] = '\0';
+}
+
+static int lookup_entry(struct jobs *j, struct job *job, const struct stub_object *dir,
+			struct stub_entry *e, char *target)
+{
+	int r = source_lookup(j->c.source, job_priority(job), &dir->origin, job->name,
+			      job->name_len, &e->origin, &e->attr);
+
+	if (r < 0)
+		return r;
+	e->name = job->name;
+	e->name_len = job->name_len;
+	if (!S_ISLNK(e->attr.mode))
+		return 0;
+	e->target = target;
+	return source_readlink(j->c.source, job_priority(job), &e->origin, target, STUB_TARGET_MAX,
+			       &e->target_len);
+}
+
+int job_lookup(struct jobs *j, struct job *job)
+{
+	char target[STUB_TARGET_MAX];
+	struct stub_entry e = { 0 };
+	struct stub_object dir;
+	int r = stub_object_open(j->c.volume, &job->h, &dir);
+
+	if (r == -ENOENT)
+		return 0; /* listed by now */
+	if (r == -ESTALE)
+		return r;
+	if (r < 0)
+		return jobs_failed(j, &job->h, r, "stub record of a directory");
+	if (!(dir.needs & STUB_NEEDS_ENTRIES)) {
+		stub_object_close(&dir);
+		return 0;
+	}
+	r = lookup_entry(j, job, &dir, &e, target);
+	if (r == 0) {
+		r = stub_make_entry(j->c.volume, &dir, &e);
+		if (r == 0)
+			atomic_fetch_add(&j->entries, 1);
+	}
+	stub_object_close(&dir);
+	if (r == -ENOENT || r == -ENAMETOOLONG)
+		return -ENOENT;
+	if (r < 0) {
+		char name[64], what[128];
+
+		printable(job->name, job->name_len, name, sizeof(name));
+		snprintf(what, sizeof(what), "look-up of \"%s\"", name);
+		r = jobs_failed(j, &job->h, r, what);
+	}
+	return r;
+}
+
+struct listing {
+	struct jobs *j;
+	struct job *job;
+	const struct stub_object *dir;
+	uint64_t n;
+	char bad[64]; /* name of the entry that failed */
+};
+
+static int list_entries(void *arg, const struct stub_entry *e, size_t n)
+{
+	struct listing *l = arg;
+	size_t bad = 0;
+	int r;
+
+	if (atomic_load(&l->j->stopping))
+		return -ECANCELED;
+	r = stub_list_batch(l->j->c.volume, l->j->c.journal, l->dir, e, n, &bad);
+	if (r < 0 && bad < n)
+		printable(e[bad].name, e[bad].name_len, l->bad, sizeof(l->bad));
+	if (r == 0) {
+		l->n += n;
+		atomic_fetch_add(&l->j->entries, n);
+	}
+	return r;
+}
+
+int job_list(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	struct listing l = { .j = j, .job = job, .dir = o };
+	int r = source_list(j->c.source, job_priority(job), &o->origin, list_entries, &l);
+
+	if (r == 0)
+		r = stub_list_finish(j->c.volume, j->c.journal, o);
+	if (r < 0) {
+		char what[128];
+
+		if (l.bad[0])
+			snprintf(what, sizeof(what), "listing, entry \"%s\"", l.bad);
+		else
+			snprintf(what, sizeof(what), "listing a directory");
+		return jobs_failed(j, &job->h, r, what);
+	}
+	return 0;
+}
+
+int job_attr(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	struct stub_attr a;
+	int r = source_getattr(j->c.source, job_priority(job), &o->origin, &a);
+
+	if (r == 0)
+		r = stub_fill_attr(j->c.volume, o, &a);
+	if (r == -ESTALE)
+		return jobs_conflict(j, &job->h, "the object has been replaced on the old server");
+	if (r < 0)
+		return jobs_failed(j, &job->h, r, "attributes");
+	stub_object_close(o);
+	r = stub_object_open(j->c.volume, &job->h, o);
+	if (r == -ENOENT || r == -ESTALE) {
+		*o = (struct stub_object){ .h = job->h, .fd = -1 };
+		return 0;
+	}
+	return r < 0 ? jobs_failed(j, &job->h, r, "stub record") : 0;
+}
+
+int jobs_changed(const struct stub_object *o, const struct stub_attr *a, char *why, size_t size)
+{
+	if ((a->mode & S_IFMT) != o->type || a->fileid != o->fileid)
+		snprintf(why, size, "replaced on the old server: file id %" PRIu64 " -> %" PRIu64,
+			 o->fileid, a->fileid);
+	else if (a->size != o->size)
+		snprintf(why, size, "changed on the old server: size %" PRIu64 " -> %" PRIu64
+			 " bytes", o->size, a->size);
+	else if (a->mtime.tv_sec != o->mtime.tv_sec || a->mtime.tv_nsec != o->mtime.tv_nsec)
+		snprintf(why, size, "changed on the old server: mtime %lld.%09ld -> %lld.%09ld",
+			 (long long)o->mtime.tv_sec, o->mtime.tv_nsec,
+			 (long long)a->mtime.tv_sec, a->mtime.tv_nsec);
+	else if (a->ctime.tv_sec != o->ctime.tv_sec || a->ctime.tv_nsec != o->ctime.tv_nsec)
+		snprintf(why, size, "changed on the old server: ctime %lld.%09ld -> %lld.%09ld",
+			 (long long)o->ctime.tv_sec, o->ctime.tv_nsec,
+			 (long long)a->ctime.tv_sec, a->ctime.tv_nsec);
+	else
+		return 0;
+	return 1;
+}

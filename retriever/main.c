@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * postcopy-retriever - talks to the old server and does all filling of one volume.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "control.h"
+#include "jobs.h"
+
+#ifndef POSTCOPY_VERSION
+#define POSTCOPY_VERSION "0.1.0"
+#endif
+
+struct retriever {
+	struct config config;
+	struct stub_volume *volume;
+	struct stub_journal *journal;
+	struct stub_finisher *finisher;
+	struct source *source;
+	struct jobs *jobs;
+	struct stub_server *server;
+	struct control *control;
+};
+
+static enum stub_log_level log_limit = STUB_LOG_INFO;
+
+static void log_line(void *arg, enum stub_log_level level, const char *msg)
+{
+	static const char *const names[] = { "error", "warn", "info", "debug" };
+	struct timespec t;
+	struct tm tm;
+	char stamp[32];
+
+	if (level > log_limit)
+		return;
+	clock_gettime(CLOCK_REALTIME, &t);
+	localtime_r(&t.tv_sec, &tm);
+	strftime(stamp, sizeof(stamp), "%F %T", &tm);
+	fprintf(stderr, "%s.%03ld %s: %s\n", stamp, t.tv_nsec / 1000000, names[level], msg);
+}
+
+static int complain(const char *what, int error)
+{
+	fprintf(stderr, "postcopy-retriever: %s: %s\n", what, strerror(-error));
+	return 1;
+}
+
+static void serve(void *arg, struct stub_request *r)
+{
+	jobs_submit(((struct retriever *)arg)->jobs, r);
+}
+
+static void stop_process(void *arg)
+{
+	kill(getpid(), SIGTERM);
+}
+
+static void raise_descriptors(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
+static int open_volume(struct retriever *r, const char *dir)
+{
+	char path[4200];
+	int e = stub_volume_open(dir, 0, log_line, NULL, &r->volume);
+
+	if (e == -ENOENT) {
+		fprintf(stderr, "postcopy-retriever: %s is no volume; make it one with: "
+				"postcopy init --source URI %s\n", dir, dir);
+		return 1;
+	}
+	if (e < 0)
+		return complain(dir, e);
+	snprintf(path, sizeof(path), "%s/" STUB_DIR "/journal", dir);
+	e = stub_journal_open(path, 0, log_line, NULL, &r->journal);
+	if (e == -EBUSY) {
+		fprintf(stderr, "postcopy-retriever: another retriever is serving %s\n", dir);
+		return 1;
+	}
+	if (e == -EBADMSG) {
+		fprintf(stderr, "postcopy-retriever: %s is damaged; see \"Damaged journal\" in "
+				"postcopy-retriever(8)\n", path);
+		return 1;
+	}
+	if (e < 0)
+		return complain(path, e);
+	e = stub_staging_clean(r->volume);
+	return e < 0 ? complain("cleaning " STUB_DIR "/staging", e) : 0;
+}
+
+static int start(struct retriever *r)
+{
+	const struct config *c = &r->config;
+	struct source_config sc = {
+		.uri = stub_volume_info(r->volume)->source,
+		.connections = c->connections,
+		.readdir_bytes = c->readdir_size,
+		.read_bytes = c->read_size,
+		.call_timeout_ms = c->call_timeout,
+		.give_up_ms = c->give_up_after * 1000,
+		.inflight = c->inflight,
+		.log = log_line,
+	};
+	struct jobs_config jc = {
+		.volume = r->volume,
+		.journal = r->journal,
+		.demand_workers = c->demand_workers,
+		.fill_workers = c->fill_workers,
+		.block_bytes = c->block_size,
+		.buffer_bytes = c->buffer,
+		.max_tries = c->max_tries,
+		.log = log_line,
+	};
+	struct control_config cc;
+	int e;
+
+	e = source_create(&sc, &r->source);
+	if (e < 0)
+		return complain(sc.uri, e);
+	e = stub_finisher_create(r->volume, r->journal, log_line, NULL, &r->finisher);
+	if (e < 0)
+		return complain("finisher", e);
+	jc.source = r->source;
+	jc.finisher = r->finisher;
+	e = jobs_create(&jc, &r->jobs);
+	if (e < 0)
+		return complain("workers", e);
+	jobs_throttle(r->jobs, (uint64_t)c->throttle * 1024);
+	e = stub_server_create(r->volume, serve, r, log_line, NULL, &r->server);
+	if (e < 0)
+		return complain(stub_volume_info(r->volume)->socket, e);
+	cc = (struct control_config){
+		.volume = r->volume,
+		.journal = r->journal,
+		.finisher = r->finisher,
+		.source = r->source,
+		.jobs = r->jobs,
+		.stop = stop_process,
+		.log = log_line,
+	};
+	e = control_create(&cc, &r->control);
+	return e < 0 ? complain(stub_volume_info(r->volume)->control, e) : 0;
+}
+
+/* Nobody new, then the source (ends all waiting), then the work, then the books. */
+static void stop(struct retriever *r)
+{
+	control_destroy(r->control);
+	if (r->source)
+		source_stop(r->source);
+	jobs_stop(r->jobs);
+	stub_server_destroy(r->server);
+	jobs_destroy(r->jobs);
+	stub_finisher_destroy(r->finisher);
+	source_destroy(r->source);
+	stub_journal_close(r->journal);
+	stub_volume_close(r->volume);
+}
+
+static void wait_for_end(const sigset_t *set)
+{
+	siginfo_t info;
+
+	while (sigwaitinfo(set, &info) < 0 && errno == EINTR)
+		;
+}
+
+static void usage(FILE *f)
+{
+	fputs("usage: postcopy-retriever [--config FILE] [--verbose] VOLUME\n"
+	      "\n"
+	      "Serves the volume at directory VOLUME: brings names, attributes and data over\n"
+	      "from the old server when the file servers and the crawler ask for them.\n"
+	      "\n"
+	      "  -c, --config FILE  settings (default " CONFIG_DEFAULT_PATH ", may be absent)\n"
+	      "  -v, --verbose      log at level debug\n"
+	      "  -h, --help         this text\n"
+	      "  -V, --version      version\n"
+	      "\n"
+	      "Runs in the foreground and logs to stderr.  See postcopy-retriever(8).\n",
+	      f);
+}
+
+static int parse(int argc, char **argv, struct retriever *r, const char **dir)
+{
+	static const struct option options[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const char *file = NULL;
+	bool verbose = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "c:vhV", options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			file = optarg;
+			break;
+		case 'v':
+			verbose = true;
+			break;
+		case 'h':
+			usage(stdout);
+			exit(0);
+		case 'V':
+			puts("postcopy-retriever " POSTCOPY_VERSION);
+			exit(0);
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (argc - optind != 1) {
+		usage(stderr);
+		return 2;
+	}
+	*dir = argv[optind];
+	if (config_read(file, &r->config) < 0)
+		return 2;
+	log_limit = verbose ? STUB_LOG_DEBUG : r->config.log_level;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct retriever r = { 0 };
+	const char *dir;
+	sigset_t set;
+	int e = parse(argc, argv, &r, &dir);
+
+	if (e)
+		return e;
+	if (geteuid() != 0) {
+		fputs("postcopy-retriever: must run as root\n", stderr);
+		return 1;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL); /* inherited by all threads */
+	umask(077);
+	raise_descriptors();
+	e = open_volume(&r, dir);
+	if (e == 0)
+		e = start(&r);
+	if (e == 0) {
+		log_line(NULL, STUB_LOG_INFO, "serving");
+		wait_for_end(&set);
+		log_line(NULL, STUB_LOG_INFO, "stopping");
+	}
+	stop(&r);
+	return e;
+}

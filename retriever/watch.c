@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * watch.c - twice a second: sample the rates, and see whether it is over.
+ *
+ * The end comes in two steps.  When only hard-linked inodes that wait for names
+ * are pending, every directory is listed and no more names can come: they are
+ * finished as they are.  When the counter is 0 and the finisher holds nothing,
+ * the volume is complete (invariant 6), and is marked so for the plugins.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "watch.h"
+
+#define TICK_MS 500
+#define SAMPLES 21 /* ten seconds of ticks */
+
+struct sample {
+	double at;
+	uint64_t files, bytes;
+};
+
+struct watch {
+	struct control_config c;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool stop;
+	bool complete;
+	struct sample samples[SAMPLES];
+	unsigned int n; /* samples taken so far */
+	double started;
+};
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void sample(struct watch *w)
+{
+	struct stub_finish_stats f;
+	struct jobs_stats s;
+
+	stub_finisher_stats(w->c.finisher, &f);
+	jobs_stats(w->c.jobs, &s);
+	pthread_mutex_lock(&w->lock);
+	w->samples[w->n++ % SAMPLES] = (struct sample){ now_s(), f.done, s.bytes };
+	pthread_mutex_unlock(&w->lock);
+}
+
+void watch_rates(struct watch *w, struct watch_rates *out)
+{
+	pthread_mutex_lock(&w->lock);
+	memset(out, 0, sizeof(*out));
+	out->uptime = now_s() - w->started;
+	if (w->n > 1) {
+		const struct sample *last = &w->samples[(w->n - 1) % SAMPLES];
+		const struct sample *first =
+			&w->samples[w->n > SAMPLES ? w->n % SAMPLES : 0];
+		double dt = last->at - first->at;
+
+		if (dt > 0) {
+			out->files = (double)(last->files - first->files) / dt;
+			out->bytes = (double)(last->bytes - first->bytes) / dt;
+		}
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void finish_links(struct watch *w)
+{
+	struct stub_journal_cursor cur = { 0 };
+	struct stub_journal_entry *e = calloc(256, sizeof(*e));
+	int n;
+
+	if (!e)
+		return;
+	while ((n = stub_journal_next(w->c.journal, &cur, false, e, 256)) > 0)
+		for (int i = 0; i < n; i++)
+			if (e[i].kind == STUB_JOURNAL_LINKS)
+				stub_finisher_add_last(w->c.finisher, &e[i].h);
+	free(e);
+}
+
+static void look(struct watch *w)
+{
+	struct stub_journal_counts n;
+	struct stub_finish_stats f;
+	int r;
+
+	stub_finisher_stats(w->c.finisher, &f);
+	if (f.inflight || stub_journal_counts(w->c.journal, &n) < 0)
+		return;
+	if (n.total == 0 && !w->complete) {
+		r = stub_volume_set_complete(w->c.volume);
+		w->complete = r == 0;
+		if (w->c.log)
+			w->c.log(w->c.log_arg, r < 0 ? STUB_LOG_ERROR : STUB_LOG_INFO,
+				 r < 0 ? "cannot mark the volume complete" :
+					 "counter is 0: the migration is complete");
+	} else if (n.links && n.links == n.total) {
+		finish_links(w);
+	}
+}
+
+static void *watch_thread(void *arg)
+{
+	struct watch *w = arg;
+	struct timespec until;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->stop) {
+		pthread_mutex_unlock(&w->lock);
+		sample(w);
+		look(w);
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += TICK_MS * 1000000L;
+		until.tv_sec += until.tv_nsec / 1000000000L;
+		until.tv_nsec %= 1000000000L;
+		pthread_mutex_lock(&w->lock);
+		while (!w->stop && pthread_cond_timedwait(&w->wake, &w->lock, &until) != ETIMEDOUT)
+			;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+int watch_create(const struct control_config *c, struct watch **out)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+	pthread_condattr_t attr;
+	int r;
+
+	if (!w)
+		return -ENOMEM;
+	w->c = *c;
+	w->started = now_s();
+	w->complete = stub_volume_complete(c->volume);
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	r = pthread_create(&w->thread, NULL, watch_thread, w);
+	if (r) {
+		free(w);
+		return -r;
+	}
+	*out = w;
+	return 0;
+}
+
+void watch_destroy(struct watch *w)
+{
+	if (!w)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+	pthread_join(w->thread, NULL);
+	pthread_cond_destroy(&w->wake);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}

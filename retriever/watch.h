@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * watch.h - the retriever's watch: rates over time, and the end of the migration.
+ */
+#ifndef RETRIEVER_WATCH_H
+#define RETRIEVER_WATCH_H
+
+#include "control.h"
+
+struct watch;
+
+struct watch_rates {
+	double files;  /* objects finished per second, over the last ten seconds */
+	double bytes;  /* file data stored per second, likewise */
+	double uptime; /* seconds */
+};
+
+int watch_create(const struct control_config *c, struct watch **out);
+void watch_destroy(struct watch *w);
+void watch_rates(struct watch *w, struct watch_rates *out);
+
+#endif
