@@ -149,12 +149,15 @@ def _clear(home):
 def sweep_stale(parent):
     """Remove volumes below parent whose owner is gone; returns how many."""
     count = 0
-    for owner in pathlib.Path(parent).glob("**/" + OWNER):
+    for home, subdirs, files in os.walk(parent):
+        if OWNER not in files:
+            continue
+        subdirs.clear()                  # do not walk into the volume itself
         try:
-            pid, start = map(int, owner.read_text().split())
+            pid, start = map(int, (pathlib.Path(home) / OWNER).read_text().split())
         except (OSError, ValueError):
             continue
         if process_start(pid) != start:
-            _clear(owner.parent)
+            _clear(pathlib.Path(home))
             count += 1
     return count

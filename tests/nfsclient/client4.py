@@ -27,6 +27,7 @@ SAME_SEQID = (errors.STALE_CLIENTID, errors.STALE_STATEID, errors.BAD_STATEID,
 # What a 4.0 server says at OPEN once it was restarted; Ganesha: EXPIRED.
 LOST_CLIENT = (errors.STALE_CLIENTID, errors.EXPIRED)
 HOW = {"unchecked": UNCHECKED4, "guarded": GUARDED4, "exclusive": EXCLUSIVE4}
+TO_THE_END = (1 << 64) - 1
 _owner = itertools.count(1)
 
 
@@ -212,7 +213,10 @@ class Client4(Client):
         return self._do(self._open, *self.place(target), access, deny, how)[0]
 
     def close_file(self, f):
+        """CLOSE; first gives back all locks, as kernel clients do."""
         if f.stateid != ANONYMOUS:
+            for owner in f.locks:
+                self.unlock(f, 0, TO_THE_END, owner)
             self._do(lambda: self._owner_op(
                 f, Compound().putfh(f.fh).close(f.seqid, f.stateid)))
             f.stateid = ANONYMOUS

@@ -32,11 +32,8 @@ UNCHECKED, GUARDED, EXCLUSIVE = "unchecked", "guarded", "exclusive"
 # -- decoding --------------------------------------------------------------
 
 def get_time(u):
-    seconds, nanoseconds = u.u32(), u.u32()
-    # Unsigned by RFC 1813, but servers and clients put a signed value there.
-    if seconds >= 1 << 31:
-        seconds -= 1 << 32
-    return seconds * 1000000000 + nanoseconds
+    # Unsigned by RFC 1813: a time before 1970 comes back as one after 2038.
+    return u.u32() * 1000000000 + u.u32()
 
 
 def get_attrs(u):

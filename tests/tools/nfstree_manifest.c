@@ -116,7 +116,8 @@ static void put_path(FILE *out, const struct nt_node *node)
 
 static void put_time(FILE *out, const nfstime3 *t)
 {
-	fprintf(out, "\t%d.%09u", (int32_t)t->seconds, t->nseconds);
+	/* Unsigned, as RFC 1813 has it: before 1970 shows as after 2038. */
+	fprintf(out, "\t%u.%09u", t->seconds, t->nseconds);
 }
 
 static void put_content(FILE *out, const struct nt_node *node)
