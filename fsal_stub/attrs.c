@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * attrs.c - attributes.
+ *
+ * A stub's local times, link count and blocks are those of its filling; clients
+ * are shown what libstubcore says instead (invariant 8).
+ *
+ * Order of looking: the view first, then the attributes from below.  A stub that
+ * is finished in between is shown with its last view, which it has then for good.
+ * The other way round, times of the filling would be taken for those of a normal
+ * object, and MDCACHE would keep them for a minute.  Where attributes arrive
+ * together with the object (lookup), those of a normal object are fetched again.
+ */
+#include "config.h"
+#include "fsal.h"
+#include "fsal_convert.h"
+#include "FSAL/access_check.h"
+
+#include "stub_glue.h"
+
+void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs)
+{
+	if (!view->needs)
+		return;
+	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_MTIME))
+		attrs->mtime = view->mtime;
+	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_CTIME))
+		attrs->ctime = view->ctime;
+	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_NUMLINKS))
+		attrs->numlinks = view->nlink;
+	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_CHANGE)) {
+		struct timespec mtime = view->mtime, ctime = view->ctime;
+
+		attrs->change = gsh_time_cmp(&mtime, &ctime) > 0 ? timespec_to_nsecs(&mtime) :
+								   timespec_to_nsecs(&ctime);
+	}
+	/* A file that uses no blocks is taken for one hole by tar --sparse and never read. */
+	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_SPACEUSED) &&
+	    FSAL_TEST_MASK(attrs->valid_mask, ATTR_SIZE) && attrs->type == REGULAR_FILE &&
+	    attrs->spaceused < attrs->filesize)
+		attrs->spaceused = (attrs->filesize + S_BLKSIZE - 1) / S_BLKSIZE * S_BLKSIZE;
+}
+
+/* An error that the caller may find in the attributes instead. */
+static fsal_status_t attrs_failed(struct fsal_attrlist *attrs, fsal_status_t status)
+{
+	if (FSAL_TEST_MASK(attrs->request_mask, ATTR_RDATTR_ERR))
+		attrs->valid_mask = ATTR_RDATTR_ERR;
+	return status;
+}
+
+static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrlist *attrs)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+	struct glue_wait wait = { 0 };
+	struct stub_view view;
+	fsal_status_t status;
+	int r = glue_need_attrs(stubfs_obj(obj), &wait, &view);
+
+	if (r < 0)
+		return attrs_failed(attrs, glue_status(r));
+	status = below(sub->obj_ops->getattrs(sub, attrs));
+	if (!FSAL_IS_ERROR(status))
+		stubfs_attrs_show(&view, attrs);
+	return status;
+}
+
+fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
+				  struct fsal_attrlist *attrs)
+{
+	struct fsal_obj_handle *sub = o->below;
+	fsal_status_t status = { ERR_FSAL_NO_ERROR, 0 };
+	struct stub_view view;
+	unsigned int needed;
+	int r;
+
+	if (!attrs || attrs->valid_mask == ATTR_RDATTR_ERR || attrs->fs_locations ||
+	    !glue_maybe_stub(o))
+		return status;
+	r = glue_look(o, &view);
+	needed = view.needs;
+	if (r == 0)
+		r = glue_need_attrs(o, w, &view);
+	if (r < 0)
+		status = glue_status(r);
+	else if (!view.needs || needed & STUB_NEEDS_ATTRS) {
+		fsal_release_attrs(attrs);
+		attrs->valid_mask = 0;
+		status = below(sub->obj_ops->getattrs(sub, attrs));
+	}
+	if (!FSAL_IS_ERROR(status)) {
+		stubfs_attrs_show(&view, attrs);
+		return status;
+	}
+	fsal_release_attrs(attrs);
+	/* a readdir must not go on with half of the attributes: it answers DELAY whole */
+	if (status.major == ERR_FSAL_DELAY || status.major == ERR_FSAL_STALE ||
+	    !FSAL_TEST_MASK(attrs->request_mask, ATTR_RDATTR_ERR))
+		return status;
+	attrs->valid_mask = ATTR_RDATTR_ERR;
+	return fsalstat(ERR_FSAL_NO_ERROR, 0);
+}
+
+/* Ganesha's own check, with our attributes: it reads them through our getattrs. */
+static fsal_status_t obj_test_access(struct fsal_obj_handle *obj, fsal_accessflags_t access,
+				     fsal_accessflags_t *allowed, fsal_accessflags_t *denied,
+				     bool owner_skip)
+{
+	return fsal_test_access(obj, access, allowed, denied, owner_skip);
+}
+
+static fsal_status_t setattr_within(struct stubfs_obj *o, struct glue_wait *w, bool bypass,
+				    struct state_t *state, struct fsal_attrlist *attrs)
+{
+	struct glue_change change;
+	struct stub_view view;
+	fsal_status_t status;
+	int r = glue_need_attrs(o, w, &view);
+
+	if (r == 0)
+		r = glue_change_begin(&change, &o, 1);
+	if (r < 0)
+		return glue_status(r);
+	status = below(o->below->obj_ops->setattr2(o->below, bypass, state, attrs));
+	return glue_change_end(&change, status);
+}
+
+static fsal_status_t obj_setattr2(struct fsal_obj_handle *obj, bool bypass, struct state_t *state,
+				  struct fsal_attrlist *attrs)
+{
+	struct glue_wait wait = { 0 };
+
+	return setattr_within(stubfs_obj(obj), &wait, bypass, state, attrs);
+}
+
+/*
+ * FSAL_VFS truncates in open as root, before the permission check that the layer
+ * above does later; here it comes first.
+ */
+fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct glue_wait *w, struct state_t *state)
+{
+	struct fsal_attrlist attrs;
+	fsal_status_t status =
+		obj_test_access(&o->handle, FSAL_WRITE_ACCESS, NULL, NULL, false);
+
+	if (FSAL_IS_ERROR(status))
+		return status;
+	fsal_prepare_attrs(&attrs, 0);
+	attrs.valid_mask = ATTR_SIZE;
+	attrs.filesize = 0;
+	return setattr_within(o, w, true, state, &attrs);
+}
+
+void stubfs_attr_ops(struct fsal_obj_ops *ops)
+{
+	ops->test_access = obj_test_access;
+	ops->getattrs = obj_getattrs;
+	ops->setattr2 = obj_setattr2;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * file.c - content: read, write, commit, seek, punch, locks.
+ *
+ *   - Nothing is read below before its range is there (invariant 1): a hole of a
+ *     stub says nothing.  SEEK tells a missing range as data.
+ *   - A write is in the bracket from before the bytes until the record says that
+ *     they are the client's (invariant 2).  It does not wait for the old server.
+ *   - What is acknowledged as stable is so with its record.
+ */
+#include "config.h"
+#include "fsal.h"
+#include "fsal_convert.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "stub_glue.h"
+
+#define ROOM_TRIES 16 /* fetches that make room in a record for one write */
+
+static uint64_t io_length(const struct fsal_io_arg *io)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < io->iov_count; i++)
+		sum += io->iov[i].iov_len;
+	return sum;
+}
+
+/* ---- straight through ---- */
+
+struct passing {
+	struct fsal_obj_handle *obj;
+	fsal_async_cb done;
+	void *arg;
+};
+
+static void passing_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
+{
+	struct passing *p = arg;
+
+	above(p->done(p->obj, status, io, p->arg));
+	gsh_free(p);
+}
+
+static struct passing *passing_create(struct fsal_obj_handle *obj, fsal_async_cb done, void *arg)
+{
+	struct passing *p = gsh_malloc(sizeof(*p));
+
+	*p = (struct passing){ obj, done, arg };
+	return p;
+}
+
+/* ---- read ---- */
+
+static void obj_read2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb done,
+		      struct fsal_io_arg *io, void *arg)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+	struct glue_wait wait = { 0 };
+	int r = glue_need_data(stubfs_obj(obj), &wait, io->offset, io_length(io));
+
+	if (r < 0) {
+		done(obj, glue_status(r), io, arg);
+		return;
+	}
+	below(sub->obj_ops->read2(sub, bypass, passing_done, io, passing_create(obj, done, arg)));
+}
+
+/* ---- write ---- */
+
+/* FSAL_VFS is done when write2 returns; another FSAL may need until later. */
+struct writing {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	bool is_done;
+	fsal_status_t status;
+};
+
+static void writing_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
+{
+	struct writing *w = arg;
+
+	pthread_mutex_lock(&w->lock);
+	w->status = status;
+	w->is_done = true;
+	pthread_cond_signal(&w->done);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static fsal_status_t write_below(struct fsal_obj_handle *sub, bool bypass, struct fsal_io_arg *io)
+{
+	struct writing w = {
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.done = PTHREAD_COND_INITIALIZER,
+	};
+
+	below(sub->obj_ops->write2(sub, bypass, writing_done, io, &w));
+	pthread_mutex_lock(&w.lock);
+	while (!w.is_done)
+		pthread_cond_wait(&w.done, &w.lock);
+	pthread_mutex_unlock(&w.lock);
+	pthread_cond_destroy(&w.done);
+	pthread_mutex_destroy(&w.lock);
+	return w.status;
+}
+
+/* Open the bracket for a change of [offset, offset+length), with room in the record. */
+static int range_begin(struct stubfs_obj *o, struct glue_wait *w, struct glue_change *change,
+		       uint64_t offset, uint64_t length)
+{
+	struct stub_view view;
+	int r = glue_need_attrs(o, w, &view);
+
+	for (int i = 0; r >= 0 && i < ROOM_TRIES; i++) {
+		r = glue_change_begin(change, &o, 1);
+		if (r == 0)
+			r = glue_change_room(change, o, w, offset, length);
+		if (r == 0)
+			return 0;
+	}
+	return r < 0 ? r : -EAGAIN;
+}
+
+/* Close it: @done bytes are the client's now. */
+static fsal_status_t range_end(struct glue_change *change, fsal_status_t status, uint64_t offset,
+			       uint64_t done)
+{
+	int r = FSAL_IS_ERROR(status) ? 0 : glue_change_written(change, 0, offset, done);
+
+	return glue_change_end(change, r < 0 ? glue_status(r) : status);
+}
+
+static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal_io_arg *io)
+{
+	struct glue_wait wait = { 0 };
+	struct glue_change change;
+	bool stub, stable = io->fsal_stable;
+	fsal_status_t status;
+	int r = range_begin(o, &wait, &change, io->offset, io_length(io));
+
+	if (r < 0)
+		return glue_status(r);
+	stub = glue_change_any(&change);
+	if (stub)
+		io->fsal_stable = false; /* one sync, with the record, is enough */
+	status = write_below(o->below, bypass, io);
+	status = range_end(&change, status, io->offset, io->io_amount);
+	if (stub && stable && !FSAL_IS_ERROR(status)) {
+		status = glue_commit(o, (off_t)io->offset, io->io_amount);
+		io->fsal_stable = !FSAL_IS_ERROR(status);
+	}
+	return status;
+}
+
+static void obj_write2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb done,
+		       struct fsal_io_arg *io, void *arg)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+
+	if (glue_maybe_stub(stubfs_obj(obj)) && io_length(io) > 0)
+		done(obj, write_within(stubfs_obj(obj), bypass, io), io, arg);
+	else
+		below(sub->obj_ops->write2(sub, bypass, passing_done, io,
+					   passing_create(obj, done, arg)));
+}
+
+static fsal_status_t obj_commit2(struct fsal_obj_handle *obj, off_t offset, size_t length)
+{
+	return glue_commit(stubfs_obj(obj), offset, length);
+}
+
+/* ---- seek ---- */
+
+/* One SEEK below.  The end of the file is a hole: *at is @size then. */
+static fsal_status_t seek_below(struct fsal_obj_handle *sub, struct state_t *state,
+				data_content4 what, uint64_t size, uint64_t *at)
+{
+	struct io_info info = { .io_content = { .what = what } };
+	fsal_status_t status;
+
+	info.io_content.hole.di_offset = *at;
+	status = below(sub->obj_ops->seek2(sub, state, &info));
+	if (!FSAL_IS_ERROR(status))
+		*at = info.io_eof ? size : info.io_content.hole.di_offset;
+	return status;
+}
+
+/*
+ * What is missing is asked first, then the file: bytes are there before the record
+ * says so.  The other way round a range that is filled in between would be neither
+ * missing nor data.
+ */
+
+/* The first of local data and of missing ranges. */
+static fsal_status_t seek_data(struct stubfs_obj *o, struct state_t *state, uint64_t size,
+			       uint64_t *at)
+{
+	struct stub_range missing;
+	uint64_t data = *at;
+	int r = glue_missing(o, *at, size, &missing);
+	fsal_status_t status;
+
+	if (r < 0)
+		return glue_status(r);
+	status = seek_below(o->below, state, NFS4_CONTENT_DATA, size, &data);
+	if (!FSAL_IS_ERROR(status))
+		*at = r > 0 && missing.start < data ? missing.start : data;
+	return status;
+}
+
+/* The first local hole that is not missing. */
+static fsal_status_t seek_hole(struct stubfs_obj *o, struct state_t *state, uint64_t size,
+			       uint64_t *at)
+{
+	struct stub_range missing;
+
+	while (*at < size) {
+		int r = glue_missing(o, *at, size, &missing);
+		fsal_status_t status;
+		uint64_t hole = *at;
+
+		if (r < 0)
+			return glue_status(r);
+		status = seek_below(o->below, state, NFS4_CONTENT_HOLE, size, &hole);
+		if (FSAL_IS_ERROR(status))
+			return status;
+		if (r == 0 || missing.start > hole) {
+			*at = hole;
+			break;
+		}
+		*at = missing.end;
+	}
+	return fsalstat(ERR_FSAL_NO_ERROR, 0);
+}
+
+static fsal_status_t seek_stub(struct stubfs_obj *o, struct state_t *state, struct io_info *info)
+{
+	uint64_t at = info->io_content.hole.di_offset;
+	struct fsal_attrlist attrs;
+	fsal_status_t status;
+	uint64_t size;
+
+	fsal_prepare_attrs(&attrs, ATTR_SIZE);
+	status = below(o->below->obj_ops->getattrs(o->below, &attrs));
+	size = attrs.filesize;
+	fsal_release_attrs(&attrs);
+	if (FSAL_IS_ERROR(status))
+		return status;
+	if (at >= size)
+		return posix2fsal_status(ENXIO);
+	status = info->io_content.what == NFS4_CONTENT_DATA ? seek_data(o, state, size, &at) :
+							      seek_hole(o, state, size, &at);
+	if (FSAL_IS_ERROR(status))
+		return status;
+	info->io_eof = at >= size;
+	if (!info->io_eof || info->io_content.what == NFS4_CONTENT_HOLE)
+		info->io_content.hole.di_offset = at;
+	return status;
+}
+
+static fsal_status_t obj_seek2(struct fsal_obj_handle *obj, struct state_t *state,
+			       struct io_info *info)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+	struct stubfs_obj *o = stubfs_obj(obj);
+	struct stub_view view;
+	int r = glue_look(o, &view);
+
+	if (r < 0)
+		return glue_status(r);
+	if (view.needs && (info->io_content.what == NFS4_CONTENT_DATA ||
+			   info->io_content.what == NFS4_CONTENT_HOLE))
+		return seek_stub(o, state, info);
+	return below(sub->obj_ops->seek2(sub, state, info));
+}
+
+/* The call without a state, which no protocol uses. */
+static fsal_status_t obj_seek(struct fsal_obj_handle *obj, struct io_info *info)
+{
+	return fsalstat(ERR_FSAL_NOTSUPP, 0);
+}
+
+/* ---- space ---- */
+
+/* Reserving fills nothing and takes nothing away; a punched range is the client's. */
+static fsal_status_t obj_fallocate(struct fsal_obj_handle *obj, struct state_t *state,
+				   uint64_t offset, uint64_t length, bool allocate)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+	struct glue_wait wait = { 0 };
+	struct glue_change change;
+	uint64_t changed = allocate ? 0 : length;
+	fsal_status_t status;
+	int r = range_begin(stubfs_obj(obj), &wait, &change, offset, changed);
+
+	if (r < 0)
+		return glue_status(r);
+	status = below(sub->obj_ops->fallocate(sub, state, offset, length, allocate));
+	return range_end(&change, status, offset, changed);
+}
+
+/* ---- passed on as they are ---- */
+
+static fsal_status_t obj_io_advise(struct fsal_obj_handle *obj, struct io_hints *hints)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+
+	return below(sub->obj_ops->io_advise(sub, hints));
+}
+
+static fsal_status_t obj_io_advise2(struct fsal_obj_handle *obj, struct state_t *state,
+				    struct io_hints *hints)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+
+	return below(sub->obj_ops->io_advise2(sub, state, hints));
+}
+
+/* Needs nothing of the old server, so never waits: a DELAY here becomes DENIED, and
+ * an unlock is lost. */
+static fsal_status_t obj_lock_op2(struct fsal_obj_handle *obj, struct state_t *state, void *owner,
+				  fsal_lock_op_t op, fsal_lock_param_t *request,
+				  fsal_lock_param_t *conflict)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+
+	return below(sub->obj_ops->lock_op2(sub, state, owner, op, request, conflict));
+}
+
+static fsal_status_t obj_lease_op2(struct fsal_obj_handle *obj, struct state_t *state, void *owner,
+				   fsal_deleg_t deleg)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+
+	return below(sub->obj_ops->lease_op2(sub, state, owner, deleg));
+}
+
+void stubfs_file_ops(struct fsal_obj_ops *ops)
+{
+	ops->read2 = obj_read2;
+	ops->write2 = obj_write2;
+	ops->commit2 = obj_commit2;
+	ops->seek = obj_seek;
+	ops->seek2 = obj_seek2;
+	ops->fallocate = obj_fallocate;
+	ops->io_advise = obj_io_advise;
+	ops->io_advise2 = obj_io_advise2;
+	ops->lock_op2 = obj_lock_op2;
+	ops->lease_op2 = obj_lease_op2;
+}

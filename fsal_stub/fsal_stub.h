@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * fsal_stub.h - a stackable FSAL that shows a volume while it is being filled.
+ *
+ * It stands between MDCACHE and FSAL_VFS.  Every operation first asks libstubcore
+ * (stub_glue.h) whether what it needs is there, then calls the FSAL below.  What
+ * a stub is, only libstubcore knows.
+ *
+ * Rooms:
+ *   main.c     module, registration          config.c   an export comes into being
+ *   export.c   operations of an export       handle.c   objects, lookup, readdir
+ *   names.c    create, link, rename, unlink  open.c     open, the truncate doors
+ *   file.c     read, write, seek, locks      attrs.c    attributes
+ *   xattrs.c   extended attributes           visible.c  what clients never see
+ *   stub_glue.c  asks libstubcore            below.h    enters the FSAL below
+ *
+ * Lock order: MDCACHE's locks, the bracket of libstubcore (glue_change), locks of
+ * the FSAL below.  A bracket is never open while the old server is waited for or
+ * a layer above is called.
+ */
+#ifndef FSAL_STUB_H
+#define FSAL_STUB_H
+
+#include <stdatomic.h>
+
+#include "below.h"
+#include "FSAL/fsal_commonlib.h"
+
+#include "stubcore.h"
+
+struct stubfs_options {
+	uint32_t delay_v3; /* milliseconds a request may wait */
+	uint32_t delay_v4;
+	uint32_t give_up;     /* seconds, 0 never */
+	uint32_t max_waiting; /* requests */
+	bool never_delay;
+};
+
+struct stubfs_export {
+	struct fsal_export export;
+	struct stub_volume *volume; /* NULL: nothing to migrate, everything passes through */
+	struct stubfs_options options;
+	atomic_uint waiting;	      /* requests that wait for the old server now */
+	atomic_int_least64_t absent;  /* since when no retriever runs, ms; 0: one does */
+	atomic_int_least64_t absent_seen; /* when that was noticed last, ms */
+	atomic_bool stopping;
+};
+
+struct stubfs_obj {
+	struct fsal_obj_handle handle;
+	struct fsal_obj_handle *below;
+	atomic_bool normal; /* one way: no stub, never looked at again */
+};
+
+struct stubfs_module {
+	struct fsal_module module;
+	struct fsal_obj_ops obj_ops;
+};
+
+extern struct stubfs_module STUBFS;
+
+static inline struct stubfs_obj *stubfs_obj(const struct fsal_obj_handle *h)
+{
+	return container_of(h, struct stubfs_obj, handle);
+}
+
+static inline struct fsal_obj_handle *stubfs_below(const struct fsal_obj_handle *h)
+{
+	return stubfs_obj(h)->below;
+}
+
+static inline struct stubfs_export *stubfs_export_of(struct fsal_export *e)
+{
+	return container_of(e, struct stubfs_export, export);
+}
+
+/* The export of the request that this thread works on; in our own scope only. */
+static inline struct stubfs_export *stubfs_export(void)
+{
+	return stubfs_export_of(op_ctx->fsal_export);
+}
+
+/* The tables of operations, one part for each room.  An unset entry is a mistake:
+ * tests/unit/test_fsal_ops.c compares them with Ganesha's structures. */
+void stubfs_obj_ops_init(struct fsal_obj_ops *ops);
+void stubfs_export_ops_init(struct export_ops *ops);
+void stubfs_handle_ops(struct fsal_obj_ops *ops);
+void stubfs_name_ops(struct fsal_obj_ops *ops);
+void stubfs_open_ops(struct fsal_obj_ops *ops);
+void stubfs_file_ops(struct fsal_obj_ops *ops);
+void stubfs_attr_ops(struct fsal_obj_ops *ops);
+void stubfs_xattr_ops(struct fsal_obj_ops *ops);
+
+/* config.c */
+fsal_status_t stubfs_create_export(struct fsal_module *fsal, void *node,
+				   struct config_error_type *err, const struct fsal_up_vector *up);
+fsal_status_t stubfs_update_export(struct fsal_module *fsal, void *node,
+				   struct config_error_type *err, struct fsal_export *original,
+				   struct fsal_module *super);
+
+/* handle.c: an object around @below, which it owns from now on */
+struct stubfs_obj *stubfs_obj_create(struct fsal_obj_handle *below);
+void stubfs_obj_destroy(struct stubfs_obj *o);
+
+struct glue_wait;
+
+/*
+ * handle.c: what the FSAL below has just given, made ready for the layer above:
+ * hidden or not, wrapped, attributes corrected.  @below is consumed either way.
+ * @hidden is answered for what clients must not see.
+ */
+fsal_status_t stubfs_obj_adopt(struct fsal_obj_handle *below, struct glue_wait *w,
+			       fsal_errors_t hidden, struct fsal_attrlist *attrs,
+			       struct fsal_obj_handle **out);
+
+/* attrs.c: replace in @attrs what a stub shows differently */
+void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs);
+
+/*
+ * attrs.c: @attrs came from below together with the object, before anybody could
+ * look whether it is a stub.  Completes and corrects them.  Where the caller can
+ * do without (ATTR_RDATTR_ERR), that is said instead of failing.
+ */
+fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
+				  struct fsal_attrlist *attrs);
+
+/* attrs.c: the one function that truncates for open: size 0, under the bracket */
+fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct glue_wait *w, struct state_t *state);
+
+/* visible.c */
+bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name);
+bool stubfs_hides_below(const struct fsal_obj_handle *below);
+bool stubfs_hides_xattr(const char *name, size_t len);
+
+#endif

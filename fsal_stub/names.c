@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * names.c - names come and go.
+ *
+ *   - Before a name is made in an unlisted directory the old server is asked for
+ *     it: one that exists there exists here.
+ *   - Before a name is taken away from an unlisted directory, or the directory
+ *     itself, it is listed: what is removed never comes back.
+ *   - Directories and objects that are stubs are in the bracket, since the times
+ *     and link counts that clients see are their records'.
+ * Waiting comes before the bracket.
+ */
+#include "config.h"
+#include "fsal.h"
+
+#include <string.h>
+
+#include "names.h"
+
+static const fsal_status_t ok = { ERR_FSAL_NO_ERROR, 0 };
+
+fsal_status_t names_find(struct stubfs_obj *dir, const char *name, struct stubfs_obj **out)
+{
+	struct fsal_obj_handle *sub = NULL;
+	fsal_status_t status;
+
+	*out = NULL;
+	status = below(dir->below->obj_ops->lookup(dir->below, name, &sub, NULL));
+	if (!FSAL_IS_ERROR(status))
+		*out = stubfs_obj_create(sub);
+	return status;
+}
+
+fsal_status_t names_may_come(struct stubfs_obj *dir, struct glue_wait *w, const char *name,
+			     struct stubfs_obj **found)
+{
+	struct stub_view view;
+	fsal_status_t status;
+	int r;
+
+	*found = NULL;
+	if (stubfs_hides_name(dir, name))
+		return fsalstat(ERR_FSAL_ACCESS, 0);
+	if (!glue_migrating())
+		return ok;
+	r = glue_need_attrs(dir, w, &view);
+	if (r < 0)
+		return glue_status(r);
+	status = names_find(dir, name, found);
+	if (status.major != ERR_FSAL_NOENT)
+		return ok; /* what is wrong with it, the operation will tell */
+	r = glue_need_name(dir, w, name);
+	if (r == 0)
+		names_find(dir, name, found);
+	else if (r != -ENOENT)
+		return glue_status(r);
+	return ok;
+}
+
+/* Names may be taken from @dir. */
+static fsal_status_t may_go(struct stubfs_obj *dir, struct glue_wait *w, const char *name)
+{
+	struct stub_view view;
+	int r;
+
+	if (stubfs_hides_name(dir, name))
+		return fsalstat(ERR_FSAL_NOENT, 0);
+	r = glue_need_attrs(dir, w, &view);
+	if (r == 0)
+		r = glue_need_entries(dir, w);
+	return glue_status(r);
+}
+
+/* ---- create ---- */
+
+/* Between begin and end: the new object, or NULL if the FSAL below refused. */
+struct making {
+	struct stubfs_obj *dir;
+	struct glue_wait wait;
+	struct glue_change change;
+};
+
+static fsal_status_t make_begin(struct making *m, struct fsal_obj_handle *dir, const char *name)
+{
+	struct stubfs_obj *found;
+	fsal_status_t status;
+
+	*m = (struct making){ .dir = stubfs_obj(dir) };
+	status = names_may_come(m->dir, &m->wait, name, &found);
+	stubfs_obj_destroy(found);
+	if (FSAL_IS_ERROR(status))
+		return status;
+	return glue_status(glue_change_begin(&m->change, &m->dir, 1));
+}
+
+static fsal_status_t make_end(struct making *m, fsal_status_t status, struct fsal_obj_handle *sub,
+			      struct fsal_attrlist *attrs, struct fsal_obj_handle **out)
+{
+	bool made = !FSAL_IS_ERROR(status);
+
+	status = glue_change_end(&m->change, status);
+	if (made && FSAL_IS_ERROR(status))
+		below(sub->obj_ops->release(sub));
+	if (FSAL_IS_ERROR(status))
+		return status;
+	return stubfs_obj_adopt(sub, &m->wait, ERR_FSAL_ACCESS, attrs, out);
+}
+
+static fsal_status_t obj_mkdir(struct fsal_obj_handle *dir, const char *name,
+			       struct fsal_attrlist *attrs_in, struct fsal_obj_handle **out,
+			       struct fsal_attrlist *attrs_out)
+{
+	struct fsal_obj_handle *parent = stubfs_below(dir), *sub = NULL;
+	struct making m;
+	fsal_status_t status = make_begin(&m, dir, name);
+
+	*out = NULL;
+	if (FSAL_IS_ERROR(status))
+		return status;
+	status = below(parent->obj_ops->mkdir(parent, name, attrs_in, &sub, attrs_out));
+	glue_change_nlink(&m.change, 0, 1); /* its ".." */
+	return make_end(&m, status, sub, attrs_out, out);
+}
+
+static fsal_status_t obj_mknode(struct fsal_obj_handle *dir, const char *name,
+				object_file_type_t type, struct fsal_attrlist *attrs_in,
+				struct fsal_obj_handle **out, struct fsal_attrlist *attrs_out)
+{
+	struct fsal_obj_handle *parent = stubfs_below(dir), *sub = NULL;
+	struct making m;
+	fsal_status_t status = make_begin(&m, dir, name);
+
+	*out = NULL;
+	if (FSAL_IS_ERROR(status))
+		return status;
+	status = below(parent->obj_ops->mknode(parent, name, type, attrs_in, &sub, attrs_out));
+	return make_end(&m, status, sub, attrs_out, out);
+}
+
+static fsal_status_t obj_symlink(struct fsal_obj_handle *dir, const char *name, const char *target,
+				 struct fsal_attrlist *attrs_in, struct fsal_obj_handle **out,
+				 struct fsal_attrlist *attrs_out)
+{
+	struct fsal_obj_handle *parent = stubfs_below(dir), *sub = NULL;
+	struct making m;
+	fsal_status_t status = make_begin(&m, dir, name);
+
+	*out = NULL;
+	if (FSAL_IS_ERROR(status))
+		return status;
+	status = below(parent->obj_ops->symlink(parent, name, target, attrs_in, &sub, attrs_out));
+	return make_end(&m, status, sub, attrs_out, out);
+}
+
+static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handle *dir,
+			      const char *name)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+	struct stubfs_obj *in[2] = { stubfs_obj(obj), stubfs_obj(dir) }, *found;
+	struct glue_wait wait = { 0 };
+	struct glue_change change;
+	struct stub_view view;
+	fsal_status_t status = names_may_come(in[1], &wait, name, &found);
+	int r;
+
+	stubfs_obj_destroy(found);
+	if (FSAL_IS_ERROR(status))
+		return status;
+	r = glue_need_attrs(in[0], &wait, &view);
+	if (r == 0)
+		r = glue_change_begin(&change, in, 2);
+	if (r < 0)
+		return glue_status(r);
+	status = below(sub->obj_ops->link(sub, stubfs_below(dir), name));
+	glue_change_nlink(&change, 0, 1);
+	return glue_change_end(&change, status);
+}
+
+/* ---- remove and rename ---- */
+
+static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_handle *obj,
+				const char *name)
+{
+	struct fsal_obj_handle *sub = stubfs_below(dir);
+	struct stubfs_obj *in[2] = { stubfs_obj(dir), stubfs_obj(obj) };
+	struct glue_wait wait = { 0 };
+	struct glue_change change;
+	fsal_status_t status = may_go(in[0], &wait, name);
+	int r = 0;
+
+	if (FSAL_IS_ERROR(status))
+		return status;
+	if (obj->type == DIRECTORY)
+		r = glue_need_entries(in[1], &wait);
+	if (r == 0)
+		r = glue_change_begin(&change, in, 2);
+	if (r < 0)
+		return glue_status(r);
+	status = below(sub->obj_ops->unlink(sub, stubfs_below(obj), name));
+	glue_change_nlink(&change, obj->type == DIRECTORY ? 0 : 1, -1);
+	return glue_change_end(&change, status);
+}
+
+enum { MOVED, REPLACED, OLD_DIR, NEW_DIR, RENAME_OBJECTS };
+
+/* What a rename does to the link counts that are shown. */
+static void rename_links(struct glue_change *change, struct stubfs_obj *const in[])
+{
+	bool dir = in[MOVED]->handle.type == DIRECTORY;
+
+	if (in[REPLACED] && in[REPLACED]->handle.fileid == in[MOVED]->handle.fileid)
+		return; /* two names of one inode: nothing happens */
+	if (in[REPLACED])
+		glue_change_nlink(change, dir ? NEW_DIR : REPLACED, -1);
+	if (dir) {
+		glue_change_nlink(change, OLD_DIR, -1);
+		glue_change_nlink(change, NEW_DIR, 1);
+	}
+}
+
+static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
+				  const char *old_name, const char *new_name)
+{
+	fsal_status_t status = may_go(in[OLD_DIR], w, old_name);
+
+	if (!FSAL_IS_ERROR(status))
+		status = names_may_come(in[NEW_DIR], w, new_name, &in[REPLACED]);
+	if (!FSAL_IS_ERROR(status) && in[REPLACED] && in[REPLACED]->handle.type == DIRECTORY)
+		status = glue_status(glue_need_entries(in[REPLACED], w));
+	return status;
+}
+
+static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_handle *old_dir,
+				const char *old_name, struct fsal_obj_handle *new_dir,
+				const char *new_name)
+{
+	struct fsal_obj_handle *sub = stubfs_below(old_dir);
+	struct stubfs_obj *in[RENAME_OBJECTS] = { stubfs_obj(obj), NULL, stubfs_obj(old_dir),
+						  stubfs_obj(new_dir) };
+	struct glue_wait wait = { 0 };
+	struct glue_change change;
+	fsal_status_t status = rename_ready(in, &wait, old_name, new_name);
+
+	if (!FSAL_IS_ERROR(status))
+		status = glue_status(glue_change_begin(&change, in, RENAME_OBJECTS));
+	if (!FSAL_IS_ERROR(status)) {
+		status = below(sub->obj_ops->rename(stubfs_below(obj), sub, old_name,
+						    stubfs_below(new_dir), new_name));
+		rename_links(&change, in);
+		status = glue_change_end(&change, status);
+	}
+	stubfs_obj_destroy(in[REPLACED]);
+	return status;
+}
+
+void stubfs_name_ops(struct fsal_obj_ops *ops)
+{
+	ops->mkdir = obj_mkdir;
+	ops->mknode = obj_mknode;
+	ops->symlink = obj_symlink;
+	ops->link = obj_link;
+	ops->rename = obj_rename;
+	ops->unlink = obj_unlink;
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * stub_glue.c - the verbs with which this plugin asks libstubcore.
+ *
+ * Invariants kept here for all rooms:
+ *   - an object found normal is never looked at again (invariant 5);
+ *   - a request waits for the old server only within its budget, only while no
+ *     more than Max_Waiting others do, and never inside a bracket;
+ *   - no errno reaches Ganesha but through the table below.
+ */
+#include "config.h"
+#include "fsal.h"
+#include "fsal_convert.h"
+#include "FSAL/fsal_localfs.h"
+#include "nfs_core.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "stub_glue.h"
+
+#define SLICE_MS 500u	/* longest single wait, so that a shutdown is noticed */
+#define RETRY_MS 50u	/* pause while no retriever is running */
+#define FORGET_MS 60000 /* an absence nobody noticed for so long counts anew */
+#define TRIES 8		/* looks after an ask that was answered "done" */
+
+/* ---- errors ---- */
+
+/*
+ * ENOMEM and its kind are DELAY: Ganesha drops an NFSv3 request on ERR_FSAL_NOMEM.
+ * What is not listed is an I/O error.
+ */
+static const struct {
+	int error;
+	fsal_errors_t fsal;
+} errors[] = {
+	{ EAGAIN, ERR_FSAL_DELAY },   { ENOMEM, ERR_FSAL_DELAY },  { EMFILE, ERR_FSAL_DELAY },
+	{ ENFILE, ERR_FSAL_DELAY },   { EREMOTEIO, ERR_FSAL_IO },  { EBADMSG, ERR_FSAL_IO },
+	{ EIO, ERR_FSAL_IO },	      { ENOSPC, ERR_FSAL_NOSPC },  { EDQUOT, ERR_FSAL_DQUOT },
+	{ ESTALE, ERR_FSAL_STALE },   { ENOENT, ERR_FSAL_NOENT },  { EINVAL, ERR_FSAL_INVAL },
+	{ EROFS, ERR_FSAL_ROFS },
+};
+
+fsal_status_t glue_status(int r)
+{
+	if (r >= 0)
+		return fsalstat(ERR_FSAL_NO_ERROR, 0);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if (errors[i].error == -r)
+			return fsalstat(errors[i].fsal, -r);
+	LogWarn(COMPONENT_FSAL, "STUB: unexpected error %s, answered as an I/O error", strerror(-r));
+	return fsalstat(ERR_FSAL_IO, -r);
+}
+
+int glue_errno(fsal_status_t status)
+{
+	if (!FSAL_IS_ERROR(status))
+		return 0;
+	return status.minor > 0 ? -status.minor : -EIO;
+}
+
+void glue_log(void *arg, enum stub_log_level level, const char *msg)
+{
+	switch (level) {
+	case STUB_LOG_ERROR:
+		LogCrit(COMPONENT_FSAL, "STUB: %s", msg);
+		break;
+	case STUB_LOG_WARN:
+		LogWarn(COMPONENT_FSAL, "STUB: %s", msg);
+		break;
+	case STUB_LOG_INFO:
+		LogInfo(COMPONENT_FSAL, "STUB: %s", msg);
+		break;
+	case STUB_LOG_DEBUG:
+		LogDebug(COMPONENT_FSAL, "STUB: %s", msg);
+		break;
+	}
+}
+
+/* ---- identity ---- */
+
+enum { /* first byte of a FSAL_VFS key */
+	KEY_FSID_TYPE = 0x1f,
+	KEY_DUMMY = 0x20,
+	KEY_WIDTH = 0xc0,
+	KEY_WIDTH_8 = 0x40,
+	KEY_WIDTH_16 = 0x80,
+	KEY_WIDTH_32 = 0xc0,
+};
+
+int glue_handle_of_key(const struct gsh_buffdesc *key, struct stub_handle *out)
+{
+	const uint8_t *p = key->addr;
+	size_t at, width, n = key->len;
+	int16_t type16;
+	int fsid;
+
+	if (!p || n < 1 || p[0] & KEY_DUMMY)
+		return -EINVAL;
+	fsid = sizeof_fsid(p[0] & KEY_FSID_TYPE);
+	width = (p[0] & KEY_WIDTH) == KEY_WIDTH_8  ? 1 :
+		(p[0] & KEY_WIDTH) == KEY_WIDTH_16 ? 2 :
+		(p[0] & KEY_WIDTH) == KEY_WIDTH_32 ? 4 :
+						     0;
+	if (fsid < 0 || width == 0)
+		return -EINVAL;
+	at = 1 + (size_t)fsid;
+	if (n <= at + width || n - at - width > STUB_HANDLE_MAX)
+		return -EINVAL;
+	if (width == 1) {
+		out->type = p[at];
+	} else if (width == 2) {
+		memcpy(&type16, p + at, sizeof(type16));
+		out->type = type16;
+	} else {
+		memcpy(&out->type, p + at, sizeof(out->type));
+	}
+	out->len = (uint8_t)(n - at - width);
+	memcpy(out->bytes, p + at + width, out->len);
+	return 0;
+}
+
+/* 0, or 1: it has no handle of its own, so it is no stub */
+static int handle_of(struct stubfs_obj *o, struct stub_handle *out)
+{
+	struct gsh_buffdesc key = { NULL, 0 };
+
+	below(o->below->obj_ops->handle_to_key(o->below, &key));
+	if (glue_handle_of_key(&key, out) == 0)
+		return 0;
+	atomic_store(&o->normal, true);
+	return 1;
+}
+
+bool glue_migrating(void)
+{
+	struct stubfs_export *x = stubfs_export();
+
+	return x->volume && !stub_volume_complete(x->volume);
+}
+
+bool glue_maybe_stub(const struct stubfs_obj *o)
+{
+	/* a volume never spans file systems */
+	return glue_migrating() && !atomic_load(&o->normal) &&
+	       o->handle.fs == op_ctx->fsal_export->sub_export->root_fs;
+}
+
+/* ---- waiting ---- */
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void sleep_ms(uint64_t ms)
+{
+	struct timespec t = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+static void wait_begin(const struct stubfs_export *x, struct glue_wait *w)
+{
+	bool v3 = op_ctx->req_type == NFS_REQUEST && op_ctx->nfs_vers == NFS_V3;
+
+	if (w->begun)
+		return;
+	w->begun = true;
+	w->until = now_ms() + (v3 ? x->options.delay_v3 : x->options.delay_v4);
+}
+
+static uint64_t wait_left(const struct stubfs_export *x, const struct glue_wait *w)
+{
+	uint64_t now = now_ms();
+
+	if (atomic_load(&x->stopping) || admin_shutdown)
+		return 0;
+	if (x->options.never_delay)
+		return SLICE_MS;
+	return w->until > now ? w->until - now : 0;
+}
+
+/* Nobody listens: has that lasted for Give_Up seconds?  The clock only runs while
+ * requests notice; what clients repeat comes every 15 s at the latest. */
+static int retriever_gone(struct stubfs_export *x)
+{
+	int64_t now = (int64_t)now_ms(), since;
+	struct stub_link *link;
+
+	if (!x->options.give_up)
+		return 0;
+	if (stub_link_create(x->volume, &link) == 0) {
+		stub_link_destroy(link);
+		atomic_store(&x->absent, 0);
+		return 0;
+	}
+	since = atomic_load(&x->absent);
+	if (since == 0 || now - atomic_exchange(&x->absent_seen, now) > FORGET_MS) {
+		atomic_store(&x->absent_seen, now);
+		atomic_store(&x->absent, now);
+		return 0;
+	}
+	return now - since >= (int64_t)x->options.give_up * 1000 ? -EREMOTEIO : 0;
+}
+
+static int ask_within(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *ask)
+{
+	for (;;) {
+		uint64_t left = wait_left(x, w), began = now_ms(), took;
+		int r = stub_ask(x->volume, ask, (unsigned int)(left < SLICE_MS ? left : SLICE_MS));
+
+		if (r != -EAGAIN) {
+			atomic_store(&x->absent, 0);
+			return r;
+		}
+		r = retriever_gone(x);
+		left = wait_left(x, w);
+		if (r < 0 || left == 0)
+			return r < 0 ? r : -EAGAIN;
+		took = now_ms() - began;
+		if (took < RETRY_MS)
+			sleep_ms(left < RETRY_MS - took ? left : RETRY_MS - took);
+	}
+}
+
+/* One of the places for waiting requests; without one the answer is DELAY at once. */
+static bool place_take(struct stubfs_export *x, struct glue_wait *w)
+{
+	for (;;) {
+		if (atomic_fetch_add(&x->waiting, 1) < x->options.max_waiting)
+			return true;
+		atomic_fetch_sub(&x->waiting, 1);
+		if (!x->options.never_delay || wait_left(x, w) == 0)
+			return false;
+		sleep_ms(RETRY_MS);
+	}
+}
+
+static int ask(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *a)
+{
+	int r;
+
+	wait_begin(x, w);
+	if (!place_take(x, w))
+		return stub_ask(x->volume, a, 0); /* the work begins, nobody waits */
+	r = ask_within(x, w, a);
+	atomic_fetch_sub(&x->waiting, 1);
+	return r;
+}
+
+/* ---- looking ---- */
+
+static int look(struct stubfs_obj *o, struct stub_handle *h, struct stub_view *view)
+{
+	int r;
+
+	memset(view, 0, sizeof(*view));
+	if (!glue_maybe_stub(o) || handle_of(o, h))
+		return 0;
+	r = stub_view(stubfs_export()->volume, h, view);
+	if (r == 0 && view->needs == 0)
+		atomic_store(&o->normal, true);
+	return r;
+}
+
+int glue_look(struct stubfs_obj *o, struct stub_view *view)
+{
+	struct stub_handle h;
+
+	return look(o, &h, view);
+}
+
+static int need(struct stubfs_obj *o, struct glue_wait *w, unsigned int needs,
+		enum stub_ask_kind kind, struct stub_view *view)
+{
+	struct stub_ask a = { .kind = kind };
+
+	for (int i = 0; i < TRIES; i++) {
+		int r = look(o, &a.h, view);
+
+		if (r < 0 || !(view->needs & needs))
+			return r;
+		r = ask(stubfs_export(), w, &a);
+		if (r < 0)
+			return r;
+	}
+	return -EAGAIN;
+}
+
+int glue_need_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view)
+{
+	return need(o, w, STUB_NEEDS_ATTRS, STUB_ASK_ATTR, view);
+}
+
+int glue_need_entries(struct stubfs_obj *dir, struct glue_wait *w)
+{
+	struct stub_view view;
+
+	return need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
+}
+
+int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name)
+{
+	struct stub_ask a = {
+		.kind = STUB_ASK_LOOKUP,
+		.name = name,
+		.name_len = strlen(name),
+	};
+	struct stub_view view;
+	int r;
+
+	if (!glue_maybe_stub(dir) || !strcmp(name, ".") || !strcmp(name, ".."))
+		return -ENOENT;
+	r = look(dir, &a.h, &view);
+	if (r < 0)
+		return r;
+	/* listed since the caller looked for the name: it may have come */
+	if (!(view.needs & STUB_NEEDS_ENTRIES))
+		return 0;
+	return ask(stubfs_export(), w, &a);
+}
+
+int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length)
+{
+	struct stub_ask a = { .kind = STUB_ASK_DATA, .offset = offset, .length = length };
+	struct stub_view view;
+	int r = look(o, &a.h, &view);
+
+	if (r < 0 || !(view.needs & (STUB_NEEDS_DATA | STUB_NEEDS_ATTRS)))
+		return r;
+	if (offset >= INT64_MAX || length == 0)
+		return 0; /* nothing can be there */
+	if (length > INT64_MAX - offset)
+		a.length = INT64_MAX - offset;
+	for (int i = 0; i < TRIES; i++) {
+		r = stub_data_ready(stubfs_export()->volume, &a.h, a.offset, a.length);
+		if (r != 0)
+			return r < 0 ? r : 0;
+		r = ask(stubfs_export(), w, &a);
+		if (r < 0)
+			return r;
+	}
+	return -EAGAIN;
+}
+
+int glue_missing(struct stubfs_obj *o, uint64_t offset, uint64_t end, struct stub_range *out)
+{
+	struct stub_handle h;
+
+	if (!glue_maybe_stub(o) || offset >= end || handle_of(o, &h))
+		return 0;
+	return stub_data_missing(stubfs_export()->volume, &h, offset, end - offset, out);
+}
+
+/* ---- changing ---- */
+
+int glue_change_begin(struct glue_change *g, struct stubfs_obj *const o[], unsigned int n)
+{
+	const struct stub_handle *list[STUB_CHANGE_OBJECTS];
+	struct stub_handle h[STUB_CHANGE_OBJECTS];
+	unsigned int used = 0;
+	int r;
+
+	memset(g, 0, sizeof(*g));
+	for (unsigned int i = 0; i < STUB_CHANGE_OBJECTS; i++) {
+		g->slot[i] = -1;
+		if (i >= n || !o[i] || !glue_maybe_stub(o[i]) || handle_of(o[i], &h[used]))
+			continue;
+		list[used] = &h[used];
+		g->slot[i] = (int)used++;
+	}
+	if (!used)
+		return 0;
+	r = stub_change_begin(stubfs_export()->volume, list, used, &g->c);
+	g->open = r == 0;
+	return r;
+}
+
+bool glue_change_any(const struct glue_change *g)
+{
+	return g->open && stub_change_any(&g->c);
+}
+
+void glue_change_nlink(struct glue_change *g, unsigned int i, int delta)
+{
+	if (g->open && g->slot[i] >= 0)
+		g->c.obj[g->slot[i]].nlink_delta += delta;
+}
+
+int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, uint64_t length)
+{
+	if (!g->open || g->slot[i] < 0 || length == 0)
+		return 0;
+	return stub_change_written(&g->c, (unsigned int)g->slot[i], offset, length);
+}
+
+int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wait *w,
+		     uint64_t offset, uint64_t length)
+{
+	struct stub_range fetch;
+	int r;
+
+	if (!g->open || g->slot[0] < 0)
+		return 0;
+	r = stub_change_fits(&g->c, (unsigned int)g->slot[0], offset, length, &fetch);
+	if (r == 0)
+		return 0;
+	glue_change_end(g, glue_status(r));
+	if (r == -ENOSPC)
+		r = glue_need_data(o, w, fetch.start, fetch.end - fetch.start);
+	return r < 0 ? r : 1;
+}
+
+fsal_status_t glue_change_end(struct glue_change *g, fsal_status_t status)
+{
+	int r;
+
+	if (!g->open)
+		return status;
+	g->open = false;
+	r = stub_change_end(&g->c, glue_errno(status));
+	return r < 0 && !FSAL_IS_ERROR(status) ? glue_status(r) : status;
+}
+
+fsal_status_t glue_commit(struct stubfs_obj *o, off_t offset, size_t length)
+{
+	struct stub_commit c = { .stub = false };
+	struct stub_handle h;
+	fsal_status_t status;
+	int r;
+
+	if (glue_maybe_stub(o) && !handle_of(o, &h)) {
+		r = stub_commit_prepare(stubfs_export()->volume, &h, &c);
+		if (r < 0)
+			return glue_status(r);
+	}
+	status = below(o->below->obj_ops->commit2(o->below, offset, length));
+	if (!c.stub)
+		return status;
+	r = stub_commit_finish(&c, glue_errno(status));
+	return r < 0 && !FSAL_IS_ERROR(status) ? glue_status(r) : status;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * stub_glue.h - the verbs with which this plugin asks libstubcore.
+ *
+ * All return 0 or -errno as libstubcore does; glue_status() is the one place that
+ * makes a Ganesha status of it.  All are called in our own scope (below.h).
+ * Where nothing is to be migrated, or an object is known to be normal, none of
+ * them does a system call.
+ */
+#ifndef FSAL_STUB_GLUE_H
+#define FSAL_STUB_GLUE_H
+
+#include "fsal_stub.h"
+
+/* Is there anything left to migrate in this export? */
+bool glue_migrating(void);
+
+/* May this object be a stub? */
+bool glue_maybe_stub(const struct stubfs_obj *o);
+
+/* The kernel's handle of an object of FSAL_VFS, from its key.
+ *   -EINVAL  the key has none (a mount point of another file system) */
+int glue_handle_of_key(const struct gsh_buffdesc *key, struct stub_handle *out);
+
+/* ---- looking and waiting ---- */
+
+/* What one request may still wait for the old server.  Zero it to start. */
+struct glue_wait {
+	bool begun;
+	uint64_t until; /* ms, CLOCK_MONOTONIC */
+};
+
+/* How the object is shown now; view->needs is 0 for a normal one. */
+int glue_look(struct stubfs_obj *o, struct stub_view *view);
+
+/*
+ * Wait until the object has what is needed:
+ *   attrs    its attributes; *view is how it is shown then
+ *   entries  all its names
+ *   name     one name.  0: look for it again, -ENOENT: there is none
+ *   data     [offset, offset+length), so that it may be read
+ * Errors: those of stub_ask() and stub_view().
+ */
+int glue_need_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view);
+int glue_need_entries(struct stubfs_obj *dir, struct glue_wait *w);
+int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name);
+int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length);
+
+/* First missing range in [offset, end): 1 and *out, or 0. */
+int glue_missing(struct stubfs_obj *o, uint64_t offset, uint64_t end, struct stub_range *out);
+
+/* ---- changing ---- */
+
+/* The bracket around one operation; objects that cannot be stubs cost nothing. */
+struct glue_change {
+	bool open;
+	int slot[STUB_CHANGE_OBJECTS]; /* of our objects in @c, -1: not in it */
+	struct stub_change c;
+};
+
+int glue_change_begin(struct glue_change *g, struct stubfs_obj *const o[], unsigned int n);
+bool glue_change_any(const struct glue_change *g);
+void glue_change_nlink(struct glue_change *g, unsigned int i, int delta);
+int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, uint64_t length);
+/* Is there room in the record for a write to @o, the first object?  0 yes; 1 there is
+ * now: the bracket was closed to wait for it, begin anew; -errno, the bracket is closed. */
+int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wait *w,
+		     uint64_t offset, uint64_t length);
+/* The operation's status in, the answer's out. */
+fsal_status_t glue_change_end(struct glue_change *g, fsal_status_t status);
+
+/* Make an object's data durable: by the FSAL below, then in the record. */
+fsal_status_t glue_commit(struct stubfs_obj *o, off_t offset, size_t length);
+
+/* ---- errors ---- */
+
+fsal_status_t glue_status(int r);
+int glue_errno(fsal_status_t status);
+
+/* stub_log_fn */
+void glue_log(void *arg, enum stub_log_level level, const char *msg);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * visible.c - what clients never see (invariant 8): .postcopy with all that is in
+ * it, whatever the way to it, and the records.
+ *
+ * The name is hidden in the volume's root only: elsewhere it may be the user's.
+ * Inodes are hidden by number, so that a handle kept from before, or one that was
+ * guessed, leads nowhere.
+ */
+#include "config.h"
+#include "fsal.h"
+#include "FSAL/fsal_localfs.h"
+
+#include <string.h>
+
+#include "fsal_stub.h"
+
+bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name)
+{
+	struct stubfs_export *x = stubfs_export();
+
+	return x->volume && dir->handle.fs == x->export.sub_export->root_fs &&
+	       stub_volume_hides_name(x->volume, dir->handle.fileid, name);
+}
+
+bool stubfs_hides_below(const struct fsal_obj_handle *below)
+{
+	struct stubfs_export *x = stubfs_export();
+
+	return x->volume && below->fs == x->export.sub_export->root_fs &&
+	       stub_volume_hides(x->volume, below->fileid);
+}
+
+/* The record, what spills from it, and nothing else; NFS names have no "trusted."
+ * of their own, so this only meets a FSAL below that shows it. */
+bool stubfs_hides_xattr(const char *name, size_t len)
+{
+	const size_t n = strlen(STUB_XATTR);
+
+	return len >= n && !memcmp(name, STUB_XATTR, n);
+}
