@@ -201,6 +201,12 @@ NFS_KRB5 { Active_krb5 = false; }
         shim = self.shim or build_rpcshim(self.workdir.parent / "build")
         env = dict(os.environ, **self.env)
         env["LD_PRELOAD"] = " ".join([*map(str, self.preload), str(shim)])
+        # Ganesha puts the file system's UUID into handles, and asks libblkid,
+        # whose shared cache may still tell the UUID of what was on the loop
+        # device before: all handles STALE after a restart.
+        cache = self.workdir / "blkid.tab"
+        cache.unlink(missing_ok=True)
+        env["BLKID_FILE"] = str(cache)
         argv = [BINARY, "-F", "-f", str(self.write_config()), "-L", str(self.log),
                 "-p", str(self.workdir / "ganesha.pid"), "-N",
                 "NIV_" + self.log_level]
@@ -264,8 +270,14 @@ NFS_KRB5 { Active_krb5 = false; }
         self._kill(signal.SIGKILL)
 
     def sigstop(self):
-        """Freeze: connections stay, nothing answers."""
+        """Freeze: connections stay, nothing answers.  Returns once all threads stand."""
         self.process.send_signal(signal.SIGSTOP)
+        wait_until(self._frozen, 10, "server %s frozen" % self.name)
+
+    def _frozen(self):
+        tasks = pathlib.Path("/proc/%d/task" % self.pid).iterdir()
+        return all((t / "stat").read_text().rpartition(")")[2].split()[0] in "TZ"
+                   for t in tasks)
 
     def sigcont(self):
         self.process.send_signal(signal.SIGCONT)
