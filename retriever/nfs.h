@@ -264,6 +264,12 @@ void nfs_wait_add(struct nfs_wait *w);
 void nfs_wait_done(struct nfs_wait *w);
 void nfs_wait_below(struct nfs_wait *w, unsigned int n); /* until fewer than n are pending */
 
+/* ---- nfs_zdr.c ---- */
+
+/* Are the guards before libnfs's decoders in place?  Called once, so that a static
+ * library brings them along. */
+bool nfs_zdr_guard(void);
+
 /* ---- source.c ---- */
 
 uint64_t nfs_now_ms(void); /* CLOCK_MONOTONIC */

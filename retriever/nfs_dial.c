@@ -178,6 +178,8 @@ static int dial(struct nfs_dial *d, const char *address, int port, const char *w
 	struct rpc_context *rpc;
 	int r, one = 1;
 
+	if (!nfs_zdr_guard())
+		return fail(d, -EPROTO, "this libnfs is not the one we know");
 	begin(d, NULL, NULL);
 	pthread_mutex_lock(&libnfs_statics);
 	rpc = rpc_init_context();
@@ -271,32 +273,53 @@ static size_t append(char *to, size_t size, size_t n, const char *text)
 	return n;
 }
 
+struct export_list {
+	char text[NFS_WHY_MAX / 2];
+	bool ours; /* the export or a directory above it is among them */
+};
+
+static bool covers(const char *dir, const char *path)
+{
+	size_t n = strlen(dir);
+
+	return !strncmp(dir, path, n) && (!path[n] || path[n] == '/' || (n && dir[n - 1] == '/'));
+}
+
 static void take_exports(struct nfs_dial *d, void *data)
 {
 	const struct exportnode *e = *(struct exportnode **)data;
-	size_t size = NFS_WHY_MAX / 2, n = 0;
+	struct export_list *l = d->out;
 	unsigned int shown = 0;
+	size_t n = 0;
 
 	for (; e; e = e->ex_next) {
-		if (shown++ == EXPORTS_SHOWN) {
-			append(d->out, size, n, " ...");
-			return;
-		}
-		if (n)
-			n = append(d->out, size, n, " ");
-		n = append(d->out, size, n, e->ex_dir ? e->ex_dir : "");
+		const char *dir = e->ex_dir ? e->ex_dir : "";
+
+		l->ours = l->ours || covers(dir, d->uri->path);
+		if (shown < EXPORTS_SHOWN && n)
+			n = append(l->text, sizeof(l->text), n, " ");
+		if (shown <= EXPORTS_SHOWN)
+			n = append(l->text, sizeof(l->text), n,
+				   shown < EXPORTS_SHOWN ? dir : " ...");
+		shown++;
 	}
 }
 
-static int not_exported(struct nfs_dial *d, struct rpc_context *rpc, int error, const char *says)
+/* Refused.  Some servers say ACCES for what is not there: the list knows better. */
+static int not_exported(struct nfs_dial *d, struct rpc_context *rpc, int error)
 {
-	char list[NFS_WHY_MAX / 2] = "";
+	struct export_list l = { 0 };
+	const char *says;
 
-	begin(d, take_exports, list);
+	begin(d, take_exports, &l);
 	if (finish_call(d, rpc, rpc_mount3_export_async(rpc, on_step, d), "mount service"))
-		return fail(d, error, "%s %.80s", d->uri->path, says);
+		return fail(d, error, "%.200s %s", d->uri->path,
+			    error == -EACCES ? "may not be mounted from here" : "is not exported");
+	if (error == -EACCES && !l.ours)
+		error = -ENOENT;
+	says = error == -EACCES ? "may not be mounted from here" : "is not exported";
 	return fail(d, error, "%.80s %s; exports there: %s", d->uri->path, says,
-		    list[0] ? list : "none");
+		    l.text[0] ? l.text : "none");
 }
 
 static int mount_error(struct nfs_dial *d, struct rpc_context *rpc, uint32_t status)
@@ -306,10 +329,10 @@ static int mount_error(struct nfs_dial *d, struct rpc_context *rpc, uint32_t sta
 	case MNT3ERR_NOTDIR:
 	case MNT3ERR_INVAL:
 	case MNT3ERR_NAMETOOLONG:
-		return not_exported(d, rpc, -ENOENT, "is not exported");
+		return not_exported(d, rpc, -ENOENT);
 	case MNT3ERR_PERM:
 	case MNT3ERR_ACCES:
-		return not_exported(d, rpc, -EACCES, "may not be mounted from here");
+		return not_exported(d, rpc, -EACCES);
 	default:
 		return fail(d, -EPROTO, "MOUNT of %.100s failed with status %u", d->uri->path,
 			    status);

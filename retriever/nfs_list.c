@@ -67,6 +67,8 @@ static void on_page(struct nfs_call *c, int err, void *reply)
 
 static void ask(struct listing *l, struct fetch *f, uint64_t cookie, const char *verf)
 {
+	int err;
+
 	f->call.op = l->plain ? NFS_OP_READDIR : NFS_OP_READDIRPLUS;
 	f->call.prio = l->prio;
 	f->call.fh = l->dir;
@@ -78,9 +80,11 @@ static void ask(struct listing *l, struct fetch *f, uint64_t cookie, const char 
 	f->why = NULL;
 	f->status = NFS3_OK;
 	nfs_wait_add(&f->wait);
-	f->err = nfs_submit(l->s, &f->call);
-	if (f->err)
-		nfs_wait_done(&f->wait);
+	err = nfs_submit(l->s, &f->call);
+	if (!err)
+		return; /* f is on_page()'s until the wait is over */
+	f->err = err;
+	nfs_wait_done(&f->wait);
 }
 
 static int bad(struct listing *l, const char *why)

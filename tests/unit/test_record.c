@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_record.c - libstubcore/record.c: what is written is read, nothing else is believed */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "internal.h"
+
+static struct stub_record sample(void)
+{
+	struct stub_record r;
+
+	memset(&r, 0, sizeof(r));
+	r.flags = STUB_FLAG_LINKS;
+	r.source_id = 7;
+	r.depth = 300;
+	r.ino = 0x123456789abcdef0u;
+	r.handle_sum = 0xdeadbeef;
+	r.boot = 42;
+	r.origin.len = STUB_ORIGIN_MAX;
+	memset(r.origin.bytes, 0xa5, STUB_ORIGIN_MAX);
+	r.size = 1ull << 40;
+	r.src_mtime = (struct timespec){ 1700000000, 999999999 };
+	r.src_ctime = (struct timespec){ -5, 1 };
+	r.mtime = r.src_mtime;
+	r.ctime = r.src_ctime;
+	r.fsid = UINT64_MAX;
+	r.fileid = UINT64_MAX - 1;
+	r.nlink = 3;
+	r.nlink_shown = 2;
+	stub_map_init(&r.now, r.size);
+	stub_map_copy(&r.durable, &r.now);
+	return r;
+}
+
+static void assert_same(const struct stub_record *a, const struct stub_record *b)
+{
+	assert_int_equal(a->flags, b->flags);
+	assert_int_equal(a->source_id, b->source_id);
+	assert_int_equal(a->depth, b->depth);
+	assert_int_equal(a->ino, b->ino);
+	assert_int_equal(a->handle_sum, b->handle_sum);
+	assert_int_equal(a->boot, b->boot);
+	assert_int_equal(a->origin.len, b->origin.len);
+	assert_memory_equal(a->origin.bytes, b->origin.bytes, a->origin.len);
+	assert_int_equal(a->size, b->size);
+	assert_int_equal(stub_time_cmp(a->src_mtime, b->src_mtime), 0);
+	assert_int_equal(stub_time_cmp(a->src_ctime, b->src_ctime), 0);
+	assert_int_equal(stub_time_cmp(a->mtime, b->mtime), 0);
+	assert_int_equal(stub_time_cmp(a->ctime, b->ctime), 0);
+	assert_int_equal(a->fsid, b->fsid);
+	assert_int_equal(a->fileid, b->fileid);
+	assert_int_equal(a->nlink, b->nlink);
+	assert_int_equal(a->nlink_shown, b->nlink_shown);
+	assert_int_equal(a->now.n, b->now.n);
+	assert_memory_equal(a->now.r, b->now.r, a->now.n * sizeof(a->now.r[0]));
+	assert_int_equal(a->durable.n, b->durable.n);
+	assert_memory_equal(a->durable.r, b->durable.r, a->durable.n * sizeof(a->durable.r[0]));
+}
+
+/* ---- encode, decode ---- */
+
+static void test_round_trip(void **state)
+{
+	struct stub_record r = sample(), back;
+	uint8_t buf[STUB_RECORD_MAX];
+	int n = stub_record_encode(&r, buf, sizeof(buf));
+
+	assert_in_range(n, 1, STUB_RECORD_INLINE); /* even with the longest NFS handle */
+	assert_int_equal(stub_record_decode(buf, (size_t)n, &back), 0);
+	assert_same(&r, &back);
+
+	r.mtime.tv_sec++;
+	r.ctime.tv_nsec++;
+	for (uint64_t i = 1; i < 50; i++)
+		assert_int_equal(stub_map_subtract(&r.now, i << 20, (i << 20) + 4096), 0);
+	n = stub_record_encode(&r, buf, sizeof(buf));
+	assert_true(n > 0);
+	assert_int_equal(stub_record_decode(buf, (size_t)n, &back), 0);
+	assert_same(&r, &back);
+}
+
+static void test_budget(void **state)
+{
+	struct stub_record r = sample();
+	uint8_t buf[STUB_RECORD_MAX];
+
+	for (uint64_t i = 1; r.now.n < STUB_MAP_MAX; i++)
+		assert_int_equal(stub_map_subtract(&r.now, i << 30, (i << 30) + (1 << 28)), 0);
+	stub_map_copy(&r.durable, &r.now);
+	r.durable.r[0].end++;
+	assert_int_equal(stub_record_encode(&r, buf, sizeof(buf)), -E2BIG);
+	assert_false(stub_record_fits(&r, &r.now));
+	r.now.n = r.durable.n = 1;
+	assert_true(stub_record_fits(&r, &r.now));
+}
+
+/* ---- hostile bytes ---- */
+
+static void test_every_truncation_is_refused(void **state)
+{
+	struct stub_record r = sample(), back;
+	uint8_t buf[STUB_RECORD_MAX];
+	int n = stub_record_encode(&r, buf, sizeof(buf));
+
+	for (int i = 0; i < n; i++)
+		assert_int_equal(stub_record_decode(buf, (size_t)i, &back), -EBADMSG);
+}
+
+static void test_every_changed_bit_is_refused(void **state)
+{
+	struct stub_record r = sample(), back;
+	uint8_t buf[STUB_RECORD_MAX];
+	int n = stub_record_encode(&r, buf, sizeof(buf));
+
+	for (int i = 0; i < n * 8; i++) {
+		buf[i / 8] ^= (uint8_t)(1 << i % 8);
+		assert_int_equal(stub_record_decode(buf, (size_t)n, &back), -EBADMSG);
+		buf[i / 8] ^= (uint8_t)(1 << i % 8);
+	}
+}
+
+static void test_trailing_bytes_are_refused(void **state)
+{
+	struct stub_record r = sample(), back;
+	uint8_t buf[STUB_RECORD_MAX] = { 0 };
+	int n = stub_record_encode(&r, buf, sizeof(buf));
+
+	assert_int_equal(stub_record_decode(buf, (size_t)n + 1, &back), -EBADMSG);
+}
+
+/* ---- needs ---- */
+
+static void test_needs(void **state)
+{
+	struct stub_record r;
+
+	memset(&r, 0, sizeof(r));
+	assert_int_equal(stub_record_needs(&r), STUB_NEEDS_FINISH);
+	r.flags = STUB_FLAG_UNLISTED | STUB_FLAG_LOOKUPS;
+	assert_int_equal(stub_record_needs(&r), STUB_NEEDS_ENTRIES);
+	r.flags = STUB_FLAG_DUMMY | STUB_FLAG_LINKS;
+	stub_map_init(&r.now, 1);
+	assert_int_equal(stub_record_needs(&r),
+			 STUB_NEEDS_ATTRS | STUB_NEEDS_NAMES | STUB_NEEDS_DATA);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_budget),
+		cmocka_unit_test(test_every_truncation_is_refused),
+		cmocka_unit_test(test_every_changed_bit_is_refused),
+		cmocka_unit_test(test_trailing_bytes_are_refused),
+		cmocka_unit_test(test_needs),
+	};
+
+	return cmocka_run_group_tests_name("record", tests, NULL, NULL);
+}
