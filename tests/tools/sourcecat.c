@@ -181,11 +181,13 @@ static void on_read(void *arg, const struct source_read *got)
 {
 	struct slot *slot = arg;
 	struct reader *r = slot->r;
-	uint64_t sum = 0;
+	uint64_t sum = 0, word;
 	int64_t i;
 
-	for (i = 0; i + 8 <= got->result; i += 4096)
-		sum ^= *(const uint64_t *)((const uint8_t *)got->data + i) + slot->offset + (uint64_t)i;
+	for (i = 0; i + 8 <= got->result; i += 4096) {
+		memcpy(&word, (const uint8_t *)got->data + i, sizeof(word));
+		sum ^= word + slot->offset + (uint64_t)i;
+	}
 	if (r->keep && got->result > 0)
 		memcpy(slot->data, got->data, (size_t)got->result);
 	pthread_mutex_lock(&r->lock);
