@@ -121,9 +121,9 @@ class Session41:
         self._lock = threading.Lock()
         self.establish()
 
-    def _plain(self, compound):
-        """A compound without SEQUENCE: only for making sessions."""
-        u = self.conn.call(PROC_COMPOUND, compound.encode(self.minor))
+    def _plain(self, compound, timeout=None):
+        """A compound without SEQUENCE: only for making and ending sessions."""
+        u = self.conn.call(PROC_COMPOUND, compound.encode(self.minor), timeout=timeout)
         return compound.decode(u)
 
     def establish(self):
@@ -190,9 +190,9 @@ class Session41:
         """Give the session back; silent if the server is gone."""
         try:
             self._plain(Compound().add("DESTROY_SESSION",
-                                       Packer().fixed(self.sessionid)))
+                                       Packer().fixed(self.sessionid)), 2)
             self._plain(Compound().add("DESTROY_CLIENTID",
-                                       Packer().u64(self.clientid)))
+                                       Packer().u64(self.clientid)), 2)
         except Exception:
             pass
         self.conn.close()
