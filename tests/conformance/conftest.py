@@ -21,6 +21,7 @@ for _path in (str(HERE), str(HERE.parent)):
 import servers as servers_module  # noqa: E402
 import util  # noqa: E402
 from nfsclient import PROTOCOLS  # noqa: E402
+from migration import Migration  # noqa: E402
 from volume import LoopVolume, sweep_stale  # noqa: E402
 
 BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
@@ -136,3 +137,27 @@ def _clean_logs(request):
         bad += server.scan(marker.args if marker else ())
     if bad:
         pytest.fail("bad words in a server's log:\n" + "\n".join(bad))
+
+
+@pytest.fixture
+def new_migration(workdir, rpcshim, request):
+    """Factory of Migrations that end with the test, audited for hidden state.
+
+    new_migration(url, volume_dir, ...) as in migration.Migration; not started.
+    """
+    made = []
+
+    def make(url, volume, **kw):
+        home = tempfile.mkdtemp(prefix="m-", dir=workdir)
+        made.append(Migration(home, url, volume, shim=rpcshim, **kw))
+        return made[-1]
+
+    yield make
+    for m in reversed(made):
+        m.stop()
+
+
+@pytest.fixture
+def fresh_dir(loop_xfs):
+    """An empty directory on the module's XFS."""
+    return pathlib.Path(tempfile.mkdtemp(prefix="d-", dir=loop_xfs.path))

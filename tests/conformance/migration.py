@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Migration: a whole migration for one test - old server, volume, retriever,
+new server - and the audit at its end.
+
+    m = Migration(workdir, url, volume_dir, shim=shim).init().start()
+    with m.client("v3") as c: ...
+    m.crawl(); m.audit(complete=True); m.stop()
+
+The old server is whatever `url` points at (a stock Ganesha, a proxy in front of
+one, or the fake server).  kill_retriever(), kill_crawler() and m.server.kill9()
+are crashes; start_retriever() and m.server.start() come back on the same sockets.
+"""
+import atexit
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+import servers
+from util import TESTS, wait_until
+
+BUILD = pathlib.Path(os.environ.get("POSTCOPY_BUILD", TESTS.parent / "build" / "check"))
+POSTCOPY = BUILD / "crawler" / "postcopy"
+VOLUME_TOOL = BUILD / "crawler" / "postcopy-volume"
+CRAWLER = BUILD / "crawler" / "postcopy-crawler"
+RETRIEVER = BUILD / "retriever" / "postcopy-retriever"
+PLUGINS = BUILD / "fsal_stub"
+
+BAD_LINES = re.compile(r" error: |Sanitizer|runtime error:|SEGV|assert|== ?ERROR|terminate")
+
+
+class Migration:
+    def __init__(self, workdir, url, volume, shim=None, conf="", fsal_more="", allow=(),
+                 wrap=()):
+        """conf: lines of postcopy.conf; fsal_more: keys of FSAL STUB; allow: log
+        lines (regular expressions) that are fine; wrap: command in front of the
+        retriever (strace, valgrind)."""
+        self.workdir = pathlib.Path(workdir)
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        self.url, self.volume = url, pathlib.Path(volume)
+        self.conf, self.allow, self.wrap = conf, list(allow), list(wrap)
+        self.server = servers.Ganesha(self.workdir / "new", str(volume), fsal="stub",
+                                      plugin_dir=PLUGINS, shim=shim, fsal_more=fsal_more,
+                                      pseudo="/export")
+        self.retriever = self.crawler = None
+        self._seen = 0
+
+    # -- commands -----------------------------------------------------------
+
+    @property
+    def socket(self):
+        return self.workdir / "ask.sock"
+
+    @property
+    def control(self):
+        return self.workdir / "control.sock"
+
+    def tool(self, *argv, check=True):
+        """postcopy-volume: its JSON answer, with "exit" added."""
+        done = subprocess.run([str(VOLUME_TOOL), *map(str, argv)], capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, timeout=600)
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            raise AssertionError("postcopy-volume %s: %s%s" % (
+                argv, done.stdout, done.stderr)) from None
+        answer["exit"] = done.returncode
+        if check:
+            assert done.returncode == 0, answer
+        return answer
+
+    def postcopy(self, *argv, check=True):
+        """The postcopy command, as an administrator calls it."""
+        done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), *map(str, argv)],
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              timeout=600)
+        if check:
+            assert done.returncode == 0, (argv, done.stdout, done.stderr)
+        return done
+
+    def init(self, check=True, **more):
+        options = ["--socket", self.socket, "--control", self.control]
+        answer = self.tool("init", "--source", self.url, *options, self.volume, check=check)
+        return self if check else answer
+
+    def status(self):
+        return json.loads(self.postcopy("status", "--json", self.volume).stdout)
+
+    def scan(self):
+        return self.tool("scan", self.volume)
+
+    # -- processes ----------------------------------------------------------
+
+    @property
+    def log(self):
+        return self.workdir / "retriever.log"
+
+    def start_retriever(self, wait=True):
+        conf = self.workdir / "postcopy.conf"
+        conf.write_text(self.conf)
+        with open(self.log, "ab") as out:
+            self.retriever = subprocess.Popen(
+                [*self.wrap, str(RETRIEVER), "--config", str(conf), str(self.volume)],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        atexit.register(self._end, self.retriever)
+        if wait:
+            wait_until(self._retriever_up, 60, "retriever")
+        return self
+
+    def _retriever_up(self):
+        assert self.retriever.poll() is None, self.log.read_text()
+        return self.control.exists() and self.status()["state"] != "retriever-down"
+
+    @staticmethod
+    def _end(process, sig=signal.SIGKILL):
+        if process and process.poll() is None:
+            process.send_signal(sig)
+            process.wait(60)
+
+    def kill_retriever(self):
+        self._end(self.retriever)
+
+    def start(self):
+        self.start_retriever()
+        self.server.start()
+        return self
+
+    def start_crawler(self, *options):
+        with open(self.workdir / "crawler.log", "ab") as out:
+            self.crawler = subprocess.Popen([str(CRAWLER), *options, str(self.volume)],
+                                            stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                            start_new_session=True)
+        atexit.register(self._end, self.crawler)
+        return self.crawler
+
+    def kill_crawler(self):
+        self._end(self.crawler)
+
+    def crawl(self, timeout=300):
+        """Crawl to the end."""
+        crawler = self.start_crawler()
+        assert crawler.wait(timeout) == 0, (self.workdir / "crawler.log").read_text()
+        self.drain()
+
+    def drain(self):
+        """Nothing is in flight any more; hard links have their turn too."""
+        wait_until(lambda: self.status()["inflight"] == 0 and self.status()["active"] == 0, 60,
+                   "retriever idle")
+
+    def client(self, proto="v3", **options):
+        return self.server.client(proto, **options)
+
+    def stop(self, scan=True):
+        """End everything in peace; bad words in any log fail."""
+        try:
+            self.server.stop(scan=scan)
+        finally:
+            self._end(self.crawler, signal.SIGTERM)
+            self._end(self.retriever, signal.SIGTERM)
+        if scan:
+            assert not self.bad_lines(), "\n".join(self.bad_lines())
+            assert self.retriever is None or self.retriever.returncode in (0, -9), \
+                self.retriever.returncode
+
+    def bad_lines(self):
+        allowed = re.compile("|".join("(?:%s)" % a for a in (*self.allow, "^$")))
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return [line for line in text.splitlines()
+                if BAD_LINES.search(line) and not allowed.search(line)]
+
+    # -- audit --------------------------------------------------------------
+
+    def audit(self, complete=False, parked=0):
+        """Counter = full scan, nothing uncovered, nothing left over."""
+        self.drain()
+        status, scan = self.status(), self.scan()
+        counter = status["pending"] + status["parked"] + status["conflicts"]
+        assert scan["uncovered"] == 0, scan
+        assert scan["corrupt"] == 0, scan
+        assert counter == scan["covered"] + scan["stale"], (status, scan)
+        assert status["parked"] + status["conflicts"] == parked, (
+            status, self.tool("parked", self.volume))
+        if complete:
+            assert status["state"] == "complete", status
+            assert counter == 0, status
+            assert scan["stubs"] == scan["unlisted"] == scan["leftovers"] == 0, scan
+        return status, scan
