@@ -61,8 +61,8 @@
 #define NFS_JUKEBOX_MIN_MS   100
 #define NFS_JUKEBOX_MAX_MS   2000
 #define NFS_PING_MS	     15000 /* an idle connection is tried so often */
-#define NFS_GARBAGE_MAX	     3	   /* undecodable replies until a call fails */
-#define NFS_LOSSES_MAX	     5	   /* connections lost under a call until it travels alone */
+#define NFS_GARBAGE_MAX	     3 /* undecodable replies until a call fails */
+#define NFS_LOSSES_MAX	     5 /* connections lost under a call until it travels alone */
 #define NFS_CONN_STACK_BYTES (16 * 1024 * 1024) /* libnfs decodes entries by recursion */
 #define NFS_WHY_MAX	     256
 
@@ -71,7 +71,7 @@
 struct nfs_uri {
 	char host[256];
 	char path[STUB_URI_MAX + 1]; /* of the export; starts with '/' */
-	uint16_t nfsport;	     /* 0: ask the portmapper */
+	uint16_t nfsport; /* 0: ask the portmapper */
 	uint16_t mountport;
 };
 
@@ -81,7 +81,7 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 /* ---- nfs_attr.c ---- */
 
 int nfs_errno(uint32_t status); /* nfsstat3 to 0 or an errno of source.h; JUKEBOX: -EAGAIN */
-int nfs_attr(const struct fattr3 *from, struct stub_attr *out);	   /* 0 or -EBADMSG */
+int nfs_attr(const struct fattr3 *from, struct stub_attr *out); /* 0 or -EBADMSG */
 int nfs_origin(const struct nfs_fh3 *from, struct stub_origin *out); /* 0 or -EBADMSG */
 
 /* Post-operation attributes: *have says whether there were any.  0 or -EBADMSG. */
@@ -107,16 +107,16 @@ struct nfs_call {
 	enum source_priority prio;
 	struct stub_origin fh;
 	const char *name; /* LOOKUP: terminated, stays the caller's */
-	uint64_t offset;  /* READ; the cookie of READDIR* */
-	uint32_t count;	  /* READ, READDIR*: bytes; ACCESS: the wanted bits */
-	uint32_t uid;	  /* ACCESS */
+	uint64_t offset; /* READ; the cookie of READDIR* */
+	uint32_t count; /* READ, READDIR*: bytes; ACCESS: the wanted bits */
+	uint32_t uid; /* ACCESS */
 	char verf[NFS3_COOKIEVERFSIZE];
 
 	unsigned int garbage; /* undecodable replies so far */
-	unsigned int losses;  /* connections lost while it was in flight */
-	bool suspect;	      /* may have broken a connection: travels alone */
+	unsigned int losses; /* connections lost while it was in flight */
+	bool suspect; /* may have broken a connection: travels alone */
 	uint32_t backoff_ms;
-	uint64_t due_ms;  /* delayed: not before */
+	uint64_t due_ms; /* delayed: not before */
 	uint64_t sent_ms; /* in flight: since */
 
 	/* @reply is libnfs's result of the operation with status NFS3_OK, valid
@@ -134,18 +134,18 @@ struct nfs_conn {
 
 	/* guarded by source.lock */
 	bool usable;
-	bool solo;		/* carries a suspect, takes nothing else */
-	unsigned int inflight;	/* calls in inbox and flight */
-	uint64_t load;		/* reply bytes these may bring */
+	bool solo; /* carries a suspect, takes nothing else */
+	unsigned int inflight; /* calls in inbox and flight */
+	uint64_t load; /* reply bytes these may bring */
 	struct nfs_calls inbox; /* for the thread to send */
 
 	/* the thread's own */
 	struct rpc_context *rpc;
 	struct nfs_calls flight; /* sent, oldest first */
-	uint64_t heard_ms;	 /* last reply, or when the wait for one began */
+	uint64_t heard_ms; /* last reply, or when the wait for one began */
 	bool pinging;
 	bool replied; /* since the connection was made */
-	bool ever;    /* was connected before */
+	bool ever; /* was connected before */
 	char broken[NFS_WHY_MAX]; /* not "": the connection must go */
 	bool framing; /* ... because replies could not be told apart */
 };
@@ -163,15 +163,15 @@ struct source {
 
 	pthread_mutex_t lock;
 	/* guarded by lock */
-	pthread_cond_t ready;	 /* root became known, or stop, or given up */
+	pthread_cond_t ready; /* root became known, or stop, or given up */
 	pthread_cond_t schedule; /* wakes the timer thread */
 	bool stop;
 	bool known; /* root and limits are */
 	struct stub_origin root;
 	struct source_limits limits;
-	unsigned int usable;	/* connections */
+	unsigned int usable; /* connections */
 	uint64_t lost_since_ms; /* 0 if usable */
-	bool given_up;		/* logged */
+	bool given_up; /* logged */
 	char trouble[NFS_WHY_MAX]; /* last logged reason for not connecting */
 	struct nfs_calls queue[2]; /* by priority */
 	struct nfs_calls delayed;
@@ -187,7 +187,7 @@ struct source {
 struct nfs_dial {
 	const struct nfs_uri *uri;
 	uint64_t deadline_ms; /* CLOCK_MONOTONIC */
-	int wake;	      /* poll this too; -1: none */
+	int wake; /* poll this too; -1: none */
 	bool (*stopped)(void *arg); /* asked when wake is readable; may be NULL */
 	void *arg;
 	char why[NFS_WHY_MAX]; /* set on failure */

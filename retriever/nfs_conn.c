@@ -113,7 +113,8 @@ static uint64_t silent_ms(struct nfs_conn *c, uint64_t now)
 	struct tcp_info info;
 	socklen_t len = sizeof(info);
 
-	if (ms >= c->s->silence_ms && !getsockopt(rpc_get_fd(c->rpc), IPPROTO_TCP, TCP_INFO, &info, &len) &&
+	if (ms >= c->s->silence_ms &&
+	    !getsockopt(rpc_get_fd(c->rpc), IPPROTO_TCP, TCP_INFO, &info, &len) &&
 	    info.tcpi_last_data_recv < ms)
 		ms = info.tcpi_last_data_recv;
 	return ms;
@@ -135,7 +136,8 @@ static void watch(struct nfs_conn *c)
 	}
 	/* Others are answered, this one is not.  Its time grows with each try: a
 	 * slow line must not be reset for ever. */
-	if (oldest && now - oldest->sent_ms >= (limit * 4) << (oldest->losses < 8 ? oldest->losses : 8))
+	if (oldest && now - oldest->sent_ms >= (limit * 4)
+						       << (oldest->losses < 8 ? oldest->losses : 8))
 		nfs_conn_break(c, "no answer to one %s for %u ms", nfs_op_name(oldest->op),
 			       (unsigned int)(now - oldest->sent_ms));
 }

@@ -25,7 +25,7 @@
 
 #include "nfs.h"
 
-#define PORTMAPPER 111
+#define PORTMAPPER    111
 #define EXPORTS_SHOWN 8
 
 /* libnfs 4.0.0 makes contexts and picks local ports with statics and getservbyport(). */
@@ -59,8 +59,8 @@ int nfs_dial_resolve(struct nfs_dial *d, struct nfs_addresses *out)
 		return fail(d, -EHOSTUNREACH, "unknown host %s: %s", d->uri->host,
 			    r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
 	for (a = list; a && out->n < NFS_ADDRESSES_MAX; a = a->ai_next)
-		if (!getnameinfo(a->ai_addr, a->ai_addrlen, out->text[out->n],
-				 sizeof(out->text[0]), NULL, 0, NI_NUMERICHOST))
+		if (!getnameinfo(a->ai_addr, a->ai_addrlen, out->text[out->n], sizeof(out->text[0]),
+				 NULL, 0, NI_NUMERICHOST))
 			out->n++;
 	freeaddrinfo(list);
 	return out->n ? 0 : fail(d, -EHOSTUNREACH, "host %s has no address", d->uri->host);
@@ -148,7 +148,8 @@ static int finish_call(struct nfs_dial *d, struct rpc_context *rpc, int queued, 
 		return 0;
 	snprintf(said, sizeof(said), "%.120s", d->why[0] ? d->why : "connection closed");
 	if (strstr(said, "not accepted"))
-		return fail(d, -EACCES, "%s of %s rejects AUTH_SYS credentials", what, d->uri->host);
+		return fail(d, -EACCES, "%s of %s rejects AUTH_SYS credentials", what,
+			    d->uri->host);
 	return fail(d, -EPROTO, "%s of %s: %s", what, d->uri->host, said);
 }
 

@@ -7,10 +7,10 @@
 
 struct nfs_page {
 	struct stub_entry *entries; /* names point into text; "." and ".." are left out */
-	bool *complete;		    /* entry i has attributes and a handle */
+	bool *complete; /* entry i has attributes and a handle */
 	size_t n;
 	char *text;
-	size_t seen;	      /* entries in the reply, with "." and ".." */
+	size_t seen; /* entries in the reply, with "." and ".." */
 	uint64_t last_cookie; /* of the last entry */
 	char verf[NFS3_COOKIEVERFSIZE];
 	bool eof;

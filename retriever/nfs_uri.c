@@ -133,7 +133,8 @@ static int parse_option(const char *p, const char *end, struct nfs_uri *out, cha
 		return -EINVAL;
 	}
 	if (i == 2)
-		return eq && end - eq == 2 && eq[1] == '3' ? 0 :
+		return eq && end - eq == 2 && eq[1] == '3' ?
+			       0 :
 			       bad(why, size, "only version=3 is supported");
 	port = i == 0 ? &out->nfsport : &out->mountport;
 	if (*port) {

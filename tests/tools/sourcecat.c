@@ -378,8 +378,9 @@ int main(int argc, char **argv)
 	int r;
 
 	if (options(argc, argv)) {
-		fprintf(stderr, "usage: sourcecat [options] URI list|count|cat|stat|access|bench|probe "
-				"[PATH]\n");
+		fprintf(stderr,
+			"usage: sourcecat [options] URI list|count|cat|stat|access|bench|probe "
+			"[PATH]\n");
 		return 2;
 	}
 	config.uri = argv[optind];

@@ -49,15 +49,43 @@ static void uri_good(void **state)
 static void uri_bad(void **state)
 {
 	static const char *const bad[] = {
-		NULL, "", "nfs:/h/a", "smb://h/a", "nfs://", "nfs://h", "nfs:///a", "nfs://h?nfsport=1",
-		"nfs://h:/a", "nfs://h:0/a", "nfs://h:65536/a", "nfs://h:1x/a", "nfs://h:123456/a",
-		"nfs://[::1/a", "nfs://[::1]x/a", "nfs://[]/a", "nfs://u@h/a", "nfs://h h/a",
-		"nfs://h/a?nfsport", "nfs://h/a?nfsport=", "nfs://h/a?nfsport=0",
-		"nfs://h/a?nfsport=-1", "nfs://h/a?nfsport=+1", "nfs://h/a?nfsport=70000",
-		"nfs://h:1/a?nfsport=2", "nfs://h/a?mountport=1&mountport=1", "nfs://h/a?version=4",
-		"nfs://h/a?version", "nfs://h/a?nfsportx=1", "nfs://h/a?uid=0", "nfs://h/a?",
-		"nfs://h/a?nfsport=1&", "nfs://h/a?&nfsport=1", "nfs://h/a%", "nfs://h/a%2",
-		"nfs://h/a%zz", "nfs://h/a%00b",
+		NULL,
+		"",
+		"nfs:/h/a",
+		"smb://h/a",
+		"nfs://",
+		"nfs://h",
+		"nfs:///a",
+		"nfs://h?nfsport=1",
+		"nfs://h:/a",
+		"nfs://h:0/a",
+		"nfs://h:65536/a",
+		"nfs://h:1x/a",
+		"nfs://h:123456/a",
+		"nfs://[::1/a",
+		"nfs://[::1]x/a",
+		"nfs://[]/a",
+		"nfs://u@h/a",
+		"nfs://h h/a",
+		"nfs://h/a?nfsport",
+		"nfs://h/a?nfsport=",
+		"nfs://h/a?nfsport=0",
+		"nfs://h/a?nfsport=-1",
+		"nfs://h/a?nfsport=+1",
+		"nfs://h/a?nfsport=70000",
+		"nfs://h:1/a?nfsport=2",
+		"nfs://h/a?mountport=1&mountport=1",
+		"nfs://h/a?version=4",
+		"nfs://h/a?version",
+		"nfs://h/a?nfsportx=1",
+		"nfs://h/a?uid=0",
+		"nfs://h/a?",
+		"nfs://h/a?nfsport=1&",
+		"nfs://h/a?&nfsport=1",
+		"nfs://h/a%",
+		"nfs://h/a%2",
+		"nfs://h/a%zz",
+		"nfs://h/a%00b",
 	};
 	char why[NFS_WHY_MAX], text[STUB_URI_MAX + 2];
 	struct nfs_uri u;
@@ -121,9 +149,19 @@ static void errno_table(void **state)
 static struct fattr3 some_attr(void)
 {
 	struct fattr3 a = {
-		.type = NF3REG, .mode = 0107644, .nlink = 2, .uid = 0xfffffffe, .gid = 7,
-		.size = UINT64_MAX, .used = 1, .rdev = { 8, 1 }, .fsid = 5, .fileid = UINT64_MAX - 1,
-		.atime = { 1, 2 }, .mtime = { 0xffffffff, 999999999 }, .ctime = { 3, 0 },
+		.type = NF3REG,
+		.mode = 0107644,
+		.nlink = 2,
+		.uid = 0xfffffffe,
+		.gid = 7,
+		.size = UINT64_MAX,
+		.used = 1,
+		.rdev = { 8, 1 },
+		.fsid = 5,
+		.fileid = UINT64_MAX - 1,
+		.atime = { 1, 2 },
+		.mtime = { 0xffffffff, 999999999 },
+		.ctime = { 3, 0 },
 	};
 
 	return a;
@@ -157,8 +195,8 @@ static void attr_types(void **state)
 		int from;
 		uint32_t to;
 		bool dev;
-	} types[] = { { NF3REG, S_IFREG, 0 },	{ NF3DIR, S_IFDIR, 0 }, { NF3BLK, S_IFBLK, 1 },
-		      { NF3CHR, S_IFCHR, 1 },	{ NF3LNK, S_IFLNK, 0 }, { NF3SOCK, S_IFSOCK, 0 },
+	} types[] = { { NF3REG, S_IFREG, 0 }, { NF3DIR, S_IFDIR, 0 }, { NF3BLK, S_IFBLK, 1 },
+		      { NF3CHR, S_IFCHR, 1 }, { NF3LNK, S_IFLNK, 0 }, { NF3SOCK, S_IFSOCK, 0 },
 		      { NF3FIFO, S_IFIFO, 0 } };
 	static const int bad[] = { 0, 8, 255, -1 };
 	struct fattr3 a = some_attr();
@@ -367,12 +405,12 @@ static void guard_alignment(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(uri_good),	  cmocka_unit_test(uri_bad),
-		cmocka_unit_test(errno_table),	  cmocka_unit_test(attr_values),
-		cmocka_unit_test(attr_types),	  cmocka_unit_test(attr_times),
-		cmocka_unit_test(origin_lengths), cmocka_unit_test(page_entries),
-		cmocka_unit_test(page_hostile),	  cmocka_unit_test(guard_strings),
-		cmocka_unit_test(guard_arrays),	  cmocka_unit_test(guard_opaque),
+		cmocka_unit_test(uri_good),	   cmocka_unit_test(uri_bad),
+		cmocka_unit_test(errno_table),	   cmocka_unit_test(attr_values),
+		cmocka_unit_test(attr_types),	   cmocka_unit_test(attr_times),
+		cmocka_unit_test(origin_lengths),  cmocka_unit_test(page_entries),
+		cmocka_unit_test(page_hostile),	   cmocka_unit_test(guard_strings),
+		cmocka_unit_test(guard_arrays),	   cmocka_unit_test(guard_opaque),
 		cmocka_unit_test(guard_alignment),
 	};
 
