@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* preflight_source.c - can everything be read from there, and is it not here? */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +12,9 @@
 #define ACCESS_MODIFY 0x04 /* RFC 1813 section 3.3.4 */
 #define ACCESS_EXTEND 0x08
 #define NOBODY	      65534
+
+#define BELOW_MAX    5000 /* entries looked at below the target */
+#define BELOW_LEVELS 4
 
 static const struct {
 	int error;
@@ -104,34 +110,41 @@ int preflight_source(struct verdict *v, struct source_facts *facts, struct sourc
 /* ---- overlap ---------------------------------------------------------------- */
 
 /*
- * Is directory @ancestor, of which the target is @below ("a/b", or ""), the root
- * of the export? Inode numbers alone prove little (the root of every XFS has the
- * same one), so the way down to the target is looked up over there as well.
+ * Is the local directory at @path the root of the export? Inode numbers alone prove
+ * little (the root of every XFS has the same one), and the server may answer from
+ * a cache; so an entry is looked up over there. An empty one is known by its times.
  */
-static bool is_source_root(struct source *s, const struct source_facts *facts,
-			   const struct stat *ancestor, const struct target *t, const char *below)
+static bool same_directory(struct source *s, const struct source_facts *facts, const char *path,
+			   const struct stat *st)
 {
-	struct stub_origin dir = facts->root;
-	struct stub_attr a = facts->attr;
-	uint64_t seen;
+	const struct stub_attr *a = &facts->attr;
+	struct stub_origin origin;
+	struct stub_attr attr;
+	struct stat child;
+	struct dirent *d;
+	bool same;
+	DIR *dir;
 
-	if (a.fileid != ancestor->st_ino)
+	if (a->fileid != st->st_ino)
 		return false;
-	if (!*below)
-		return a.mtime.tv_sec == ancestor->st_mtim.tv_sec &&
-		       a.mtime.tv_nsec == ancestor->st_mtim.tv_nsec &&
-		       a.ctime.tv_sec == ancestor->st_ctim.tv_sec &&
-		       a.ctime.tv_nsec == ancestor->st_ctim.tv_nsec;
-	seen = a.fileid;
-	while (*below) {
-		size_t n = strcspn(below, "/");
-
-		if (source_lookup(s, SOURCE_DEMAND, &dir, below, n, &dir, &a) < 0)
-			return false;
-		seen = a.fileid;
-		below += n + strspn(below + n, "/");
-	}
-	return seen == t->st.st_ino;
+	dir = opendir(path);
+	if (!dir)
+		return false;
+	do
+		d = readdir(dir);
+	while (d && (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..")));
+	if (d)
+		same = source_lookup(s, SOURCE_DEMAND, &facts->root, d->d_name, strlen(d->d_name),
+				     &origin, &attr) == 0 &&
+		       fstatat(dirfd(dir), d->d_name, &child, AT_SYMLINK_NOFOLLOW) == 0 &&
+		       child.st_ino == attr.fileid;
+	else
+		same = a->mtime.tv_sec == st->st_mtim.tv_sec &&
+		       a->mtime.tv_nsec == st->st_mtim.tv_nsec &&
+		       a->ctime.tv_sec == st->st_ctim.tv_sec &&
+		       a->ctime.tv_nsec == st->st_ctim.tv_nsec;
+	closedir(dir);
+	return same;
 }
 
 /* Is @path (a real path) @inside, or below it? */
@@ -153,6 +166,31 @@ static bool path_is_here(const struct source_facts *facts, char real[PATH_MAX])
 	       st.st_ino == facts->attr.fileid;
 }
 
+/* A server may export a directory under any path: look for it where the target is
+ * not empty, as far down as a mistake is likely to have put it. */
+static bool find_below(struct source *s, const struct source_facts *facts, const struct target *t,
+		       char found[PATH_MAX])
+{
+	char *const paths[] = { (char *)t->path, NULL };
+	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	unsigned int looked = 0;
+	bool is = false;
+	FTSENT *e;
+
+	while (fts && !is && looked++ < BELOW_MAX && (e = fts_read(fts))) {
+		if (e->fts_info != FTS_D)
+			continue;
+		is = e->fts_level > 0 && same_directory(s, facts, e->fts_path, e->fts_statp);
+		if (is)
+			snprintf(found, PATH_MAX, "%s", e->fts_path);
+		if (e->fts_level >= BELOW_LEVELS)
+			fts_set(fts, e, FTS_SKIP);
+	}
+	if (fts)
+		fts_close(fts);
+	return is;
+}
+
 int preflight_overlap(struct verdict *v, const struct target *t, struct source *s,
 		      const struct source_facts *facts)
 {
@@ -161,18 +199,17 @@ int preflight_overlap(struct verdict *v, const struct target *t, struct source *
 
 	if (!facts->local)
 		return 0;
-	if (path_is_here(facts, real) && is_below(real, t->path))
+	if ((path_is_here(facts, real) && is_below(real, t->path)) || find_below(s, facts, t, real))
 		return verdict_fail(v, FAIL_TARGET_INSIDE,
 				    "the source (%s on this machine) lies inside the target %s: "
 				    "choose a target elsewhere",
 				    real, t->path);
 	/* every directory on the way from the target up to "/" */
 	for (;;) {
-		const char *below = t->path + cut + strspn(t->path + cut, "/");
 		struct stat st;
 
 		snprintf(path, sizeof(path), "%.*s", cut ? (int)cut : 1, t->path);
-		if (stat(path, &st) == 0 && is_source_root(s, facts, &st, t, below))
+		if (stat(path, &st) == 0 && same_directory(s, facts, path, &st))
 			return verdict_fail(v, FAIL_TARGET_INSIDE,
 					    "the target %s lies inside the source (%s on this "
 					    "machine is exported as %s): choose a target elsewhere",
