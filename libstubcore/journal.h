@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * journal.h - what the files of the pending journal share.
+ *
+ *   journal.c        opening, reading: get, counts, walk
+ *   journal_txn.c    the writer: group commit, everything that changes entries
+ *   journal_env.c    the LMDB environment: one per process, map size, transactions
+ *   journal_value.c  keys and values on disk
+ *   journal_check.c  is data.mdb fit to be given to LMDB?
+ */
+#ifndef STUBCORE_JOURNAL_H
+#define STUBCORE_JOURNAL_H
+
+#include <lmdb.h>
+
+#include "internal.h"
+
+/* ---- journal_value.c ---- */
+
+/* An entry is in exactly one queue; each is an LMDB database of its own, in the
+ * order in which the crawler works. */
+enum stub_queue {
+	STUB_QUEUE_DIRS,
+	STUB_QUEUE_SMALL, /* files below STUB_QUEUE_LARGE_SIZE */
+	STUB_QUEUE_LARGE,
+	STUB_QUEUE_LINKS,
+	STUB_QUEUE_ERRORS, /* parked from here on */
+	STUB_QUEUE_CONFLICTS,
+	STUB_QUEUES,
+};
+
+#define STUB_QUEUE_PARKED     STUB_QUEUE_ERRORS
+#define STUB_QUEUE_LARGE_SIZE (1u << 20)
+
+#define STUB_JOURNAL_KEY_MAX   (4 + STUB_HANDLE_MAX)
+#define STUB_JOURNAL_VALUE_FIX 26
+#define STUB_JOURNAL_VALUE_MAX (STUB_JOURNAL_VALUE_FIX + STUB_REASON_MAX)
+
+static inline bool stub_journal_handle_ok(const struct stub_handle *h)
+{
+	return h->len >= 1 && h->len <= STUB_HANDLE_MAX;
+}
+
+enum stub_queue stub_journal_queue(const struct stub_journal_entry *e);
+size_t stub_journal_key_pack(const struct stub_handle *h, uint8_t key[STUB_JOURNAL_KEY_MAX]);
+int stub_journal_key_parse(const uint8_t *key, size_t len, struct stub_handle *out); /* -EBADMSG */
+size_t stub_journal_value_pack(const struct stub_journal_entry *e,
+			       uint8_t value[STUB_JOURNAL_VALUE_MAX]);
+/* Everything but the handle.  -EBADMSG */
+int stub_journal_value_parse(const uint8_t *value, size_t len, struct stub_journal_entry *out);
+/* Copy @text so that a terminal and JSON can take it; NULL is "". */
+void stub_journal_reason(char out[STUB_REASON_MAX + 1], const char *text);
+
+/* ---- journal_check.c ---- */
+
+/* May LMDB be let loose on the data.mdb behind @fd?  0, -EBADMSG (logged), -EIO. */
+int stub_journal_check(int fd, const struct stub_log *log);
+
+/* ---- journal_env.c ---- */
+
+struct stub_jwriter;
+
+struct stub_jenv {
+	struct stub_jenv *next;
+	unsigned int refs;
+	pid_t pid;
+	dev_t dev; /* of the directory */
+	ino_t ino;
+	int dir_fd;
+	size_t map_bytes; /* wanted at opening */
+	struct stub_log log; /* of who opened first: must outlive the environment */
+
+	pthread_rwlock_t map_lock; /* shared: in a transaction; exclusive: env, map change */
+	MDB_env *env; /* NULL: could not be opened again after an error */
+	MDB_dbi dbi[STUB_QUEUES];
+	void *map; /* for stub_jenv_trim(); NULL: not known */
+	size_t map_len;
+	unsigned int generation; /* openings of env */
+
+	atomic_uint touched; /* entries met since the last trim */
+
+	pthread_mutex_t writer_lock; /* outermost; protects the pointer and what it points to */
+	struct stub_jwriter *writer; /* this process writes */
+};
+
+/* The environment of the directory @dir_fd (stays the caller's), shared by everybody
+ * in this process.  -ENOENT, -EBADMSG, -EIO, -ENOMEM ... */
+int stub_jenv_get(int dir_fd, size_t map_bytes, const struct stub_log *log, struct stub_jenv **out);
+void stub_jenv_put(struct stub_jenv *e);
+/* Make an empty journal appear in @dir_fd in one step. */
+int stub_jenv_make(int dir_fd, size_t map_bytes, const struct stub_log *log);
+
+/* Begin a transaction; the map cannot move until it ends.  -errno.  Every
+ * successful begin is ended by exactly one of abort and commit. */
+int stub_jenv_begin(struct stub_jenv *e, unsigned int flags, MDB_txn **out);
+void stub_jenv_abort(struct stub_jenv *e, MDB_txn *txn);
+int stub_jenv_commit(struct stub_jenv *e, MDB_txn *txn); /* MDB's code */
+int stub_jenv_grow(struct stub_jenv *e); /* double the map; outside transactions */
+/* Give mapped pages back now and then; inside a transaction, @n entries were met. */
+void stub_jenv_trim(struct stub_jenv *e, unsigned int n);
+int stub_jenv_errno(int rc); /* MDB's code to -errno */
+
+/* ---- journal.c ---- */
+
+struct stub_journal {
+	struct stub_log log;
+	struct stub_jenv *env;
+	struct stub_jwriter *writer; /* NULL: read-only */
+	int writer_fd; /* holds the lock that makes us the one writer */
+};
+
+/* stub_journal_open() with another size of the map than the usual one (tests). */
+int stub_journal_open_sized(const char *dir, unsigned int flags, size_t map_bytes, stub_log_fn log,
+			    void *log_arg, struct stub_journal **out);
+
+/* ---- journal_txn.c ---- */
+
+int stub_jwriter_create(struct stub_jenv *e, const struct stub_log *log, struct stub_jwriter **out);
+void stub_jwriter_destroy(struct stub_jwriter *w); /* commits what is queued */
+/* If this process writes the journal: wait until every removal handed in before is
+ * committed (or its failure logged), so that a reader sees it. */
+void stub_jwriter_settle(struct stub_jenv *e);
+
+#endif

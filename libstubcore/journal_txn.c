@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * journal_txn.c - everything that changes the pending journal.
+ *
+ * One writer thread owns all write transactions.  Callers queue operations; the
+ * writer takes all that are there, applies them in the order in which they came,
+ * commits once (LMDB's full sync: pages, then the meta page), and wakes those who
+ * wait.  While it syncs the next group gathers: N threads share one sync.
+ *
+ * What a crash or power cut can lose
+ *   - of add, fail, retry, set_kind: nothing.  They return when the transaction
+ *     is on the disk.
+ *   - of remove: what was handed in during the last REMOVE_DELAY_MS and the
+ *     running transaction.  It returns when queued, and rides in the next group,
+ *     which starts REMOVE_DELAY_MS later at the latest.  What is lost leaves a
+ *     stale entry, which is harmless (invariant 4).
+ * Every transaction is synced, also one that only removes: a count that somebody
+ * has read never goes up again by a crash, so a counter of 0 is durable.
+ *
+ * Errors.  A transaction is all or nothing, and so is its group: an error (no
+ * space, I/O) goes to all who wait for it.  Removals of that group are dropped
+ * with a log line: their entries are stale and will be met again.  They must not
+ * be kept for later on their own, where they could hit an entry that was added
+ * anew in between.  A full map is not an error: it is doubled and the group is
+ * applied again.
+ *
+ * Order of operations is the order of the calls, also between remove and add of
+ * one thread: an add after a remove stays.
+ *
+ * Lock order: queue lock is a leaf; the writer does not hold it in a transaction.
+ */
+#include <signal.h>
+#include <stdio.h>
+
+#include "journal.h"
+
+#define REMOVE_DELAY_MS 50
+#define GROUP_ENTRIES	32768 /* ends a group: bounds the wait for one transaction */
+#define QUEUED_REMOVALS 65536 /* more make remove() wait for the writer */
+#define RETRY_CHUNK	4096 /* entries un-parked in one operation */
+#define READER_CHECK	256 /* transactions between looks for dead readers */
+
+enum op_kind { OP_ADD, OP_REMOVE, OP_FAIL, OP_RETRY, OP_KIND, OP_SETTLE, OP_KINDS };
+
+struct op {
+	struct op *next;
+	enum op_kind kind;
+	bool async; /* nobody waits: the writer frees it */
+	bool done;
+	int64_t result; /* -errno, or what the operation returns */
+
+	const struct stub_journal_entry *entry; /* ADD */
+	const struct stub_handle *h;
+	size_t n;
+	enum stub_queue queue; /* RETRY */
+	enum stub_park park; /* FAIL */
+	int error;
+	const char *reason;
+	enum stub_journal_kind to; /* KIND */
+	struct stub_handle copy[]; /* of an async op */
+};
+
+struct stub_jwriter {
+	struct stub_jenv *env;
+	struct stub_log log;
+	pthread_t thread;
+
+	pthread_mutex_t lock;
+	pthread_cond_t wake; /* for the writer; CLOCK_MONOTONIC */
+	pthread_cond_t done; /* for the callers */
+	struct op *first, **last;
+	unsigned int waiting; /* operations queued that somebody waits for */
+	size_t removals; /* handles queued for removal */
+	uint64_t removal_due_ms; /* when the oldest queued removal has waited long enough */
+	bool removing; /* the running transaction has removals */
+	bool stop;
+
+	/* the writer's own */
+	unsigned int commits;
+	bool failing; /* the last transaction failed: logged already */
+};
+
+/* ---- inside a transaction: MDB's codes ---- */
+
+struct found {
+	int queue; /* -1: not there */
+	struct stub_journal_entry e;
+};
+
+/* What a damaged value still tells by its place; the rest is asked of the object. */
+static void salvage(enum stub_queue q, struct stub_journal_entry *e)
+{
+	memset(e, 0, sizeof(*e));
+	e->kind = q == STUB_QUEUE_DIRS	? STUB_JOURNAL_DIR :
+		  q == STUB_QUEUE_LINKS ? STUB_JOURNAL_LINKS :
+					  STUB_JOURNAL_FILE;
+}
+
+static int lookup(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, struct found *f)
+{
+	MDB_val val;
+
+	f->queue = -1;
+	for (int q = 0; q < STUB_QUEUES; q++) {
+		int rc = mdb_get(txn, w->env->dbi[q], key, &val);
+
+		if (rc == MDB_NOTFOUND)
+			continue;
+		if (rc)
+			return rc;
+		f->queue = q;
+		if (stub_journal_value_parse(val.mv_data, val.mv_size, &f->e) < 0 ||
+		    stub_journal_queue(&f->e) != (enum stub_queue)q) {
+			stub_log(&w->log, STUB_LOG_ERROR,
+				 "pending journal: damaged value of an entry, made anew");
+			salvage((enum stub_queue)q, &f->e);
+		}
+		return 0;
+	}
+	return 0;
+}
+
+/* Keeps the rule that an entry is in one queue only. */
+static int store(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, int old_queue,
+		 const struct stub_journal_entry *e)
+{
+	uint8_t bytes[STUB_JOURNAL_VALUE_MAX];
+	MDB_val val = { stub_journal_value_pack(e, bytes), bytes };
+	enum stub_queue q = stub_journal_queue(e);
+	int rc = 0;
+
+	if (old_queue >= 0 && old_queue != (int)q)
+		rc = mdb_del(txn, w->env->dbi[old_queue], key, NULL);
+	return rc ? rc : mdb_put(txn, w->env->dbi[q], key, &val, 0);
+}
+
+static int apply_add(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
+{
+	for (size_t i = 0; i < op->n; i++) {
+		uint8_t bytes[STUB_JOURNAL_KEY_MAX];
+		MDB_val key = { stub_journal_key_pack(&op->entry[i].h, bytes), bytes };
+		struct found f;
+		int rc = lookup(w, txn, &key, &f);
+
+		if (rc)
+			return rc;
+		if (f.queue < 0)
+			memset(&f.e, 0, sizeof(f.e));
+		f.e.kind = op->entry[i].kind;
+		f.e.size = op->entry[i].size;
+		f.e.mtime = op->entry[i].mtime;
+		rc = store(w, txn, &key, f.queue, &f.e);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int apply_remove(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
+{
+	for (size_t i = 0; i < op->n; i++) {
+		uint8_t bytes[STUB_JOURNAL_KEY_MAX];
+		MDB_val key = { stub_journal_key_pack(&op->h[i], bytes), bytes };
+		int rc = MDB_NOTFOUND;
+
+		for (int q = 0; q < STUB_QUEUES && rc == MDB_NOTFOUND; q++)
+			rc = mdb_del(txn, w->env->dbi[q], &key, NULL);
+		if (rc && rc != MDB_NOTFOUND)
+			return rc;
+	}
+	return 0;
+}
+
+static int apply_fail(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
+{
+	uint8_t bytes[STUB_JOURNAL_KEY_MAX];
+	MDB_val key = { stub_journal_key_pack(op->h, bytes), bytes };
+	struct found f;
+	int rc = lookup(w, txn, &key, &f);
+
+	if (rc)
+		return rc;
+	if (f.queue < 0) {
+		salvage(STUB_QUEUE_SMALL, &f.e);
+		op->result = -ENOENT;
+	}
+	if (f.e.tries < UINT16_MAX)
+		f.e.tries++;
+	f.e.error = op->error;
+	if (op->park != STUB_PARK_NONE)
+		f.e.park = (uint8_t)op->park;
+	stub_journal_reason(f.e.reason, op->reason);
+	return store(w, txn, &key, f.queue, &f.e);
+}
+
+/* The first RETRY_CHUNK entries of a parked queue.  A fresh start: no tries. */
+static int apply_retry(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
+{
+	while (op->result < RETRY_CHUNK) {
+		uint8_t bytes[512];
+		MDB_val key, val, copy;
+		MDB_cursor *cur;
+		struct found f;
+		int rc = mdb_cursor_open(txn, w->env->dbi[op->queue], &cur);
+
+		if (rc)
+			return rc;
+		rc = mdb_cursor_get(cur, &key, &val, MDB_FIRST);
+		mdb_cursor_close(cur);
+		if (rc)
+			return rc == MDB_NOTFOUND ? 0 : rc;
+		if (key.mv_size > sizeof(bytes))
+			return MDB_CORRUPTED;
+		memcpy(bytes, key.mv_data, key.mv_size); /* a put moves what it points to */
+		copy = (MDB_val){ key.mv_size, bytes };
+		if (stub_journal_value_parse(val.mv_data, val.mv_size, &f.e) < 0)
+			salvage(op->queue, &f.e);
+		f.e.park = STUB_PARK_NONE;
+		f.e.tries = 0;
+		f.e.reason[0] = '\0';
+		rc = store(w, txn, &copy, (int)op->queue, &f.e);
+		if (rc)
+			return rc;
+		op->result++;
+	}
+	return 0;
+}
+
+static int apply_kind(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
+{
+	uint8_t bytes[STUB_JOURNAL_KEY_MAX];
+	MDB_val key = { stub_journal_key_pack(op->h, bytes), bytes };
+	struct found f;
+	int rc = lookup(w, txn, &key, &f);
+
+	if (rc)
+		return rc;
+	if (f.queue < 0) {
+		op->result = -ENOENT;
+		return 0;
+	}
+	f.e.kind = (uint8_t)op->to;
+	return store(w, txn, &key, f.queue, &f.e);
+}
+
+static int apply_settle(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
+{
+	return 0;
+}
+
+static int (*const apply[OP_KINDS])(struct stub_jwriter *w, MDB_txn *txn, struct op *op) = {
+	[OP_ADD] = apply_add,	  [OP_REMOVE] = apply_remove, [OP_FAIL] = apply_fail,
+	[OP_RETRY] = apply_retry, [OP_KIND] = apply_kind,     [OP_SETTLE] = apply_settle,
+};
+
+/* ---- the writer thread ---- */
+
+/* One try at the whole group.  *full: the map is too small for it. */
+static int try_group(struct stub_jwriter *w, struct op *group, bool *full)
+{
+	MDB_txn *txn;
+	int rc = 0, r = stub_jenv_begin(w->env, 0, &txn);
+
+	if (r < 0)
+		return r;
+	for (struct op *op = group; op && rc == 0; op = op->next) {
+		op->result = 0;
+		rc = apply[op->kind](w, txn, op);
+		stub_jenv_trim(w->env, (unsigned int)(4 * op->n + 1)); /* scattered */
+	}
+	if (rc)
+		stub_jenv_abort(w->env, txn);
+	else
+		rc = stub_jenv_commit(w->env, txn);
+	*full = rc == MDB_MAP_FULL;
+	return stub_jenv_errno(rc);
+}
+
+static void log_failure(struct stub_jwriter *w, int r, size_t removals)
+{
+	if (r == 0 && w->failing)
+		stub_log(&w->log, STUB_LOG_INFO, "pending journal: transactions succeed again");
+	if (r < 0 && !w->failing)
+		stub_log(&w->log, STUB_LOG_ERROR, "pending journal: transaction failed: %s",
+			 strerror(-r));
+	if (r < 0 && removals)
+		stub_log(&w->log, STUB_LOG_WARN,
+			 "pending journal: %zu removals dropped, their entries are stale",
+			 removals);
+	w->failing = r < 0;
+}
+
+static void commit_group(struct stub_jwriter *w, struct op *group)
+{
+	bool full = false;
+	size_t removals = 0;
+	int r = try_group(w, group, &full);
+
+	while (full) {
+		full = false;
+		r = stub_jenv_grow(w->env);
+		if (r == 0)
+			r = try_group(w, group, &full);
+	}
+	for (struct op *op = group; op; op = op->next) {
+		if (r < 0)
+			op->result = r;
+		if (op->kind == OP_REMOVE)
+			removals += op->n;
+	}
+	log_failure(w, r, removals);
+	if (++w->commits % READER_CHECK == 0) { /* a dead reader keeps pages from use */
+		MDB_txn *txn;
+
+		if (stub_jenv_begin(w->env, MDB_RDONLY, &txn) == 0) {
+			mdb_reader_check(mdb_txn_env(txn), NULL);
+			stub_jenv_abort(w->env, txn);
+		}
+	}
+}
+
+/* Wait for a reason to write; false at the end.  With the lock held. */
+static bool wait_for_work(struct stub_jwriter *w)
+{
+	while (!w->waiting && !w->stop) {
+		struct timespec t = { .tv_sec = (time_t)(w->removal_due_ms / 1000),
+				      .tv_nsec = (long)(w->removal_due_ms % 1000) * 1000000 };
+
+		if (!w->first)
+			pthread_cond_wait(&w->wake, &w->lock);
+		else if (pthread_cond_timedwait(&w->wake, &w->lock, &t) == ETIMEDOUT)
+			break;
+	}
+	return w->first || !w->stop;
+}
+
+/* Take the group off the queue.  With the lock held. */
+static struct op *take_group(struct stub_jwriter *w)
+{
+	struct op *group = w->first, **end = &group;
+	size_t entries = 0;
+
+	while (*end && entries < GROUP_ENTRIES) {
+		entries += (*end)->n;
+		if ((*end)->kind == OP_REMOVE) {
+			w->removals -= (*end)->n;
+			w->removing = true;
+		}
+		if (!(*end)->async)
+			w->waiting--;
+		end = &(*end)->next;
+	}
+	w->first = *end;
+	*end = NULL;
+	if (!w->first)
+		w->last = &w->first;
+	return group;
+}
+
+static void *writer_thread(void *arg)
+{
+	struct stub_jwriter *w = arg;
+
+	pthread_mutex_lock(&w->lock);
+	while (wait_for_work(w)) {
+		struct op *op, *next, *group = take_group(w);
+
+		if (!group)
+			continue;
+		pthread_mutex_unlock(&w->lock);
+		commit_group(w, group);
+		pthread_mutex_lock(&w->lock);
+		w->removing = false;
+		for (op = group; op; op = next) {
+			next = op->next; /* a waiter's op ends with its call */
+			if (op->async)
+				free(op);
+			else
+				op->done = true;
+		}
+		pthread_cond_broadcast(&w->done);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+/* With the lock held. */
+static void enqueue(struct stub_jwriter *w, struct op *op)
+{
+	if (op->kind == OP_REMOVE && !w->first)
+		w->removal_due_ms = stub_now_ms() + REMOVE_DELAY_MS;
+	*w->last = op;
+	w->last = &op->next;
+	if (!op->async)
+		w->waiting++;
+	pthread_cond_signal(&w->wake);
+}
+
+static int64_t submit(struct stub_journal *j, struct op *op)
+{
+	struct stub_jwriter *w = j->writer;
+
+	if (!w)
+		return -EBADF; /* opened read-only */
+	pthread_mutex_lock(&w->lock);
+	enqueue(w, op);
+	while (!op->done)
+		pthread_cond_wait(&w->done, &w->lock);
+	pthread_mutex_unlock(&w->lock);
+	return op->result;
+}
+
+/* ---- what callers see ---- */
+
+STUB_PUBLIC int stub_journal_add(struct stub_journal *j, const struct stub_journal_entry *e,
+				 size_t n)
+{
+	struct op op = { .kind = OP_ADD, .entry = e, .n = n };
+
+	for (size_t i = 0; i < n; i++)
+		if (!stub_journal_handle_ok(&e[i].h) || e[i].kind > STUB_JOURNAL_LINKS)
+			return -EINVAL;
+	return n ? (int)submit(j, &op) : 0;
+}
+
+STUB_PUBLIC int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, size_t n)
+{
+	struct stub_jwriter *w = j->writer;
+	struct op *op;
+
+	if (!w)
+		return -EBADF;
+	for (size_t i = 0; i < n; i++)
+		if (!stub_journal_handle_ok(&h[i]))
+			return -EINVAL;
+	if (n == 0)
+		return 0;
+	op = calloc(1, sizeof(*op) + n * sizeof(*h));
+	if (!op)
+		return -ENOMEM;
+	op->kind = OP_REMOVE;
+	op->async = true;
+	op->n = n;
+	op->h = op->copy;
+	memcpy(op->copy, h, n * sizeof(*h));
+	pthread_mutex_lock(&w->lock);
+	while (w->removals > QUEUED_REMOVALS)
+		pthread_cond_wait(&w->done, &w->lock);
+	w->removals += n;
+	enqueue(w, op);
+	pthread_mutex_unlock(&w->lock);
+	return 0;
+}
+
+STUB_PUBLIC int stub_journal_fail(struct stub_journal *j, const struct stub_handle *h,
+				  enum stub_park park, int error, const char *reason)
+{
+	struct op op = { .kind = OP_FAIL,
+			 .h = h,
+			 .n = 1,
+			 .park = park,
+			 .error = error,
+			 .reason = reason };
+
+	if (!stub_journal_handle_ok(h) || (unsigned int)park > STUB_PARK_CONFLICT)
+		return -EINVAL;
+	return (int)submit(j, &op);
+}
+
+STUB_PUBLIC int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask)
+{
+	static const enum stub_queue queue_of[] = { [STUB_PARK_ERROR] = STUB_QUEUE_ERRORS,
+						    [STUB_PARK_CONFLICT] = STUB_QUEUE_CONFLICTS };
+	int64_t total = 0, n;
+
+	for (unsigned int park = STUB_PARK_ERROR; park <= STUB_PARK_CONFLICT; park++) {
+		if (!(mask & 1u << park))
+			continue;
+		do {
+			struct op op = { .kind = OP_RETRY,
+					 .queue = queue_of[park],
+					 .n = RETRY_CHUNK };
+
+			n = submit(j, &op);
+			if (n < 0)
+				return n;
+			total += n;
+		} while (n == RETRY_CHUNK);
+	}
+	return total;
+}
+
+STUB_PUBLIC int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h,
+				      enum stub_journal_kind kind)
+{
+	struct op op = { .kind = OP_KIND, .h = h, .n = 1, .to = kind };
+
+	if (!stub_journal_handle_ok(h) || (unsigned int)kind > STUB_JOURNAL_LINKS)
+		return -EINVAL;
+	return (int)submit(j, &op);
+}
+
+/* ---- life of the writer ---- */
+
+void stub_jwriter_settle(struct stub_jenv *e)
+{
+	struct op op = { .kind = OP_SETTLE };
+	struct stub_jwriter *w;
+
+	pthread_mutex_lock(&e->writer_lock);
+	w = e->writer;
+	if (w) {
+		pthread_mutex_lock(&w->lock);
+		if (w->removals || w->removing) {
+			enqueue(w, &op);
+			while (!op.done)
+				pthread_cond_wait(&w->done, &w->lock);
+		}
+		pthread_mutex_unlock(&w->lock);
+	}
+	pthread_mutex_unlock(&e->writer_lock);
+}
+
+static void init_sync(struct stub_jwriter *w)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&w->done, NULL);
+}
+
+static void jwriter_free(struct stub_jwriter *w)
+{
+	pthread_cond_destroy(&w->wake);
+	pthread_cond_destroy(&w->done);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+int stub_jwriter_create(struct stub_jenv *e, const struct stub_log *log, struct stub_jwriter **out)
+{
+	struct stub_jwriter *w = calloc(1, sizeof(*w));
+	sigset_t all, before;
+	int r;
+
+	if (!w)
+		return -ENOMEM;
+	w->env = e;
+	w->log = *log;
+	w->last = &w->first;
+	init_sync(w);
+	sigfillset(&all); /* signals are for the program's own threads */
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	r = pthread_create(&w->thread, NULL, writer_thread, w);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r) {
+		jwriter_free(w);
+		return -r;
+	}
+	pthread_mutex_lock(&e->writer_lock);
+	e->writer = w;
+	pthread_mutex_unlock(&e->writer_lock);
+	*out = w;
+	return 0;
+}
+
+void stub_jwriter_destroy(struct stub_jwriter *w)
+{
+	if (!w)
+		return;
+	pthread_mutex_lock(&w->env->writer_lock);
+	w->env->writer = NULL;
+	pthread_mutex_unlock(&w->env->writer_lock);
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+	pthread_join(w->thread, NULL);
+	jwriter_free(w);
+}

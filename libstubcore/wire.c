@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * wire.c - messages to bytes and back.  The layout is in wire.h.
+ */
+#include <sys/socket.h>
+
+#include "wire.h"
+
+/* The results that may cross the wire; the index is what is sent. */
+static const int results[] = { 0, -EAGAIN, -ENOENT, -EREMOTEIO, -ENOSPC, -ESTALE, -EINVAL };
+
+#define RESULT_REMOTEIO 3
+
+static void put_le(uint8_t *p, uint64_t v, unsigned int width)
+{
+	for (unsigned int i = 0; i < width; i++)
+		p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static uint64_t get_le(const uint8_t *p, unsigned int width)
+{
+	uint64_t v = 0;
+
+	for (unsigned int i = 0; i < width; i++)
+		v |= (uint64_t)p[i] << (8 * i);
+	return v;
+}
+
+int stub_wire_check_ask(const struct stub_ask *a)
+{
+	if ((unsigned int)a->kind < STUB_ASK_LOOKUP || (unsigned int)a->kind > STUB_ASK_FILL)
+		return -EINVAL;
+	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX)
+		return -EINVAL;
+	if (a->kind == STUB_ASK_LOOKUP && (!a->name || stub_name_check(a->name, a->name_len) < 0))
+		return -EINVAL;
+	if (a->kind == STUB_ASK_DATA &&
+	    (a->length == 0 || a->offset > INT64_MAX || a->length > INT64_MAX - a->offset))
+		return -EINVAL;
+	return 0;
+}
+
+static size_t put_header(uint8_t *buf, enum stub_wire_type type, uint32_t id, size_t len)
+{
+	put_le(buf, STUB_WIRE_MAGIC, 4);
+	put_le(buf + 4, STUB_WIRE_VERSION, 2);
+	put_le(buf + 6, type, 2);
+	put_le(buf + 8, id, 4);
+	put_le(buf + 12, len, 4);
+	return len;
+}
+
+size_t stub_wire_put_ask(uint8_t *buf, uint32_t id, const struct stub_ask *a)
+{
+	size_t name_len = a->kind == STUB_ASK_LOOKUP ? a->name_len : 0;
+	bool data = a->kind == STUB_ASK_DATA;
+
+	put_le(buf + 16, data ? a->offset : 0, 8);
+	put_le(buf + 24, data ? a->length : 0, 8);
+	put_le(buf + 32, (uint32_t)a->h.type, 4);
+	put_le(buf + 36, a->kind, 1);
+	put_le(buf + 37, a->h.len, 1);
+	put_le(buf + 38, name_len, 2);
+	memcpy(buf + STUB_WIRE_ASK, a->h.bytes, a->h.len);
+	if (name_len)
+		memcpy(buf + STUB_WIRE_ASK + a->h.len, a->name, name_len);
+	return put_header(buf, STUB_WIRE_IS_ASK, id, STUB_WIRE_ASK + a->h.len + name_len);
+}
+
+size_t stub_wire_put_answer(uint8_t *buf, uint32_t id, int result)
+{
+	uint32_t code = RESULT_REMOTEIO;
+
+	for (uint32_t i = 0; i < ARRAY_LEN(results); i++)
+		if (results[i] == result)
+			code = i;
+	put_le(buf + STUB_WIRE_HEADER, code, 4);
+	return put_header(buf, STUB_WIRE_IS_ANSWER, id, STUB_WIRE_HEADER + 4);
+}
+
+size_t stub_wire_put_error(uint8_t *buf, uint32_t id, int error, const char *text)
+{
+	size_t n = strnlen(text, STUB_WIRE_TEXT);
+
+	put_le(buf + STUB_WIRE_HEADER, (uint32_t)error, 4);
+	memcpy(buf + STUB_WIRE_HEADER + 4, text, n);
+	return put_header(buf, STUB_WIRE_IS_ERROR, id, STUB_WIRE_HEADER + 4 + n);
+}
+
+static int parse_ask(const uint8_t *buf, size_t len, struct stub_wire_message *m)
+{
+	struct stub_ask *a = &m->ask;
+	uint8_t kind;
+
+	if (len < STUB_WIRE_ASK)
+		return -EBADMSG;
+	a->offset = get_le(buf + 16, 8);
+	a->length = get_le(buf + 24, 8);
+	a->h.type = (int32_t)get_le(buf + 32, 4);
+	kind = buf[36];
+	a->h.len = buf[37];
+	a->name_len = get_le(buf + 38, 2);
+	if (kind < STUB_ASK_LOOKUP || kind > STUB_ASK_FILL)
+		return -EBADMSG;
+	a->kind = (enum stub_ask_kind)kind;
+	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX || a->name_len > STUB_NAME_MAX)
+		return -EBADMSG;
+	if (len != STUB_WIRE_ASK + a->h.len + a->name_len)
+		return -EBADMSG;
+	if (a->kind != STUB_ASK_LOOKUP && a->name_len)
+		return -EBADMSG;
+	if (a->kind != STUB_ASK_DATA && (a->offset || a->length))
+		return -EBADMSG;
+	memcpy(a->h.bytes, buf + STUB_WIRE_ASK, a->h.len);
+	a->name = (const char *)buf + STUB_WIRE_ASK + a->h.len;
+	return 0;
+}
+
+static int parse_answer(const uint8_t *buf, size_t len, struct stub_wire_message *m)
+{
+	uint64_t code;
+
+	if (len != STUB_WIRE_HEADER + 4)
+		return -EBADMSG;
+	code = get_le(buf + STUB_WIRE_HEADER, 4);
+	if (code >= ARRAY_LEN(results))
+		return -EBADMSG;
+	m->result = results[code];
+	return 0;
+}
+
+static int parse_error(const uint8_t *buf, size_t len, struct stub_wire_message *m)
+{
+	size_t n = len - STUB_WIRE_HEADER - 4;
+
+	if (len < STUB_WIRE_HEADER + 4 || n > STUB_WIRE_TEXT)
+		return -EBADMSG;
+	m->error = (int)(get_le(buf + STUB_WIRE_HEADER, 4) & 0xfff);
+	for (size_t i = 0; i < n; i++) {
+		uint8_t c = buf[STUB_WIRE_HEADER + 4 + i];
+
+		m->text[i] = c >= 0x20 && c < 0x7f ? (char)c : '?';
+	}
+	return 0;
+}
+
+int stub_wire_parse(const uint8_t *buf, size_t len, struct stub_wire_message *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (len < STUB_WIRE_HEADER || len > STUB_WIRE_MAX || get_le(buf, 4) != STUB_WIRE_MAGIC)
+		return -EBADMSG;
+	out->id = (uint32_t)get_le(buf + 8, 4);
+	if (get_le(buf + 4, 2) != STUB_WIRE_VERSION)
+		return -EPROTO;
+	if (get_le(buf + 12, 4) != len)
+		return -EBADMSG;
+	out->type = (enum stub_wire_type)get_le(buf + 6, 2);
+	switch (out->type) {
+	case STUB_WIRE_IS_ASK:
+		return parse_ask(buf, len, out);
+	case STUB_WIRE_IS_ANSWER:
+		return parse_answer(buf, len, out);
+	case STUB_WIRE_IS_ERROR:
+		return parse_error(buf, len, out);
+	}
+	return -EBADMSG;
+}
+
+int stub_wire_send(int fd, const uint8_t *buf, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return 0; /* a packet goes whole */
+	return errno == EAGAIN ? -EAGAIN : -ECONNRESET;
+}
+
+ssize_t stub_wire_receive(int fd, uint8_t buf[STUB_WIRE_MAX])
+{
+	ssize_t n;
+
+	/* no room for ancillary data: descriptors that somebody sends are closed */
+	do
+		n = recv(fd, buf, STUB_WIRE_MAX, MSG_DONTWAIT | MSG_TRUNC);
+	while (n < 0 && errno == EINTR);
+	if (n > 0)
+		return n;
+	/* 0: closed, or an empty packet, which nobody of ours sends */
+	return n < 0 && errno == EAGAIN ? -EAGAIN : -ECONNRESET;
+}
