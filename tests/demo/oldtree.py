@@ -47,6 +47,7 @@ def build(root, size, say):
         say("copying %s" % path)
         subprocess.run(["cp", "-a", "--", path, os.fsdecode(root) + "/"], check=True)
     say("making odd objects")
+    homes(os.path.join(root, b"home"))
     odd = os.path.join(root, b"odd")
     os.mkdir(odd)
     names(os.path.join(odd, b"names"))
@@ -84,6 +85,18 @@ def names(top):
     write(os.path.join(inside, b"\xff\xff"), b"deeper")
 
 
+def homes(top):
+    """Private directories: what tells init that root is not squashed."""
+    os.mkdir(top)
+    for uid in (0, 1000, 1001):
+        home = os.path.join(top, b"user%d" % uid)
+        os.mkdir(home)
+        write(os.path.join(home, b"key"), os.urandom(100))
+        for path in (home, os.path.join(home, b"key")):
+            os.chown(path, uid, uid)
+            os.chmod(path, 0o700 if path == home else 0o600)
+
+
 def modes(top):
     os.mkdir(top)
     for number, mode in enumerate(MODES):
@@ -116,7 +129,7 @@ def special(top):
     os.mkdir(top)
     os.mkfifo(os.path.join(top, b"fifo"), 0o640)
     os.mknod(os.path.join(top, b"null"), stat.S_IFCHR | 0o666, os.makedev(1, 3))
-    os.mknod(os.path.join(top, b"block"), stat.S_IFBLK | 0o600, os.makedev(259, 1048575))
+    os.mknod(os.path.join(top, b"block"), stat.S_IFBLK | 0o600, os.makedev(259, 200000))
     here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.chdir(top)           # a socket's path may have 107 bytes only
