@@ -6,8 +6,9 @@
  *   - a call is in one list: queue[], delayed, or one connection's inbox or flight
  *   - conn.inflight and conn.load are those of its inbox and flight
  *   - after nfs_pump() no call waits that some connection could take
- *   - demand goes before background, first come first served within each;
- *     background leaves a quarter of each window to demand
+ *   - demand goes before background, first come first served within each
+ *   - background leaves a quarter of each window to demand, and connection 0
+ *     whole while there is another: no client's LOOKUP waits behind megabytes
  *   - a suspect is alone on its connection
  *
  * The timer thread ends what waits too long: back-offs, and calls while the
@@ -29,6 +30,8 @@ static bool has_room(const struct nfs_conn *c, const struct nfs_call *call)
 		return false;
 	if (call->suspect)
 		return c->inflight == 0;
+	if (call->prio == SOURCE_BACKGROUND && c->index == 0 && c->s->usable > 1)
+		return false;
 	if (call->prio == SOURCE_BACKGROUND && window >= 4)
 		window -= window / 4;
 	return c->inflight < window;
