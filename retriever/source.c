@@ -206,8 +206,8 @@ static int take_lookup(struct blocking *b, const struct LOOKUP3res *res)
 {
 	int r = nfs_origin(&res->LOOKUP3res_u.resok.object, &b->origin);
 
-	return r ? r : nfs_post_attr(&res->LOOKUP3res_u.resok.obj_attributes, &b->have_attr,
-				     &b->attr);
+	return r ? r :
+		   nfs_post_attr(&res->LOOKUP3res_u.resok.obj_attributes, &b->have_attr, &b->attr);
 }
 
 static void on_done(struct nfs_call *c, int err, void *reply)
@@ -216,8 +216,9 @@ static void on_done(struct nfs_call *c, int err, void *reply)
 
 	b->err = err;
 	if (!err && c->op == NFS_OP_GETATTR)
-		b->err = nfs_attr(&((struct GETATTR3res *)reply)->GETATTR3res_u.resok.obj_attributes,
-				  &b->attr);
+		b->err =
+			nfs_attr(&((struct GETATTR3res *)reply)->GETATTR3res_u.resok.obj_attributes,
+				 &b->attr);
 	else if (!err && c->op == NFS_OP_LOOKUP)
 		b->err = take_lookup(b, reply);
 	else if (!err && c->op == NFS_OP_READLINK)
