@@ -52,6 +52,11 @@ def load_postcopy(build):
     return module
 
 
+def remove_empty(directory):
+    with contextlib.suppress(OSError):
+        directory.rmdir()
+
+
 class Demo:
     def __init__(self, args, stage):
         self.args, self.stage = args, stage
@@ -105,6 +110,10 @@ class Demo:
     def init(self):
         say("postcopy init --source '%s' %s" % (self.old_uri, self.volume_dir))
         run = self.stage.run
+        if not self.args.keep and not self.args.volume:
+            if not self.postcopy.VOLUMES.parent.exists():
+                self.stage.callback(remove_empty, self.postcopy.VOLUMES.parent)
+            self.stage.callback(self.postcopy.forget_volume, self.volume_dir)
         answer = self.command("init", "--json", "--source", self.old_uri, "--socket",
                               str(run / "ask.sock"), "--control", str(run / "control.sock"),
                               self.volume_dir)
@@ -112,7 +121,6 @@ class Demo:
             raise DemoError(answer["message"])
         for warning in answer.get("warnings", []):
             console.print("   [yellow]warning:[/] %s" % escape(warning["message"]), soft_wrap=True)
-        self.stage.callback(self.postcopy.forget_volume, self.volume_dir)
         self.volume = self.postcopy.Volume(self.volume_dir)
 
     def is_ours(self, answer):

@@ -4,6 +4,7 @@
 Everything stands in one work directory. Each process is noted in a file there
 (pid and start time), so that the next run can end what a killed run left.
 """
+import atexit
 import contextlib
 import fcntl
 import os
@@ -94,7 +95,9 @@ class Stage(contextlib.ExitStack):
         return volume
 
     def _destroy(self, volume):
-        if not self.keep:
+        if self.keep:       # until the next run
+            atexit.unregister(volume.destroy)
+        else:
             volume.destroy()
 
     # -- processes ------------------------------------------------------------

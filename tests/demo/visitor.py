@@ -77,11 +77,11 @@ class Visitor(threading.Thread):
         self.old, self.new, self.pause = old, new, pause
         self.report = Report()
         self.failure = None
-        self._stop = threading.Event()
+        self._over = threading.Event()
         self._random = random.Random(1)
 
     def stop(self):
-        self._stop.set()
+        self._over.set()
         self.join(120)
         self.report.delays = self.new.delays
         if self.is_alive():
@@ -91,7 +91,7 @@ class Visitor(threading.Thread):
 
     def run(self):
         try:
-            while not self._stop.is_set():
+            while not self._over.is_set():
                 self.walk()
         except (NfsError, RpcError, AssertionError, OSError) as err:
             self.failure = RuntimeError("the client failed on the new server: %s" % err)
@@ -99,7 +99,7 @@ class Visitor(threading.Thread):
     def walk(self):
         """From the root down at random, reading on the way."""
         at, path = self.new.root, b""
-        while not self._stop.is_set():
+        while not self._over.is_set():
             entries = self.timed(self.new.listdir, at)
             self.report.listings += 1
             files = [e for e in entries if e.attrs and e.attrs.type == REG and e.attrs.size]
@@ -121,7 +121,7 @@ class Visitor(threading.Thread):
         self.report.bytes += len(new)
         if new != old:
             self.report.wrong.append("%r: bytes %d to %d differ" % (path, offset, offset + want))
-        self._stop.wait(self.pause)
+        self._over.wait(self.pause)
 
     @staticmethod
     def piece(client, path, offset, count):
