@@ -146,7 +146,9 @@ static int apply_add(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 			return rc;
 		if (f.queue < 0)
 			memset(&f.e, 0, sizeof(f.e));
-		f.e.kind = op->entry[i].kind;
+		/* another name of an inode that waits for names: it goes on waiting */
+		if (f.queue != STUB_QUEUE_LINKS)
+			f.e.kind = op->entry[i].kind;
 		f.e.size = op->entry[i].size;
 		f.e.mtime = op->entry[i].mtime;
 		rc = store(w, txn, &key, f.queue, &f.e);
