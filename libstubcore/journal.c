@@ -191,18 +191,20 @@ STUB_PUBLIC int stub_journal_counts(struct stub_journal *j, struct stub_journal_
 _Static_assert(1 + STUB_JOURNAL_KEY_MAX <= sizeof(((struct stub_journal_cursor *)0)->key),
 	       "a cursor holds a queue and a key");
 
-/*
- * Remember @key as the last one met.  One that is too long to be ours is cut and
- * its end raised, so that the walk still gets past it.
- */
+/* Remember @key as the last one met; NULL: before the first of queue @q. */
 static void cursor_set(struct stub_journal_cursor *c, enum stub_queue q, const MDB_val *key)
 {
-	size_t len = key ? key->mv_size : 0;
+	size_t room = sizeof(c->key) - 1, len = key ? key->mv_size : 0;
 
-	if (len > sizeof(c->key) - 1) {
-		len = sizeof(c->key) - 1;
-		memcpy(c->key + 1, key->mv_data, len - 1);
-		c->key[len] = 0xff;
+	/* Too long to be ours: on to the first key that does not begin like it. */
+	if (len > room) {
+		memcpy(c->key + 1, key->mv_data, room);
+		for (len = room; len > 0 && c->key[len] == 0xff; len--)
+			;
+		if (len > 0)
+			c->key[len]++;
+		else
+			q++;
 	} else if (len > 0) {
 		memcpy(c->key + 1, key->mv_data, len);
 	}
@@ -287,7 +289,7 @@ STUB_PUBLIC int stub_journal_next(struct stub_journal *j, struct stub_journal_cu
 {
 	size_t done = 0;
 
-	if (c->len > sizeof(c->key) || (c->len && c->key[0] >= STUB_QUEUES))
+	if (c->len > sizeof(c->key) || (c->len && c->key[0] > STUB_QUEUES))
 		return -EINVAL;
 	if (c->len == 0)
 		cursor_set(c, STUB_QUEUE_DIRS, NULL);

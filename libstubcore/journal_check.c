@@ -7,8 +7,9 @@
  * pread() and bounds checks, in time independent of the number of entries:
  *
  *   - both meta pages are what LMDB writes, and agree on the page size;
- *   - the roots of the two core trees are inside the file and are tree pages;
- *   - the file is as long as the newest meta page says.
+ *   - the roots of the two core trees of the newer one are inside the file and are
+ *     tree pages;
+ *   - the file is as long as the newer one says.
  *
  * The last is not quite that simple: pages at the end that were allocated and
  * freed in one transaction are never written, so a sound file may be short, if
@@ -129,6 +130,13 @@ static int read_meta(const struct check *c, uint64_t offset, struct meta *m)
 		return damaged(c, "another version of LMDB's format");
 	if (size < 512 || size > PAGE_MAX || (size & (size - 1)))
 		return damaged(c, "page size");
+	return 0;
+}
+
+/* What only the newest one must have: an older one that LMDB has put back after a
+ * failed write says the wrong roots. */
+static int check_newest(const struct check *c, const struct meta *m)
+{
 	if (m->last_pg < 1 || m->last_pg >= FILE_PAGES)
 		return damaged(c, "last page");
 	if (m->main.flags || !tree_ok(&m->free, m->last_pg) || !tree_ok(&m->main, m->last_pg))
@@ -293,7 +301,9 @@ int stub_journal_check(int fd, const struct stub_log *log)
 	c.page_size = m[0].free.pad;
 	c.pages = (uint64_t)st.st_size / c.page_size;
 	new = m[1].txnid > m[0].txnid ? &m[1] : &m[0]; /* as LMDB chooses */
-	r = check_root(&c, &new->free);
+	r = check_newest(&c, new);
+	if (r == 0)
+		r = check_root(&c, &new->free);
 	if (r == 0)
 		r = check_root(&c, &new->main);
 	if (r == 0 && c.pages <= new->last_pg)

@@ -30,7 +30,7 @@
  * Lock order: queue lock is a leaf; the writer does not hold it in a transaction.
  */
 #include <signal.h>
-#include <stdio.h>
+#include <sys/statvfs.h>
 
 #include "journal.h"
 
@@ -38,6 +38,7 @@
 #define GROUP_ENTRIES	32768 /* ends a group: bounds the wait for one transaction */
 #define QUEUED_REMOVALS 65536 /* more make remove() wait for the writer */
 #define RETRY_CHUNK	4096 /* entries un-parked in one operation */
+#define FULL_BYTES	(4u << 20) /* a disk with less is taken for full */
 #define READER_CHECK	256 /* transactions between looks for dead readers */
 
 enum op_kind { OP_ADD, OP_REMOVE, OP_FAIL, OP_RETRY, OP_KIND, OP_SETTLE, OP_KINDS };
@@ -257,6 +258,17 @@ static int (*const apply[OP_KINDS])(struct stub_jwriter *w, MDB_txn *txn, struct
 
 /* ---- the writer thread ---- */
 
+/* LMDB reports a write that was cut short as EIO.  That is what a disk does when it
+ * gets full. */
+static int no_space_or(struct stub_jwriter *w, int r)
+{
+	struct statvfs fs;
+
+	if (r != -EIO || fstatvfs(w->env->dir_fd, &fs) < 0)
+		return r;
+	return (uint64_t)fs.f_bfree * fs.f_frsize < FULL_BYTES ? -ENOSPC : r;
+}
+
 /* One try at the whole group.  *full: the map is too small for it. */
 static int try_group(struct stub_jwriter *w, struct op *group, bool *full)
 {
@@ -275,7 +287,7 @@ static int try_group(struct stub_jwriter *w, struct op *group, bool *full)
 	else
 		rc = stub_jenv_commit(w->env, txn);
 	*full = rc == MDB_MAP_FULL;
-	return stub_jenv_errno(rc);
+	return no_space_or(w, stub_jenv_errno(rc));
 }
 
 static void log_failure(struct stub_jwriter *w, int r, size_t removals)

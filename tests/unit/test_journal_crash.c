@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * test_journal_crash.c - kill -9 of the process that writes the pending journal.
+ *
+ * A child adds batches from several threads and says over a pipe what was
+ * acknowledged, removes some and says that too, and is killed at a random moment.
+ * Then: every entry whose add was acknowledged and whose removal was not begun is
+ * there, the counts are those of a full walk, and the next writer goes on.
+ * (A power cut is another matter: tests/crash.)
+ */
+#include <signal.h>
+
+#include "journal_util.h"
+
+#define ROUNDS	25
+#define WRITERS 4
+#define BATCH	20
+#define STRIDE	1000000u /* numbers of one writer in one round */
+
+struct report {
+	uint32_t first;
+	uint32_t n;
+	uint32_t removed; /* of these, from the first on, removal was begun */
+};
+
+static struct stub_journal *shared;
+static int report_fd[2];
+
+static void say(uint32_t first, uint32_t n, uint32_t removed)
+{
+	struct report r = { first, n, removed };
+
+	if (write(report_fd[1], &r, sizeof(r)) != sizeof(r)) /* one write: never torn */
+		_exit(1);
+}
+
+static void *writer(void *arg)
+{
+	uint32_t number = (uint32_t)(uintptr_t)arg;
+
+	for (;; number += BATCH) {
+		struct stub_journal_entry e[BATCH];
+		struct stub_handle h[BATCH / 4];
+		uint32_t gone;
+
+		for (uint32_t i = 0; i < BATCH; i++)
+			e[i] = entry_of(number + i, i % 5 ? STUB_JOURNAL_FILE : STUB_JOURNAL_DIR,
+					i);
+		if (stub_journal_add(shared, e, BATCH) < 0)
+			_exit(2);
+		gone = number / BATCH % 2 ? BATCH / 4 : 0; /* from every other batch */
+		for (uint32_t i = 0; i < gone; i++)
+			h[i] = handle_of(number + i);
+		say(number, BATCH, gone);
+		if (stub_journal_remove(shared, h, gone) < 0 ||
+		    stub_journal_fail(shared, &e[BATCH - 1].h, STUB_PARK_ERROR, EIO, "x") < 0)
+			_exit(3);
+	}
+	return NULL;
+}
+
+static void child(uint32_t round)
+{
+	pthread_t t;
+
+	if (stub_journal_open(journal_dir, 0, NULL, NULL, &shared) < 0)
+		_exit(4);
+	for (uint32_t i = 0; i < WRITERS; i++)
+		pthread_create(&t, NULL, writer,
+			       (void *)(uintptr_t)((round * WRITERS + i) * STRIDE));
+	for (;;)
+		pause();
+}
+
+/* Every acknowledged entry of the report is there. */
+static void check_report(struct stub_journal *j, const struct report *r)
+{
+	struct stub_journal_entry e;
+
+	for (uint32_t i = r->removed; i < r->n; i++) {
+		struct stub_handle h = handle_of(r->first + i);
+
+		assert_int_equal(stub_journal_get(j, &h, &e), 0);
+		assert_int_equal(e.size, i);
+	}
+}
+
+static void counts_are_a_walk(struct stub_journal *j)
+{
+	struct stub_journal_cursor c = { 0 };
+	struct stub_journal_counts want = { 0 }, have = counts_of(j);
+	struct stub_journal_entry e[256];
+	int n;
+
+	while ((n = stub_journal_next(j, &c, true, e, 256)) > 0) {
+		for (int i = 0; i < n; i++) {
+			want.total++;
+			if (e[i].park)
+				want.errors++;
+			else if (e[i].kind == STUB_JOURNAL_DIR)
+				want.dirs++;
+			else
+				want.files++;
+		}
+	}
+	assert_int_equal(n, 0);
+	assert_memory_equal(&want, &have, sizeof(want));
+}
+
+static void killed_writers(void **state)
+{
+	uint64_t acknowledged = 0;
+
+	srandom((unsigned int)getpid());
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		struct stub_journal *j;
+		struct report r;
+		int status;
+		pid_t pid;
+
+		assert_int_equal(pipe(report_fd), 0);
+		fcntl(report_fd[1], F_SETPIPE_SZ, 1 << 20);
+		pid = fork();
+		if (pid == 0)
+			child(round);
+		close(report_fd[1]);
+		assert_int_equal(read(report_fd[0], &r, sizeof(r)), sizeof(r));
+		usleep((useconds_t)(random() % 40000));
+		kill(pid, SIGKILL);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		j = open_journal(0);
+		do {
+			check_report(j, &r);
+			acknowledged += r.n;
+		} while (read(report_fd[0], &r, sizeof(r)) == sizeof(r));
+		close(report_fd[0]);
+		counts_are_a_walk(j);
+		add_one(j, 0xffffff00u + round, STUB_JOURNAL_FILE, 1);
+		stub_journal_close(j);
+	}
+	print_message("%lu acknowledgements checked\n", (unsigned long)acknowledged);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		journal_test(killed_writers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
