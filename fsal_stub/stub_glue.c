@@ -327,7 +327,8 @@ int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name
 
 int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length)
 {
-	struct stub_ask a = { .kind = STUB_ASK_DATA, .offset = offset, .length = length };
+	struct stub_ask a = { .kind = STUB_ASK_DATA, .offset = offset };
+	struct stub_range missing;
 	struct stub_view view;
 	int r = look(o, &a.h, &view);
 
@@ -336,11 +337,16 @@ int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, u
 	if (offset >= INT64_MAX || length == 0)
 		return 0; /* nothing can be there */
 	if (length > INT64_MAX - offset)
-		a.length = INT64_MAX - offset;
+		length = INT64_MAX - offset;
 	for (int i = 0; i < TRIES; i++) {
-		r = stub_data_ready(stubfs_export()->volume, &a.h, a.offset, a.length);
-		if (r != 0)
-			return r < 0 ? r : 0;
+		r = stub_data_missing(stubfs_export()->volume, &a.h, offset, length, &missing);
+		if (r <= 0)
+			return r;
+		/* one ask need not bring all of a long range: go on where it ended */
+		if (missing.start > a.offset)
+			i = 0;
+		a.offset = missing.start;
+		a.length = offset + length - missing.start;
 		r = ask(stubfs_export(), w, &a);
 		if (r < 0)
 			return r;
