@@ -23,7 +23,7 @@
 #define SLICE_MS 500u	/* longest single wait, so that a shutdown is noticed */
 #define RETRY_MS 50u	/* pause while no retriever is running */
 #define FORGET_MS 60000 /* an absence nobody noticed for so long counts anew */
-#define TRIES 8		/* looks after an ask that was answered "done" */
+#define TRIES 8		/* answers "done" that change nothing */
 
 /* ---- errors ---- */
 
@@ -325,28 +325,29 @@ int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name
 	return ask(stubfs_export(), w, &a);
 }
 
+/* An answer may stand for a part of what was asked for: go on where something is
+ * missing, as long as that moves. */
 int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length)
 {
-	struct stub_ask a = { .kind = STUB_ASK_DATA, .offset = offset };
+	struct stub_ask a = { .kind = STUB_ASK_DATA };
 	struct stub_range missing;
 	struct stub_view view;
-	int r = look(o, &a.h, &view);
+	uint64_t end, last = 0;
+	int tries = 0, r = look(o, &a.h, &view);
 
 	if (r < 0 || !(view.needs & (STUB_NEEDS_DATA | STUB_NEEDS_ATTRS)))
 		return r;
 	if (offset >= INT64_MAX || length == 0)
 		return 0; /* nothing can be there */
-	if (length > INT64_MAX - offset)
-		length = INT64_MAX - offset;
-	for (int i = 0; i < TRIES; i++) {
-		r = stub_data_missing(stubfs_export()->volume, &a.h, offset, length, &missing);
+	end = length < INT64_MAX - offset ? offset + length : INT64_MAX;
+	while (tries < TRIES) {
+		r = stub_data_missing(stubfs_export()->volume, &a.h, offset, end - offset, &missing);
 		if (r <= 0)
 			return r;
-		/* one ask need not bring all of a long range: go on where it ended */
-		if (missing.start > a.offset)
-			i = 0;
+		tries = missing.start > last ? 0 : tries + 1;
+		last = missing.start;
 		a.offset = missing.start;
-		a.length = offset + length - missing.start;
+		a.length = end - missing.start;
 		r = ask(stubfs_export(), w, &a);
 		if (r < 0)
 			return r;
