@@ -347,7 +347,7 @@ def parked(m):
 def test_damaged_record(migration, name):
     """It is parked, the others go on; when it is repaired, `retry` brings it."""
     m = migration
-    m.allow = ["stub record"]
+    m.server.allow = ["converted to NFS3ERR_IO"]
     m.init().start()
     with m.client() as c:
         assert len(c.names()) == 6
