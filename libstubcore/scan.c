@@ -60,8 +60,10 @@ static void count_cover(struct scan *c, const struct stub_handle *h, bool in_unl
 static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unlisted,
 		struct stat *st)
 {
-	int r = stub_record_load(c->v, fd, h, st, &c->rec);
+	int r;
 
+	c->rec.ino = 0;
+	r = stub_record_load(c->v, fd, h, st, &c->rec);
 	if (r != -ENOENT && r != -EBADMSG && r < 0)
 		return r;
 	c->s->objects++;
@@ -77,8 +79,10 @@ static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unl
 		c->s->corrupt++;
 		return 0;
 	}
-	if (r == -ENOENT)
+	if (r == -ENOENT) {
+		c->s->foreign += c->rec.ino != 0; /* read, but another inode's */
 		return 0;
+	}
 	c->s->missing_bytes += stub_map_bytes(&c->rec.now);
 	if (c->rec.flags & STUB_FLAG_DUMMY)
 		c->s->dummies++;

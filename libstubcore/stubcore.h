@@ -396,14 +396,18 @@ struct stub_journal_counts {
 	uint64_t errors, conflicts;  /* parked */
 };
 
-enum { STUB_JOURNAL_READONLY = 1 };
+enum {
+	STUB_JOURNAL_READONLY = 1,
+	/* there must be one: an empty one in place of a lost one would say "all done" */
+	STUB_JOURNAL_EXISTING = 2,
+};
 
 /*
  * Open the LMDB environment in directory @dir (".../.postcopy/journal").  One
  * process may have it open for writing.
  *   -EBUSY    another process is writing it
  *   -EBADMSG  it is damaged or not a journal
- *   -ENOENT   there is none (read-only)
+ *   -ENOENT   there is none (read-only, existing)
  */
 int stub_journal_open(const char *dir, unsigned int flags, stub_log_fn log, void *log_arg,
 		      struct stub_journal **out);
@@ -535,7 +539,8 @@ void stub_finisher_stats(struct stub_finisher *f, struct stub_finish_stats *out)
 /* Remove what a crash may have left in .postcopy/staging.  Only at the retriever's start. */
 int stub_staging_clean(struct stub_volume *v);
 
-/* Counter is 0 and durable: set the volume-wide flag of stub_volume_complete(). */
+/* Counter is 0 and durable: set the volume-wide flag of stub_volume_complete().
+ *   -EBUSY  the root is a stub still: the counter is wrong */
 int stub_volume_set_complete(struct stub_volume *v);
 
 /* ---- serving (the retriever) ------------------------------------------------ */

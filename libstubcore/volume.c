@@ -73,6 +73,7 @@ int stub_conf_parse(char *text, struct stub_volume_info *info, unsigned int *lin
 	char *save = NULL;
 
 	memset(info, 0, sizeof(*info));
+	info->created = UINT64_MAX; /* the last line: it must come */
 	*line_no = 0;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		char *eq = strchr(line, '=');
@@ -86,7 +87,10 @@ int stub_conf_parse(char *text, struct stub_volume_info *info, unsigned int *lin
 		if (r < 0)
 			return r;
 	}
-	return info->uuid[0] && info->source[0] && info->socket[0] ? 0 : -EBADMSG;
+	return info->uuid[0] && info->source[0] && info->socket[0] &&
+			       info->created != UINT64_MAX ?
+		       0 :
+		       -EBADMSG;
 }
 
 static int conf_read(struct stub_volume *v)
@@ -97,7 +101,8 @@ static int conf_read(struct stub_volume *v)
 
 	if (r == -ENOENT)
 		return -ENOENT;
-	if (r >= 0 && strlen(text) != (size_t)r)
+	/* cut off, or with a NUL in it */
+	if (r >= 0 && (strlen(text) != (size_t)r || r == 0 || text[r - 1] != '\n'))
 		r = -EBADMSG;
 	if (r >= 0)
 		r = stub_conf_parse(text, &v->info, &line);
@@ -287,10 +292,14 @@ STUB_PUBLIC bool stub_volume_complete(const struct stub_volume *v)
 
 STUB_PUBLIC int stub_volume_set_complete(struct stub_volume *v)
 {
+	struct stub_view root;
+	int r = stub_view(v, &v->root, &root);
 	int fd CLEANUP_CLOSE = openat(v->dir_fd, STUB_STATE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd < 0)
 		return -errno;
+	if (r < 0 || root.needs) /* whatever the journal says: this is not the end */
+		return r < 0 ? r : -EBUSY;
 	atomic_store_explicit(&v->state->complete, 1, memory_order_release);
 	return fsync(fd) < 0 ? -errno : 0;
 }

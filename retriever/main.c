@@ -88,13 +88,13 @@ static int open_volume(struct retriever *r, const char *dir)
 	if (e < 0)
 		return complain(dir, e);
 	snprintf(path, sizeof(path), "%s/" STUB_DIR "/journal", dir);
-	e = stub_journal_open(path, 0, log_line, NULL, &r->journal);
+	e = stub_journal_open(path, STUB_JOURNAL_EXISTING, log_line, NULL, &r->journal);
 	if (e == -EBUSY) {
 		fprintf(stderr, "postcopy-retriever: another retriever is serving %s\n", dir);
 		return 1;
 	}
-	if (e == -EBADMSG) {
-		fprintf(stderr, "postcopy-retriever: %s is damaged; see \"Damaged journal\" in "
+	if (e == -EBADMSG || e == -ENOENT) {
+		fprintf(stderr, "postcopy-retriever: %s is damaged or missing; see \"Damaged journal\" in "
 				"postcopy-retriever(8)\n", path);
 		return 1;
 	}
