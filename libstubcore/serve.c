@@ -114,6 +114,10 @@ static void client_close(struct stub_server *s, struct client *c)
 		c->first = a->next;
 		free(a);
 	}
+	/* a forked child may hold copies of the descriptor: closing ours would end neither
+	 * the connection nor its events */
+	epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
+	shutdown(c->fd, SHUT_RDWR);
 	close(c->fd);
 	c->fd = -1;
 	*c->prev = c->next;

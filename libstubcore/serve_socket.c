@@ -111,6 +111,8 @@ void stub_serve_socket_close(struct stub_serve_socket *s)
 	if (s->ino && lstat(s->path, &st) == 0 && st.st_ino == s->ino && st.st_dev == s->dev)
 		unlink(s->path);
 	s->ino = 0;
+	if (s->fd >= 0)
+		shutdown(s->fd, SHUT_RDWR); /* also for copies in forked children */
 	stub_cleanup_close(&s->fd);
 	s->fd = -1;
 }
