@@ -47,8 +47,8 @@ static void names_read(const char *what, struct names *out)
 		else if (inside && !strncmp(line, "};", 2))
 			break;
 		/* one tab: a member; deeper: an argument that is a function */
-		else if (inside && at && line[0] == '\t' && line[1] != '\t' &&
-			 line[1] != '*' && strchr(at, ')')) {
+		else if (inside && at && line[0] == '\t' && line[1] != '\t' && line[1] != '*' &&
+			 strchr(at, ')')) {
 			assert_true(out->n < SLOTS_MAX);
 			at += 2;
 			snprintf(out->name[out->n++], sizeof(out->name[0]), "%.*s",
@@ -115,16 +115,25 @@ static void test_status(void **state)
 		int r;
 		fsal_errors_t fsal;
 	} want[] = {
-		{ 0, ERR_FSAL_NO_ERROR },	{ 1, ERR_FSAL_NO_ERROR },
-		{ -EAGAIN, ERR_FSAL_DELAY },	{ -ENOMEM, ERR_FSAL_DELAY },
-		{ -EMFILE, ERR_FSAL_DELAY },	{ -ENFILE, ERR_FSAL_DELAY },
-		{ -EREMOTEIO, ERR_FSAL_IO },	{ -EBADMSG, ERR_FSAL_IO },
-		{ -EIO, ERR_FSAL_IO },		{ -ENOSPC, ERR_FSAL_NOSPC },
-		{ -EDQUOT, ERR_FSAL_DQUOT },	{ -ESTALE, ERR_FSAL_STALE },
-		{ -ENOENT, ERR_FSAL_NOENT },	{ -EINVAL, ERR_FSAL_INVAL },
+		{ 0, ERR_FSAL_NO_ERROR },
+		{ 1, ERR_FSAL_NO_ERROR },
+		{ -EAGAIN, ERR_FSAL_DELAY },
+		{ -ENOMEM, ERR_FSAL_DELAY },
+		{ -EMFILE, ERR_FSAL_DELAY },
+		{ -ENFILE, ERR_FSAL_DELAY },
+		{ -EREMOTEIO, ERR_FSAL_IO },
+		{ -EBADMSG, ERR_FSAL_IO },
+		{ -EIO, ERR_FSAL_IO },
+		{ -ENOSPC, ERR_FSAL_NOSPC },
+		{ -EDQUOT, ERR_FSAL_DQUOT },
+		{ -ESTALE, ERR_FSAL_STALE },
+		{ -ENOENT, ERR_FSAL_NOENT },
+		{ -EINVAL, ERR_FSAL_INVAL },
 		/* make Ganesha drop a request, or break it otherwise */
-		{ -ENOLCK, ERR_FSAL_IO },	{ -EBADF, ERR_FSAL_IO },
-		{ -ECONNREFUSED, ERR_FSAL_IO }, { -ETIMEDOUT, ERR_FSAL_IO },
+		{ -ENOLCK, ERR_FSAL_IO },
+		{ -EBADF, ERR_FSAL_IO },
+		{ -ECONNREFUSED, ERR_FSAL_IO },
+		{ -ETIMEDOUT, ERR_FSAL_IO },
 	};
 
 	component_log_level[COMPONENT_FSAL] = NIV_NULL; /* there is no log here */
@@ -186,7 +195,7 @@ static void test_key_fsid(void **state)
 static void test_key_refused(void **state)
 {
 	uint8_t bytes[200] = { 0x40 };
-	static const uint8_t dummy[] = { 0x60, 1, 2, 3 };   /* a mount point */
+	static const uint8_t dummy[] = { 0x60, 1, 2, 3 }; /* a mount point */
 	static const uint8_t nowidth[] = { 0x00, 1, 2, 3 };
 	static const uint8_t badfsid[] = { 0x5f, 1, 2, 3 };
 	struct stub_handle h;
@@ -280,16 +289,11 @@ static void test_hides_xattr(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_obj_ops),
-		cmocka_unit_test(test_export_ops),
-		cmocka_unit_test(test_status),
-		cmocka_unit_test(test_errno),
-		cmocka_unit_test(test_key_widths),
-		cmocka_unit_test(test_key_fsid),
-		cmocka_unit_test(test_key_refused),
-		cmocka_unit_test(test_attrs_of_normal),
-		cmocka_unit_test(test_attrs_of_stub),
-		cmocka_unit_test(test_attrs_mask),
+		cmocka_unit_test(test_obj_ops),	      cmocka_unit_test(test_export_ops),
+		cmocka_unit_test(test_status),	      cmocka_unit_test(test_errno),
+		cmocka_unit_test(test_key_widths),    cmocka_unit_test(test_key_fsid),
+		cmocka_unit_test(test_key_refused),   cmocka_unit_test(test_attrs_of_normal),
+		cmocka_unit_test(test_attrs_of_stub), cmocka_unit_test(test_attrs_mask),
 		cmocka_unit_test(test_hides_xattr),
 	};
 
