@@ -140,8 +140,7 @@ static fsal_status_t obj_setattr2(struct fsal_obj_handle *obj, bool bypass, stru
 fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct glue_wait *w, struct state_t *state)
 {
 	struct fsal_attrlist attrs;
-	fsal_status_t status =
-		obj_test_access(&o->handle, FSAL_WRITE_ACCESS, NULL, NULL, false);
+	fsal_status_t status = obj_test_access(&o->handle, FSAL_WRITE_ACCESS, NULL, NULL, false);
 
 	if (FSAL_IS_ERROR(status))
 		return status;

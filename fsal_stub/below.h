@@ -36,10 +36,10 @@ static inline void scope_leave(struct fsal_export **from)
 #define SCOPE(to) \
 	__attribute__((cleanup(scope_leave))) struct fsal_export *scope_from_ = scope_enter(to)
 
-#define below(call)                                       \
-	({                                                \
-		SCOPE(op_ctx->fsal_export->sub_export);   \
-		(call);                                   \
+#define below(call)                                     \
+	({                                              \
+		SCOPE(op_ctx->fsal_export->sub_export); \
+		(call);                                 \
 	})
 
 #define above(call)                                       \

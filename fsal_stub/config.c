@@ -15,9 +15,9 @@
 
 #include "stub_glue.h"
 
-#define DELAY_MAX 60000	      /* ms; a client takes longer silence for a dead server */
-#define GIVE_UP_MAX 31536000  /* s, a year */
-#define WAITING_MAX 100000    /* requests */
+#define DELAY_MAX   60000 /* ms; a client takes longer silence for a dead server */
+#define GIVE_UP_MAX 31536000 /* s, a year */
+#define WAITING_MAX 100000 /* requests */
 
 struct block {
 	struct subfsal_args sub;
@@ -49,13 +49,12 @@ static struct config_block block_desc = {
 	.blk_desc.u.blk.commit = noop_conf_commit,
 };
 
-#define refuse(err, format, ...)                                              \
-	({                                                                    \
-		LogCrit(COMPONENT_CONFIG, "Export %d (%s): FSAL STUB: " format, \
-			op_ctx->ctx_export->export_id, CTX_FULLPATH(op_ctx),  \
-			##__VA_ARGS__);                                       \
-		(err)->invalid = true;                                        \
-		fsalstat(ERR_FSAL_INVAL, EINVAL);                             \
+#define refuse(err, format, ...)                                                             \
+	({                                                                                   \
+		LogCrit(COMPONENT_CONFIG, "Export %d (%s): FSAL STUB: " format,              \
+			op_ctx->ctx_export->export_id, CTX_FULLPATH(op_ctx), ##__VA_ARGS__); \
+		(err)->invalid = true;                                                       \
+		fsalstat(ERR_FSAL_INVAL, EINVAL);                                            \
 	})
 
 /* Reads the block.  The caller owns b->sub.name and, if *fsal is set, a reference to
@@ -67,7 +66,8 @@ static fsal_status_t block_read(void *node, struct config_error_type *err, struc
 	if (load_config_from_node(node, &block_desc, b, true, err))
 		return refuse(err, "the FSAL block has errors, see above");
 	if (!b->sub.name)
-		return refuse(err, "says nothing of the FSAL below: FSAL { Name = VFS; } is missing");
+		return refuse(err,
+			      "says nothing of the FSAL below: FSAL { Name = VFS; } is missing");
 	*fsal = lookup_fsal(b->sub.name);
 	if (!*fsal)
 		return refuse(err, "cannot find FSAL %s", b->sub.name);
@@ -106,7 +106,7 @@ static fsal_status_t volume_open(struct config_error_type *err, struct stub_volu
 		return fsalstat(ERR_FSAL_NO_ERROR, 0);
 	}
 	return refuse(err, "cannot open the volume: %s",
-		      r == -EBADMSG	     ? STUB_DIR " is damaged" :
+		      r == -EBADMSG	    ? STUB_DIR " is damaged" :
 		      r == -EPROTONOSUPPORT ? "it was made by a newer release of postcopy" :
 					      strerror(-r));
 }

@@ -146,12 +146,12 @@ static bool export_supports(struct fsal_export *exp, fsal_fsinfo_options_t optio
 }
 
 /* What the FSAL below says about its file system: one value, no argument. */
-#define FORWARD_VALUE(type, op)                                   \
-	static type export_##op(struct fsal_export *exp)          \
-	{                                                         \
-		struct fsal_export *sub = exp->sub_export;        \
-								  \
-		return below(sub->exp_ops.op(sub));               \
+#define FORWARD_VALUE(type, op)                            \
+	static type export_##op(struct fsal_export *exp)   \
+	{                                                  \
+		struct fsal_export *sub = exp->sub_export; \
+                                                           \
+		return below(sub->exp_ops.op(sub));        \
 	}
 
 FORWARD_VALUE(uint64_t, fs_maxfilesize)

@@ -31,7 +31,7 @@
 struct stubfs_options {
 	uint32_t delay_v3; /* milliseconds a request may wait */
 	uint32_t delay_v4;
-	uint32_t give_up;     /* seconds, 0 never */
+	uint32_t give_up; /* seconds, 0 never */
 	uint32_t max_waiting; /* requests */
 	bool never_delay;
 };
@@ -40,10 +40,11 @@ struct stubfs_export {
 	struct fsal_export export;
 	struct stub_volume *volume; /* NULL: nothing to migrate, everything passes through */
 	struct stubfs_options options;
-	atomic_uint waiting;	      /* requests that wait for the old server now */
-	atomic_int_least64_t absent;  /* since when no retriever runs, ms; 0: one does */
+	atomic_uint waiting; /* requests that wait for the old server now */
+	atomic_int_least64_t absent; /* since when no retriever runs, ms; 0: one does */
 	atomic_int_least64_t absent_seen; /* when that was noticed last, ms */
 	atomic_bool stopping;
+	atomic_bool finished; /* .postcopy is gone, see visible.c */
 };
 
 struct stubfs_obj {

@@ -130,9 +130,8 @@ struct reading {
 };
 
 /* In our own scope: one entry that the FSAL below found. */
-static enum fsal_dir_result entry(struct reading *rd, const char *name,
-				  struct fsal_obj_handle *sub, struct fsal_attrlist *attrs,
-				  fsal_cookie_t cookie)
+static enum fsal_dir_result entry(struct reading *rd, const char *name, struct fsal_obj_handle *sub,
+				  struct fsal_attrlist *attrs, fsal_cookie_t cookie)
 {
 	struct fsal_obj_handle *obj;
 	fsal_status_t status;

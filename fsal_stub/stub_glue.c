@@ -20,10 +20,10 @@
 
 #include "stub_glue.h"
 
-#define SLICE_MS 500u	/* longest single wait, so that a shutdown is noticed */
-#define RETRY_MS 50u	/* pause while no retriever is running */
+#define SLICE_MS  500u /* longest single wait, so that a shutdown is noticed */
+#define RETRY_MS  50u /* pause while no retriever is running */
 #define FORGET_MS 60000 /* an absence nobody noticed for so long counts anew */
-#define TRIES 8		/* answers "done" that change nothing */
+#define TRIES	  8 /* answers "done" that change nothing */
 
 /* ---- errors ---- */
 
@@ -35,10 +35,10 @@ static const struct {
 	int error;
 	fsal_errors_t fsal;
 } errors[] = {
-	{ EAGAIN, ERR_FSAL_DELAY },   { ENOMEM, ERR_FSAL_DELAY },  { EMFILE, ERR_FSAL_DELAY },
-	{ ENFILE, ERR_FSAL_DELAY },   { EREMOTEIO, ERR_FSAL_IO },  { EBADMSG, ERR_FSAL_IO },
-	{ EIO, ERR_FSAL_IO },	      { ENOSPC, ERR_FSAL_NOSPC },  { EDQUOT, ERR_FSAL_DQUOT },
-	{ ESTALE, ERR_FSAL_STALE },   { ENOENT, ERR_FSAL_NOENT },  { EINVAL, ERR_FSAL_INVAL },
+	{ EAGAIN, ERR_FSAL_DELAY }, { ENOMEM, ERR_FSAL_DELAY }, { EMFILE, ERR_FSAL_DELAY },
+	{ ENFILE, ERR_FSAL_DELAY }, { EREMOTEIO, ERR_FSAL_IO }, { EBADMSG, ERR_FSAL_IO },
+	{ EIO, ERR_FSAL_IO },	    { ENOSPC, ERR_FSAL_NOSPC }, { EDQUOT, ERR_FSAL_DQUOT },
+	{ ESTALE, ERR_FSAL_STALE }, { ENOENT, ERR_FSAL_NOENT }, { EINVAL, ERR_FSAL_INVAL },
 	{ EROFS, ERR_FSAL_ROFS },
 };
 
@@ -49,7 +49,8 @@ fsal_status_t glue_status(int r)
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
 		if (errors[i].error == -r)
 			return fsalstat(errors[i].fsal, -r);
-	LogWarn(COMPONENT_FSAL, "STUB: unexpected error %s, answered as an I/O error", strerror(-r));
+	LogWarn(COMPONENT_FSAL, "STUB: unexpected error %s, answered as an I/O error",
+		strerror(-r));
 	return fsalstat(ERR_FSAL_IO, -r);
 }
 
@@ -80,7 +81,8 @@ void glue_log(void *arg, enum stub_log_level level, const char *msg)
 
 /* ---- identity ---- */
 
-enum { /* first byte of a FSAL_VFS key */
+/* first byte of a FSAL_VFS key */
+enum {
 	KEY_FSID_TYPE = 0x1f,
 	KEY_DUMMY = 0x20,
 	KEY_WIDTH = 0xc0,
@@ -341,7 +343,8 @@ int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, u
 		return 0; /* nothing can be there */
 	end = length < INT64_MAX - offset ? offset + length : INT64_MAX;
 	while (tries < TRIES) {
-		r = stub_data_missing(stubfs_export()->volume, &a.h, offset, end - offset, &missing);
+		r = stub_data_missing(stubfs_export()->volume, &a.h, offset, end - offset,
+				      &missing);
 		if (r <= 0)
 			return r;
 		tries = missing.start > last ? 0 : tries + 1;

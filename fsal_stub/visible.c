@@ -11,16 +11,37 @@
 #include "fsal.h"
 #include "FSAL/fsal_localfs.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "fsal_stub.h"
+
+/*
+ * Asked only once something has matched.  When the migration is finished .postcopy
+ * is removed under us, and its inode numbers come back on new files, which must be
+ * seen.  One way: what is called .postcopy then is the user's.
+ */
+static bool still_there(struct stubfs_export *x)
+{
+	struct stat st;
+
+	if (atomic_load(&x->finished))
+		return false;
+	if (!stub_volume_complete(x->volume) ||
+	    fstatat(stub_volume_fd(x->volume), STUB_DIR, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+	    errno != ENOENT)
+		return true;
+	atomic_store(&x->finished, true);
+	return false;
+}
 
 bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name)
 {
 	struct stubfs_export *x = stubfs_export();
 
 	return x->volume && dir->handle.fs == x->export.sub_export->root_fs &&
-	       stub_volume_hides_name(x->volume, dir->handle.fileid, name);
+	       stub_volume_hides_name(x->volume, dir->handle.fileid, name) && still_there(x);
 }
 
 bool stubfs_hides_below(const struct fsal_obj_handle *below)
@@ -28,7 +49,7 @@ bool stubfs_hides_below(const struct fsal_obj_handle *below)
 	struct stubfs_export *x = stubfs_export();
 
 	return x->volume && below->fs == x->export.sub_export->root_fs &&
-	       stub_volume_hides(x->volume, below->fileid);
+	       stub_volume_hides(x->volume, below->fileid) && still_there(x);
 }
 
 /* The record, what spills from it, and nothing else; NFS names have no "trusted."

@@ -19,8 +19,7 @@ static bool hides(const xattrkey4 *name)
 
 /* ---- RFC 8276 ---- */
 
-static fsal_status_t obj_getxattrs(struct fsal_obj_handle *obj, xattrkey4 *name,
-				   xattrvalue4 *value)
+static fsal_status_t obj_getxattrs(struct fsal_obj_handle *obj, xattrkey4 *name, xattrvalue4 *value)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 
@@ -113,8 +112,7 @@ static fsal_status_t obj_list_ext_attrs(struct fsal_obj_handle *obj, unsigned in
 	return status;
 }
 
-static fsal_status_t obj_id_by_name(struct fsal_obj_handle *obj, const char *name,
-				    unsigned int *id)
+static fsal_status_t obj_id_by_name(struct fsal_obj_handle *obj, const char *name, unsigned int *id)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 
