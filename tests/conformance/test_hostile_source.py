@@ -268,7 +268,8 @@ def test_hostile_file(world, name):
     assert re.search(FILES[name][2], entry["reason"]), entry
     assert world.client.read_file(name + "/ok") == Pattern(5000, seed=3).read(0, 5000)
     size = world.client.getattr(name + "/bad").size
-    for offset in (0, max(0, size // 2), size - 8):
+    slow = name in ("cut-read", "cut-attributes", "garbage-read", "rpc-error")   # reconnects
+    for offset in (size // 2,) if slow else (0, size // 2, size - 8):
         try:
             data, _eof = world.client.patient(10).read(name + "/bad", offset, 8)
         except NfsError as err:
@@ -368,11 +369,11 @@ def test_endless_directory_holds_up_nobody(fresh_dir, new_migration):
         for_node(server, "READDIRPLUS", d, hooks.endless_listing(node, 500))
         m = new_migration(server.url(), fresh_dir, conf=CONF).init().start()
         m.start_crawler()
-        wait_until(lambda: m.status()["entries"] > 20000, 60, "many entries")
+        wait_until(lambda: m.status()["entries"] > 5000, 60, "many entries")
         assert RECORD not in os.listxattr(fresh_dir / "f")
         text = pathlib.Path("/proc/%d/status" % m.retriever.pid).read_text()
         assert int(re.search(r"VmHWM:\s+(\d+)", text)[1]) < MEMORY_KB
-        with m.client() as c:
+        with m.client(patience=0) as c:
             assert status_of(c.names, "endless") == errors.JUKEBOX
             assert c.read_file("f") == Pattern(1000).read(0, 1000)
         m.kill_crawler()
