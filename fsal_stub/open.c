@@ -62,6 +62,15 @@ static fsal_status_t truncate_opened(struct opening *op, struct stubfs_obj *o)
 	return status;
 }
 
+/* May it be truncated?  Asked before the open: without a state, an open whose rest
+ * is refused stays open below, and Ganesha's count of open files goes wrong. */
+static fsal_status_t truncate_allowed(const struct opening *op, struct stubfs_obj *o)
+{
+	if (!op->truncate || op->mode >= FSAL_GUARDED)
+		return fsalstat(ERR_FSAL_NO_ERROR, 0);
+	return o->handle.obj_ops->test_access(&o->handle, FSAL_WRITE_ACCESS, NULL, NULL, false);
+}
+
 static fsal_status_t open_handle(struct opening *op)
 {
 	struct fsal_obj_handle *sub = NULL;
@@ -71,7 +80,9 @@ static fsal_status_t open_handle(struct opening *op)
 
 	if (r < 0)
 		return glue_status(r);
-	status = open_below(op, &sub); /* gives no new object */
+	status = truncate_allowed(op, op->obj);
+	if (!FSAL_IS_ERROR(status))
+		status = open_below(op, &sub); /* gives no new object */
 	if (FSAL_IS_ERROR(status))
 		return status;
 	if (op->truncate)
@@ -138,7 +149,9 @@ static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 		r = glue_change_begin(&change, &op->obj, 1);
 	if (r < 0)
 		return glue_status(r);
-	status = open_below(op, &sub);
+	status = found ? truncate_allowed(op, found) : fsalstat(ERR_FSAL_NO_ERROR, 0);
+	if (!FSAL_IS_ERROR(status))
+		status = open_below(op, &sub);
 	opened = !FSAL_IS_ERROR(status);
 	status = glue_change_end(&change, status);
 	if (opened && FSAL_IS_ERROR(status)) {
