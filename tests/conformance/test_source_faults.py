@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The old server goes away, comes back, says "later", or changes under our hands.
+
+Clients wait or are told to come again, later they get the right bytes, never
+zeros, and never bytes of two versions.  In front of a stock Ganesha stands a
+proxy; where the old server must change while being read it is the fake one.
+"""
+import os
+import random
+import threading
+
+import pytest
+
+from util import wait_until
+
+from nfsclient import NfsError, errors, hooks
+from nfsclient.fakeserver import FakeServer
+from nfsclient.faketree import Pattern, Tree
+from nfsclient.proxy import Proxy
+
+RECORD = "trusted.postcopy"
+MIB = 1 << 20
+SIZE = 24 * MIB
+NAMES = 1500
+QUICK = "call_timeout = 1000\n"          # a silent server is noticed soon
+BLOCKS = "block_size = 65536\n"          # one ask fetches little
+
+
+@pytest.fixture(scope="module")
+def content():
+    return random.Random(2).randbytes(SIZE)
+
+
+@pytest.fixture(scope="module")
+def old(moddir, old_server, content):
+    """A stock Ganesha."""
+    tree = moddir / "old-tree"
+    (tree / "wide").mkdir(parents=True)
+    for name in ("big", "big2"):
+        (tree / name).write_bytes(content)
+    (tree / "small").write_bytes(content[:1000])
+    (tree / "later").write_bytes(content[:5000])
+    for i in range(NAMES):
+        (tree / "wide" / ("f%d" % i)).write_bytes(b"%d" % i)
+    return old_server(tree)
+
+
+@pytest.fixture
+def proxy(old):
+    with Proxy.for_server(old) as p:
+        yield p
+
+
+@pytest.fixture
+def started(new_migration, fresh_dir):
+    def start(url, **kw):
+        m = new_migration(url, fresh_dir, allow=["lost for more than"], **kw).init()
+        m.server.allow = ["converted to NFS3ERR_IO"]
+        return m.start()
+    return start
+
+
+class Reader(threading.Thread):
+    """A client that reads a file from end to end, patiently."""
+
+    def __init__(self, m, path, chunk=256 << 10):
+        super().__init__(daemon=True)
+        self.m, self.path, self.chunk = m, path, chunk
+        self.data, self.error, self.delays, self.client = b"", None, 0, None
+
+    def run(self):
+        try:
+            with self.m.client("v3", patience=60) as self.client:
+                size = self.client.getattr(self.path).size
+                while len(self.data) < size:
+                    self.data += self.client.patient(60).read(
+                        self.path, len(self.data), self.chunk)[0]
+        except Exception as err:
+            self.error = err
+
+    @property
+    def got(self):
+        return len(self.data)
+
+    def finish(self, content):
+        self.join(60)
+        assert not self.is_alive() and self.error is None, self.error
+        assert self.data == content
+
+
+def status_of(call, *args):
+    with pytest.raises(NfsError) as info:
+        call(*args)
+    return info.value.status
+
+
+# -- the old server stands still ------------------------------------------------------------
+
+def test_frozen_in_mid_read(old, started, content):
+    """SIGSTOP: connections stay, nothing answers."""
+    m = started(old.url(), conf=BLOCKS)
+    reader = Reader(m, "big")
+    reader.start()
+    wait_until(lambda: reader.got > 2 * MIB, 20)
+    old.sigstop()
+    try:
+        wait_until(lambda: reader.client.delays > 0, 20, "a DELAY")
+        assert reader.got < SIZE and reader.data == content[:reader.got]
+        with m.client() as c:             # what is there goes on being served
+            assert c.read("big", 0, 1000)[0] == content[:1000]
+    finally:
+        old.sigcont()
+    reader.finish(content)
+
+
+@pytest.mark.parametrize("conf", [BLOCKS, BLOCKS + QUICK], ids=["waits", "reconnects"])
+def test_black_hole_in_mid_read(proxy, started, content, conf):
+    m = started(proxy.url(), conf=conf)
+    reader = Reader(m, "big")
+    reader.start()
+    wait_until(lambda: reader.got > MIB, 20)
+    proxy.pause()
+    wait_until(lambda: reader.client.delays > 1, 20, "DELAYs")
+    if conf != BLOCKS:
+        wait_until(lambda: m.status()["state"] == "source-lost", 20, "loss noticed")
+    proxy.resume()
+    reader.finish(content)
+    assert m.status()["state"] == "migrating"
+    if conf != BLOCKS:
+        assert m.status()["source_reconnects"] > 0
+
+
+# -- it dies and comes back -------------------------------------------------------------------
+
+def test_killed_in_mid_read(old, started, content):
+    m = started(old.url(), conf=BLOCKS)
+    reader = Reader(m, "big")
+    reader.start()
+    wait_until(lambda: reader.got > MIB, 20)
+    old.kill9()
+    try:
+        wait_until(lambda: reader.client.delays > 0, 20, "a DELAY")
+        assert m.status()["state"] == "source-lost"
+    finally:
+        old.restart()
+    reader.finish(content)
+    assert m.status()["errors"] == 0
+
+
+def test_killed_while_crawling(old, started):
+    m = started(old.url())
+    crawler = m.start_crawler()
+    wait_until(lambda: m.status()["entries"] > 100, 20)
+    old.kill9()
+    old.restart()
+    assert crawler.wait(60) == 0
+    m.audit(complete=True)
+
+
+def test_closed_port(proxy, started, content):
+    """Refused for a while; meanwhile nothing is parked."""
+    m = started(proxy.url())
+    with m.client() as c:
+        fh = c.fh("big")
+        proxy.refuse()
+        proxy.cut()
+        assert status_of(c.read, fh, 0, 100) == errors.JUKEBOX
+        assert m.status()["state"] == "source-lost" and m.status()["source_lost_s"] > 0
+        proxy.accept()
+        assert c.patient(30).read(fh, 0, 100)[0] == content[:100]
+        assert m.status()["parked"] == m.status()["errors"] == 0
+
+
+def test_connections_reset_in_mid_read(proxy, started, content):
+    m = started(proxy.url(), conf=BLOCKS)
+    reader = Reader(m, "big")
+    reader.start()
+    for part in range(1, 6):
+        wait_until(lambda: reader.got > part * 3 * MIB, 30)
+        proxy.cut()
+    reader.finish(content)
+
+
+def test_connections_reset_in_mid_listing(proxy, started):
+    """Every name exactly once, however often the listing was begun."""
+    m = started(proxy.url(), conf="readdir_size = 65536\n")
+    proxy.delays = {"READDIRPLUS": 0.05}
+    with m.client() as c:
+        fh, names = c.fh("wide"), []
+        lister = threading.Thread(target=lambda: names.extend(c.names(fh)))
+        proxy.reset_counts()
+        lister.start()
+        for part in range(1, 4):
+            wait_until(lambda: proxy.counts["READDIRPLUS"] >= 2 * part, 20)
+            proxy.cut()
+        lister.join(60)
+        assert sorted(names) == sorted(b"f%d" % i for i in range(NAMES))
+    m.audit()
+
+
+# -- it says "later" ----------------------------------------------------------------------------
+
+@pytest.mark.parametrize("proc", ["READ", "LOOKUP", "READDIRPLUS", "READLINK"])
+def test_jukebox_from_the_source(started, proc):
+    """Asked again, by us: no error, nothing parked."""
+    tree = Tree()
+    tree.file(tree.mkdir(tree.root, "d"), "f", Pattern(100000))
+    tree.symlink(tree.root, "s", "d/f")
+    with FakeServer(tree) as server:
+        m = started(server.url())
+        server.hook(proc, hooks.jukebox(3))
+        with m.client() as c:
+            assert c.read_file("d/f") == Pattern(100000).read(0, 100000)
+            assert c.readlink("s") == b"d/f"
+            assert c.names("d") == [b"f"]
+        m.crawl()
+        m.audit(complete=True)
+        assert m.status()["errors"] == 0 and server.counts[proc] > 3
+
+
+# -- limits of patience -------------------------------------------------------------------------
+
+def test_give_up_after(proxy, started, content):
+    """The policy limit: an I/O error, nothing on disk changes, later it works."""
+    m = started(proxy.url(), conf=QUICK + "give_up_after = 2\n")
+    with m.client(patience=0) as c:
+        fh = c.fh("big")
+        c.read_file("small")
+        proxy.pause()
+        patient = c.patient(20)
+        assert status_of(patient.read, fh, 5 * MIB, 1000) == errors.IO
+        assert status_of(patient.lookup, "later") == errors.IO
+        assert status_of(patient.names, "wide") == errors.IO
+        assert c.read_file("small") == content[:1000]
+        proxy.resume()
+        wait_until(lambda: m.status()["state"] == "migrating", 20, "source is back")
+        assert patient.read(fh, 5 * MIB, 1000)[0] == content[5 * MIB:5 * MIB + 1000]
+        assert c.patient(20).read_file("later") == content[:5000]
+    status = m.status()
+    assert status["parked"] == status["conflicts"] == 0, status
+
+
+def test_without_a_retriever(old, started, content):
+    """What is migrated and what clients do themselves goes on; the rest waits."""
+    m = started(old.url())
+    with m.client(patience=0) as c:
+        c.patient(20).names()
+        c.patient(20).read_file("small")
+        fh, wide = c.fh("big"), c.fh("wide")
+        m.drain()
+        m.kill_retriever()
+        assert c.read_file("small") == content[:1000]
+        assert status_of(c.read, fh, 0, 1000) == errors.JUKEBOX
+        assert status_of(c.lookup, (wide, "f1")) == errors.JUKEBOX
+        assert status_of(c.names, wide) == errors.JUKEBOX
+        assert status_of(c.create, (wide, "f1")) == errors.JUKEBOX   # it may be there
+        c.write("small", 10, b"local")
+        c.write_file("new", b"new")
+        c.rename("big2", "moved")
+        c.remove("later")
+        c.write(fh, 5 * MIB, b"local")
+        assert c.read(fh, 5 * MIB, 5)[0] == b"local"
+        assert c.getattr(fh).size == SIZE
+        m.start_retriever()
+        expect = content[:5 * MIB] + b"local" + content[5 * MIB + 5:]
+        assert c.patient(60).read_file(fh) == expect
+    m.crawl()
+    m.audit(complete=True)
+    with m.client() as c:
+        assert c.read_file("big") == expect and c.read_file("moved") == content
+        assert c.names() == [b"big", b"moved", b"new", b"small", b"wide"]
+        assert c.read_file("new") == b"new" and len(c.names("wide")) == NAMES
+        assert c.read_file("small") == content[:10] + b"local" + content[15:1000]
+
+
+def test_without_a_retriever_and_without_patience(old, started, content):
+    m = started(old.url(), fsal_more="Give_Up = 1;")
+    with m.client() as c:
+        c.read_file("small")
+        fh = c.fh("big")
+        m.drain()
+        m.kill_retriever()
+        assert status_of(c.patient(20).read, fh, 0, 1000) == errors.IO
+        assert c.read_file("small") == content[:1000]
+        m.start_retriever()
+        assert c.patient(20).read(fh, 0, 1000)[0] == content[:1000]
+
+
+# -- it changes ---------------------------------------------------------------------------------
+
+OLD, NEW = Pattern(3 * MIB, seed=1), Pattern(3 * MIB, seed=2)
+
+
+def grow(node):
+    node.content = Pattern(4 * MIB, seed=2)
+
+
+def rewrite(node):
+    node.content = NEW
+    node.touch()
+
+
+def set_mtime(node):
+    node.mtime += 1
+
+
+def set_ctime(node):
+    node.ctime += 1
+
+
+def replace(node):
+    node.content, node.fileid = NEW, node.fileid + 50
+
+
+CHANGES = {"size": grow, "mtime": set_mtime, "ctime": set_ctime, "content": rewrite,
+           "replaced": replace}
+
+
+@pytest.fixture
+def changing(started):
+    tree = Tree()
+    tree.file(tree.root, "f", OLD)
+    tree.file(tree.root, "g", Pattern(5000))
+    with FakeServer(tree) as server:
+        m = started(server.url(), conf=BLOCKS + "read_size = 65536\n")
+        with m.client() as c:
+            yield m, server, tree.find("f"), c
+
+
+def parked(m):
+    return m.tool("parked", m.volume)["parked"]
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_changed_half_way(changing, what):
+    """A conflict; bytes of two versions are never mixed; `retry --conflicts`."""
+    m, _server, node, c = changing
+    was = dict(vars(node))
+    assert c.read("f", 0, 65536)[0] == OLD.read(0, 65536)
+    CHANGES[what](node)
+    assert status_of(c.patient(5).read, "f", 2 * MIB, 1000) == errors.IO
+    assert c.read("f", 0, 65536)[0] == OLD.read(0, 65536)
+    m.crawl()
+    status, _scan = m.audit(parked=1)
+    assert (status["conflicts"], status["parked"], status["state"]) == (1, 0, "migrating")
+    [entry] = parked(m)
+    assert entry["path"] == "f" and entry["why"] == "conflict"
+    word = {"content": "mtime", "replaced": "file id"}.get(what, what)
+    assert word in entry["reason"] and "on the old server" in entry["reason"]
+    assert RECORD not in os.listxattr(m.volume / "g")
+
+    m.postcopy("retry", "--errors", m.volume)          # the others: not this one
+    assert len(parked(m)) == 1
+    m.postcopy("retry", "--conflicts", m.volume)       # still changed: parked again
+    m.crawl()
+    assert [e["why"] for e in parked(m)] == ["conflict"]
+
+    vars(node).update(was)                             # put right over there
+    assert "1 objects" in m.postcopy("retry", "--conflicts", m.volume).stdout
+    m.crawl()
+    m.audit(complete=True)
+    assert c.read_file("f") == OLD.read(0, 3 * MIB)
+
+
+def test_changed_between_two_reads_of_one_transfer(changing):
+    """It changes while many READs are in flight: no byte of the new version is kept."""
+    m, server, node, c = changing
+    seen = []
+
+    def count(call):
+        seen.append(call)
+        if len(seen) == 8:
+            rewrite(node)
+    c.names()
+    server.hook("READ", hooks.only(lambda call: call.node is node, hooks.before(count)))
+    m.crawl()
+    assert [e["why"] for e in parked(m)] == ["conflict"]
+    got = 0
+    for offset in range(0, 3 * MIB, 65536):
+        try:
+            data = c.patient(5).read("f", offset, 65536)[0]
+        except NfsError as err:
+            assert err.status == errors.IO
+            continue
+        assert data == OLD.read(offset, 65536)
+        got += 1
+    assert got < 3 * MIB // 65536
+
+
+def test_changed_before_the_first_byte(changing):
+    m, _server, node, c = changing
+    assert c.getattr("f").size == 3 * MIB
+    rewrite(node)
+    assert status_of(c.patient(5).read, "f", 0, 1000) == errors.IO
+    assert status_of(c.patient(5).read, "f", 3 * MIB - 8, 8) == errors.IO
+    assert c.read_file("g") == Pattern(5000).read(0, 5000)
+
+
+def test_gone_from_the_source(changing):
+    """Removed over there: an error with its reason, not an empty file."""
+    m, _server, node, c = changing
+    c.names()
+    node.gone = True
+    assert status_of(c.patient(5).read, "f", 0, 1000) == errors.IO
+    assert c.getattr("f").size == 3 * MIB
+    for _try in range(10):                  # max_tries is 5; an ask of a client is one
+        with pytest.raises(NfsError):
+            c.patient(5).read("f", 0, 1000)
+        if parked(m):
+            break
+    [entry] = parked(m)
+    assert (entry["path"], entry["why"]) == ("f", "error") and "Stale" in entry["reason"]
+    m.crawl()
+    m.audit(parked=1)
