@@ -226,6 +226,8 @@ def test_complete_volume_costs_no_system_call(old_server, loop_xfs, new_migratio
     stub, vfs = load(m.server), load(plain)
     names = (set(stub) | set(vfs)) - SCHEDULING
     assert "open_by_handle_at" in names, "strace saw nothing of the work: %s" % stub
+    # threads of Ganesha's own make a call now and then; one more for each of the
+    # 200 look-ups, getattrs or reads would be 200 more
     different = {n: (stub.get(n, 0), vfs.get(n, 0)) for n in names
-                 if stub.get(n, 0) != vfs.get(n, 0)}
+                 if abs(stub.get(n, 0) - vfs.get(n, 0)) > 10}
     assert not different, "STUB, VFS: %s" % different
