@@ -1,0 +1,508 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the test_ops_* suites share: one migration per module, a directory per test.
+
+    world   a fake old server, a volume, retriever and new server for the module
+    case    one test's directory: its source, its model, the state it is in
+
+    def test_x(case, client, state):
+        f = case.file("f", size=1000)         # at the source, and in the model
+        case.enter(state, "f")                # normal, partial, some, dummy, cold
+        client.write(f, 10, b"abc")
+        case.write("f", 10, b"abc")           # the model does the same
+
+The old server's root is never listed before the end, so each test adds its own
+directory to it and only its name is looked up.  After each test the counter is
+audited; after the last one everything is crawled, audited, and compared with the
+models through a new server process: types, bytes, sizes, modes, owners, link
+groups, targets, devices, mtimes.
+"""
+import contextlib
+import ctypes
+import itertools
+import json
+import os
+import pathlib
+import socket
+import subprocess
+from dataclasses import dataclass, field
+
+import pytest
+
+from migration import BUILD, Migration
+from nfsclient import PROTOCOLS, NfsError, errors
+from nfsclient.fakeserver import FakeServer
+from nfsclient.faketree import Pattern, Tree
+from nfsclient.nfstypes import DIR, LNK, REG
+from nfsclient.rpc import AuthSys
+from util import wait_until
+
+STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
+BLOCK = 65536                       # the retriever's block_size
+SIZE = 5 * BLOCK + 1234             # a file of several blocks and an odd end
+STATES = ("normal", "partial", "some", "dummy", "cold")
+USER, GROUP = 1001, 1002
+OLD = 1500000000 * 10 ** 9          # times of the source: long ago
+ANY = object()                      # model: whatever clients see when the test ends
+
+
+def status_of(call, *args, **kw):
+    """The status with which a call fails."""
+    with pytest.raises(NfsError) as info:
+        call(*args, **kw)
+    return info.value.status
+
+
+def overlay(old, offset, data):
+    """Bytes after a write: zeros where the file is extended."""
+    old = old + bytes(max(0, offset - len(old)))
+    return old[:offset] + data + old[offset + len(data):]
+
+
+def pattern(size, seed=1):
+    return Pattern(size, seed).read(0, size)
+
+
+class World:
+    def __init__(self, home, volume, shim, attr_cache=None, conf="", fsal_more="",
+                 source=None):
+        self.tree = Tree()
+        self.fake = FakeServer(self.tree).start()
+        self.m = Migration(home, self.fake.url(), volume, shim=shim, fsal_more=fsal_more,
+                           conf="block_size = %d\n%s" % (BLOCK, conf))
+        if attr_cache is not None:
+            self.m.server.exports[0].more = "Attr_Expiration_Time = %d;" % attr_cache
+        self.m.init().start()
+        self.volume = pathlib.Path(volume)
+        self.cases, self._number, self.finished = [], itertools.count(1), False
+
+    def case(self, label):
+        self.cases.append(Case(self, "t%03d" % next(self._number), label))
+        return self.cases[-1]
+
+    def client(self, proto="v3", **options):
+        return self.m.client(proto, **options).patient(30)
+
+    # -- tools --------------------------------------------------------------
+
+    def stubtool(self, command, path, *more):
+        done = subprocess.run([str(STUBTOOL), command, str(self.volume), path,
+                               *map(str, more)], capture_output=True, text=True)
+        assert done.returncode == 0, (command, path, more, done.stderr)
+        return done.stdout
+
+    def show(self, path):
+        return json.loads(self.stubtool("show", path))
+
+    def control(self, cmd):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(60)
+            sock.connect(str(self.m.control))
+            sock.sendall(json.dumps({"cmd": cmd}).encode() + b"\n")
+            answer = json.loads(sock.makefile().readline())
+        assert answer.get("ok"), answer
+        return answer
+
+    def settle(self):
+        """Nothing is in flight any more."""
+        def idle():
+            self.control("drain")
+            status = self.control("status")
+            return status["inflight"] == 0 and status["active"] == 0
+        wait_until(idle, 30, "retriever idle")
+
+    def audit(self):
+        """Migration.audit() without its processes."""
+        self.settle()
+        status, scan = self.control("status"), self.m.scan()
+        counter = status["pending"] + status["parked"] + status["conflicts"]
+        assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
+        assert counter == scan["covered"] + scan["stale"], (status, scan)
+        assert status["parked"] + status["conflicts"] == 0, (
+            status, self.m.tool("parked", self.volume))
+
+    def calls(self, proc, node=None):
+        """Calls the old server has had: all, or those about a node."""
+        return [c for c in list(self.fake.calls)
+                if c.proc == proc and (node is None or c.node is node)]
+
+    def listings(self, node):
+        return len(self.calls("READDIRPLUS", node)) + len(self.calls("READDIR", node))
+
+    # -- the end ------------------------------------------------------------
+
+    def finish(self):
+        """Crawl; differences between the final tree and the models, as text."""
+        self.finished = True
+        self.m.audit()
+        self.m.crawl()
+        self.m.audit(complete=True)
+        self.m.server.restart()
+        assert self.fake.writes == 0
+        with self.client("v3") as c:
+            names = set(c.names())
+            wanted = {case.name.encode() for case in self.cases if not case.free}
+            found = ["root: %r" % n for n in sorted((names ^ wanted) - {b"probe"})
+                     if n not in {case.name.encode() for case in self.cases if case.free}]
+            for case in self.cases:
+                if not case.free:
+                    found += ["%s (%s): %s" % (case.name, case.label, text)
+                              for text in case.compare(c)]
+        return found
+
+    def stop(self):
+        try:
+            found = [] if self.finished else self.finish()
+            self.m.stop()
+        finally:
+            for process in (self.m.crawler, self.m.retriever):
+                Migration._end(process)
+            self.m.server._kill(9)
+            self.fake.stop()
+        assert not found, "after the crawl:\n" + "\n".join(found)
+
+
+@dataclass
+class Item:
+    """What the model knows of an object.  Several names of one: the same Item."""
+    type: int
+    mode: object = ANY
+    uid: object = ANY
+    gid: object = ANY
+    mtime: object = ANY
+    data: bytes = b""
+    target: bytes = b""
+    rdev: tuple = (0, 0)
+    fh: object = None
+    seen: dict = field(default_factory=dict)     # for each ANY: what clients saw
+
+
+class Case:
+    def __init__(self, world, name, label):
+        self.world, self.name, self.label = world, name, label
+        self.free = False                 # not compared in the end
+        self.source = self._adopt(world.tree.mkdir(world.tree.root, name, **self._old()))
+        self.items = {"": self._item(self.source)}
+        self._seeds = itertools.count(len(world.cases) * 100 + 1)
+
+    @staticmethod
+    def _old(**kw):
+        n = next(_ages)
+        values = dict(uid=USER, gid=GROUP, atime=OLD + n, mtime=OLD + 10 ** 9 + n,
+                      ctime=OLD + 2 * 10 ** 9 + n)
+        values.update(kw)
+        return values
+
+    @staticmethod
+    def _adopt(node):
+        return node
+
+    @staticmethod
+    def _item(node, data=b""):
+        return Item(node.type, node.mode, node.uid, node.gid, node.mtime, data, node.target,
+                    node.rdev)
+
+    # -- names --------------------------------------------------------------
+
+    def path(self, name=""):
+        """The path that clients use."""
+        return self.name + "/" + name if name else self.name
+
+    def node(self, name=""):
+        """The node at the source."""
+        return self.world.tree.find(self.path(name))
+
+    def _place(self, name):
+        head, _, tail = name.rpartition("/")
+        return self.node(head), tail
+
+    # -- at the source, and in the model --------------------------------------
+
+    def file(self, name="f", size=SIZE, data=None, **kw):
+        kw.setdefault("mode", 0o640)
+        if data is None:
+            data = pattern(size, next(self._seeds))
+        parent, tail = self._place(name)
+        node = self.world.tree.file(parent, tail, data, **self._old(**kw))
+        self.items[name] = self._item(node, data)
+        return self.path(name)
+
+    def dir(self, name="d", **kw):
+        kw.setdefault("mode", 0o750)
+        parent, tail = self._place(name)
+        node = self.world.tree.mkdir(parent, tail, **self._old(**kw))
+        parent.nlink += 1
+        self.items[name] = self._item(node)
+        return self.path(name)
+
+    def symlink(self, name, target, **kw):
+        parent, tail = self._place(name)
+        node = self.world.tree.symlink(parent, tail, target, **self._old(**kw))
+        self.items[name] = self._item(node)
+        return self.path(name)
+
+    def special(self, name, ftype, rdev=(0, 0), **kw):
+        kw.setdefault("mode", 0o604)
+        parent, tail = self._place(name)
+        node = self.world.tree.special(parent, tail, ftype, rdev, **self._old(**kw))
+        self.items[name] = self._item(node)
+        return self.path(name)
+
+    def hardlink(self, name, of):
+        parent, tail = self._place(name)
+        self.world.tree.hardlink(parent, tail, self.node(of))
+        self.items[name] = self.items[of]
+        return self.path(name)
+
+    # -- states -------------------------------------------------------------
+
+    def reach(self, name=""):
+        """Look a path up at the source, listing nothing."""
+        at = ""
+        for part in self.path(name).split("/"):
+            if not os.path.lexists(self.world.volume / at / part):
+                self.world.stubtool("ask", at or ".", "lookup", part)
+            at = at + "/" + part if at else part
+
+    def list(self, name=""):
+        self.reach(name)
+        self.world.stubtool("ask", self.path(name), "list")
+
+    def enter(self, state, *names):
+        """Bring files into a state; all but "cold" list their directories.
+        No server has seen them yet."""
+        if state == "cold":
+            return
+        for parent in sorted({n.rpartition("/")[0] for n in names}):
+            self.list(parent)
+        for name in names:
+            getattr(self, "_enter_" + state)(self.path(name))
+
+    def _enter_partial(self, path):
+        pass
+
+    def _enter_dummy(self, path):
+        self.world.stubtool("dummy", path)
+
+    def _enter_some(self, path):
+        if self.show_path(path)["local"]["size"] > 3 * BLOCK:
+            for block in (1, 3):
+                self.world.stubtool("ask", path, "data", block * BLOCK, 10)
+            missing = self.show_path(path)["now"]
+            assert [BLOCK, 2 * BLOCK] not in missing and len(missing) == 3, missing
+
+    def _enter_normal(self, path):
+        self.world.stubtool("ask", path, "fill")
+        self.world.control("drain")
+        wait_until(lambda: not self.show_path(path)["stub"], 20, "%s normal" % path)
+
+    def show(self, name=""):
+        return self.world.show(self.path(name))
+
+    def show_path(self, path):
+        return self.world.show(path)
+
+    def finished(self, name):
+        """Wait until an object that needs nothing more is normal."""
+        def normal():
+            self.world.control("drain")
+            return not self.show(name)["stub"]
+        wait_until(normal, 20, "%s normal" % name)
+
+    # -- the model: what a client's operation does ---------------------------
+
+    def _touch(self, name):
+        self.items[name.rpartition("/")[0]].mtime = ANY
+
+    def write(self, name, offset, data):
+        item = self.items[name]
+        item.data, item.mtime = overlay(item.data, offset, data), ANY
+
+    def resize(self, name, size):
+        item = self.items[name]
+        item.data, item.mtime = (item.data + bytes(max(0, size - len(item.data))))[:size], ANY
+
+    def made(self, name, ftype=REG, **kw):
+        self._touch(name)
+        self.items[name] = Item(ftype, **kw)
+        return self.items[name]
+
+    def gone(self, name):
+        self._touch(name)
+        for key in [k for k in self.items if k == name or k.startswith(name + "/")]:
+            del self.items[key]
+
+    def moved(self, old, new):
+        if self.items.get(new) is self.items[old]:
+            return                       # two names of one inode: nothing happens
+        if new in self.items:
+            self.gone(new)
+        self._touch(old), self._touch(new)
+        for key in [k for k in self.items if k == old or k.startswith(old + "/")]:
+            self.items[new + key[len(old):]] = self.items.pop(key)
+
+    def linked(self, name, of):
+        self._touch(name)
+        self.items[name] = self.items[of]
+
+    def data(self, name):
+        return self.items[name].data
+
+    # -- the end ------------------------------------------------------------
+
+    def close(self):
+        """Remember what clients see of everything the model leaves open."""
+        if self.free:
+            return
+        with self.world.client("v3") as c:
+            for name, item in self.items.items():
+                wanted = [k for k in ("mode", "uid", "gid", "mtime")
+                          if getattr(item, k) is ANY and k not in item.seen]
+                if wanted:
+                    fh, attrs = c.lookup(self.path(name))
+                    item.seen.update({k: getattr(attrs, k) for k in wanted})
+                    item.fh = fh
+
+    def compare(self, c):
+        """Differences between the model and what a client finds, after the crawl."""
+        try:
+            found = dict(self._walk(c))
+        except NfsError as err:
+            return [str(err)]
+        wrong = ["%s is missing" % n for n in self.items if n not in found]
+        wrong += ["%s should not be there" % n for n in found if n not in self.items]
+        inodes = {}
+        for name in sorted(set(found) & set(self.items)):
+            wrong += ["%s: %s" % (name or ".", text)
+                      for text in self._differs(c, self.items[name], *found[name])]
+            inodes.setdefault(id(self.items[name]), set()).add(found[name][1].fileid)
+        wrong += ["a hard link is broken: file ids %s" % sorted(i)
+                  for i in inodes.values() if len(i) > 1]
+        return wrong
+
+    def _walk(self, c):
+        fh, attrs = c.lookup(self.name)
+        yield "", (fh, attrs)
+        for path, entry in c.walk(fh):
+            yield path.decode("utf-8", "surrogateescape"), (entry.fh, entry.attrs)
+
+    def _differs(self, c, item, fh, attrs):
+        if attrs.type != item.type:
+            yield "type %d, not %d" % (attrs.type, item.type)
+            return
+        for key in ("mode", "uid", "gid", "mtime"):
+            want = getattr(item, key)
+            want = item.seen.get(key, want) if want is ANY else want
+            if want is not ANY and getattr(attrs, key) != want:
+                yield "%s %s, not %s" % (key, getattr(attrs, key), want)
+        if item.fh and item.fh != fh:
+            yield "its file handle has changed"
+        if item.type == REG:
+            data = c.read_file(fh)
+            if attrs.size != len(item.data):
+                yield "size %d, not %d" % (attrs.size, len(item.data))
+            if data != item.data:
+                yield difference(data, item.data)
+        elif item.type == LNK and c.readlink(fh) != item.target:
+            yield "target %r, not %r" % (c.readlink(fh), item.target)
+        elif attrs.rdev != item.rdev and item.type != DIR:
+            yield "device %s, not %s" % (attrs.rdev, item.rdev)
+        names = sum(i is item for i in self.items.values())
+        if item.type != DIR and attrs.nlink != names:
+            yield "nlink %d, not %d" % (attrs.nlink, names)
+
+
+_ages = itertools.count(1)
+
+
+def difference(got, want):
+    """Where two byte strings differ first, and by what."""
+    if len(got) != len(want):
+        return "%d bytes, not %d" % (len(got), len(want))
+    at = next(i for i in range(len(got)) if got[i] != want[i])
+    return "bytes differ from %d on: %s, not %s" % (at, got[at:at + 8].hex(),
+                                                    want[at:at + 8].hex())
+
+
+def same(got, want):
+    assert got == want, difference(got, want)
+
+
+def view(attrs):
+    """What a fill must not move (invariant 8)."""
+    return {k: getattr(attrs, k) for k in ("type", "mode", "nlink", "uid", "gid", "size",
+                                           "mtime", "ctime", "change", "fileid")}
+
+
+def kernel_handle(path):
+    """name_to_handle_at(2): (type, bytes)."""
+    class Handle(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_uint), ("type", ctypes.c_int),
+                    ("bytes", ctypes.c_ubyte * 128)]
+    handle, mount = Handle(128), ctypes.c_int()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.name_to_handle_at(-100, os.fsencode(path), ctypes.byref(handle),
+                              ctypes.byref(mount), 0):
+        raise OSError(ctypes.get_errno(), "name_to_handle_at", str(path))
+    return handle.type, bytes(handle.bytes[:handle.length])
+
+
+# -- fixtures; a module that imports them may set ATTR_CACHE, CONF, FSAL_MORE --------
+
+@pytest.fixture(scope="module")
+def world(moddir, loop_xfs, rpcshim, request):
+    volume = loop_xfs.path / "volume"
+    volume.mkdir()
+    options = {key.lower(): getattr(request.module, key)
+               for key in ("ATTR_CACHE", "CONF", "FSAL_MORE") if hasattr(request.module, key)}
+    w = World(moddir, volume, rpcshim, **options)
+    try:
+        yield w
+    except BaseException:
+        w.finished = True
+        raise
+    finally:
+        w.stop()
+
+
+@pytest.fixture
+def case(world, request):
+    c = world.case(request.node.name)
+    yield c
+    world.fake.clear_hooks()
+    world.fake.resume()
+    failed = getattr(request.node, "failed", False)
+    try:
+        c.close()
+        world.audit()
+    except BaseException:
+        c.free = True
+        raise
+    c.free = c.free or failed
+
+
+@pytest.fixture(params=PROTOCOLS)
+def client(world, request):
+    with contextlib.closing(world.client(request.param)) as c:
+        yield c
+
+
+@pytest.fixture(params=PROTOCOLS[1:])
+def client4(world, request):
+    with contextlib.closing(world.client(request.param)) as c:
+        yield c
+
+
+@pytest.fixture
+def client3(world):
+    with contextlib.closing(world.client("v3")) as c:
+        yield c
+
+
+@pytest.fixture(params=STATES)
+def state(request):
+    return request.param
+
+
+__all__ = ["ANY", "AuthSys", "BLOCK", "GROUP", "OLD", "SIZE", "STATES", "USER", "case",
+           "client", "client3", "client4", "difference", "errors", "kernel_handle", "overlay",
+           "pattern", "same", "state", "status_of", "view", "world"]
