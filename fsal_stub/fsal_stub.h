@@ -130,6 +130,10 @@ fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct glue_wait *w, struct 
 
 /* visible.c */
 bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name);
+/* The door of each operation on a name: @hidden for what clients must not see, and
+ * an error for what is no name of one directory. */
+fsal_status_t stubfs_name_check(const struct stubfs_obj *dir, const char *name,
+				fsal_errors_t hidden);
 bool stubfs_hides_below(const struct fsal_obj_handle *below);
 bool stubfs_hides_xattr(const char *name, size_t len);
 

@@ -100,12 +100,12 @@ static fsal_status_t obj_lookup(struct fsal_obj_handle *dir, const char *name,
 {
 	struct fsal_obj_handle *parent = stubfs_below(dir), *sub = NULL;
 	struct glue_wait wait = { 0 };
-	fsal_status_t status;
+	fsal_status_t status = stubfs_name_check(stubfs_obj(dir), name, ERR_FSAL_NOENT);
 	int r;
 
 	*out = NULL;
-	if (stubfs_hides_name(stubfs_obj(dir), name))
-		return fsalstat(ERR_FSAL_NOENT, 0);
+	if (FSAL_IS_ERROR(status))
+		return status;
 	status = below(parent->obj_ops->lookup(parent, name, &sub, attrs));
 	if (status.major == ERR_FSAL_NOENT) {
 		r = glue_need_name(stubfs_obj(dir), &wait, name);

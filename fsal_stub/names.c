@@ -39,8 +39,9 @@ fsal_status_t names_may_come(struct stubfs_obj *dir, struct glue_wait *w, const 
 	int r;
 
 	*found = NULL;
-	if (stubfs_hides_name(dir, name))
-		return fsalstat(ERR_FSAL_ACCESS, 0);
+	status = stubfs_name_check(dir, name, ERR_FSAL_ACCESS);
+	if (FSAL_IS_ERROR(status))
+		return status;
 	if (!glue_migrating())
 		return ok;
 	r = glue_need_attrs(dir, w, &view);
@@ -60,11 +61,12 @@ fsal_status_t names_may_come(struct stubfs_obj *dir, struct glue_wait *w, const 
 /* Names may be taken from @dir. */
 static fsal_status_t may_go(struct stubfs_obj *dir, struct glue_wait *w, const char *name)
 {
+	fsal_status_t status = stubfs_name_check(dir, name, ERR_FSAL_NOENT);
 	struct stub_view view;
 	int r;
 
-	if (stubfs_hides_name(dir, name))
-		return fsalstat(ERR_FSAL_NOENT, 0);
+	if (FSAL_IS_ERROR(status))
+		return status;
 	r = glue_need_attrs(dir, w, &view);
 	if (r == 0)
 		r = glue_need_entries(dir, w);

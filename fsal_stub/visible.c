@@ -4,6 +4,8 @@
  * it, whatever the way to it, and the records.
  *
  * The name is hidden in the volume's root only: elsewhere it may be the user's.
+ * Names with a slash are refused everywhere: Ganesha hands an NFSv3 client's name to
+ * the kernel as it is, and "./.postcopy" or ".postcopy/x" would lead in.
  * Inodes are hidden by number, so that a handle kept from before, or one that was
  * guessed, leads nowhere.
  */
@@ -42,6 +44,14 @@ bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name)
 
 	return x->volume && dir->handle.fs == x->export.sub_export->root_fs &&
 	       stub_volume_hides_name(x->volume, dir->handle.fileid, name) && still_there(x);
+}
+
+fsal_status_t stubfs_name_check(const struct stubfs_obj *dir, const char *name,
+				fsal_errors_t hidden)
+{
+	if (strchr(name, '/'))
+		return fsalstat(ERR_FSAL_INVAL, EINVAL);
+	return fsalstat(stubfs_hides_name(dir, name) ? hidden : ERR_FSAL_NO_ERROR, 0);
 }
 
 bool stubfs_hides_below(const struct fsal_obj_handle *below)
