@@ -99,6 +99,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	if (r < 0)
 		return answer_error("the journal cannot be read");
 	stub_finisher_stats(c->c.finisher, &f);
+	watch_look(c->watch); /* after both: counter 0 is never told as "migrating" */
 	source_state(c->c.source, &src);
 	jobs_stats(c->c.jobs, &s);
 	watch_rates(c->watch, &rates);

@@ -637,7 +637,10 @@ void jobs_pause(struct jobs *j, bool paused)
 
 void jobs_throttle(struct jobs *j, uint64_t bytes_per_second)
 {
+	pthread_mutex_lock(&j->throttle_lock);
 	atomic_store(&j->throttle, bytes_per_second);
+	j->throttle_next_us = 0;
+	pthread_mutex_unlock(&j->throttle_lock);
 }
 
 void jobs_stats(struct jobs *j, struct jobs_stats *out)

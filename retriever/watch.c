@@ -29,6 +29,7 @@ struct watch {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	bool stop;
+	pthread_mutex_t look_lock; /* one look at a time; protects complete */
 	bool complete;
 	struct sample samples[SAMPLES];
 	unsigned int n; /* samples taken so far */
@@ -89,15 +90,16 @@ static void finish_links(struct watch *w)
 	free(e);
 }
 
-static void look(struct watch *w)
+void watch_look(struct watch *w)
 {
 	struct stub_journal_counts n;
 	struct stub_finish_stats f;
 	int r;
 
+	pthread_mutex_lock(&w->look_lock);
 	stub_finisher_stats(w->c.finisher, &f);
 	if (f.inflight || stub_journal_counts(w->c.journal, &n) < 0)
-		return;
+		n = (struct stub_journal_counts){ .total = 1 }; /* not over, or not known */
 	if (n.total == 0 && !w->complete) {
 		r = stub_volume_set_complete(w->c.volume);
 		w->complete = r == 0;
@@ -108,6 +110,7 @@ static void look(struct watch *w)
 	} else if (n.links && n.links == n.total) {
 		finish_links(w);
 	}
+	pthread_mutex_unlock(&w->look_lock);
 }
 
 static void *watch_thread(void *arg)
@@ -119,7 +122,7 @@ static void *watch_thread(void *arg)
 	while (!w->stop) {
 		pthread_mutex_unlock(&w->lock);
 		sample(w);
-		look(w);
+		watch_look(w);
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += TICK_MS * 1000000L;
 		until.tv_sec += until.tv_nsec / 1000000000L;
@@ -144,6 +147,7 @@ int watch_create(const struct control_config *c, struct watch **out)
 	w->started = now_s();
 	w->complete = stub_volume_complete(c->volume);
 	pthread_mutex_init(&w->lock, NULL);
+	pthread_mutex_init(&w->look_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&w->wake, &attr);
@@ -167,6 +171,7 @@ void watch_destroy(struct watch *w)
 	pthread_mutex_unlock(&w->lock);
 	pthread_join(w->thread, NULL);
 	pthread_cond_destroy(&w->wake);
+	pthread_mutex_destroy(&w->look_lock);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }

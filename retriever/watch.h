@@ -17,6 +17,9 @@ struct watch_rates {
 
 int watch_create(const struct control_config *c, struct watch **out);
 void watch_destroy(struct watch *w);
+/* Sees at once whether the migration is over, as the watch does by itself twice a
+ * second. Thread-safe; no file system call unless it is over. */
+void watch_look(struct watch *w);
 void watch_rates(struct watch *w, struct watch_rates *out);
 
 #endif
