@@ -108,7 +108,8 @@ class Stage(contextlib.ExitStack):
         try:
             server.start()
         except Exception as err:
-            raise DemoError("%s server does not start: %s" % (name, err)) from None
+            raise DemoError("%s server does not start: %s\n%s" % (
+                name, err, tail(server.log))) from None
         self.note(server.pid)
         self.callback(server.kill9)
         return server
@@ -122,11 +123,14 @@ class Stage(contextlib.ExitStack):
         self.callback(end, process)
         return process
 
-    def log_tail(self, name, lines=15):
-        with contextlib.suppress(OSError):
-            text = (self.run / (name + ".log")).read_text(errors="replace")
-            return "\n".join(text.splitlines()[-lines:])
-        return ""
+    def log_tail(self, name):
+        return tail(self.run / (name + ".log"))
+
+
+def tail(path, lines=15):
+    with contextlib.suppress(OSError):
+        return "\n".join(Path(path).read_text(errors="replace").splitlines()[-lines:])
+    return ""
 
 
 def end(process, patience=20.0):
