@@ -4,8 +4,9 @@
  * believes nothing but the records, and compares them with the journal.
  *
  * Directories still to be walked are kept as handles, not as paths or open
- * descriptors, so depth and width do not matter.  Read-only; safe at any time,
- * exact when nothing is in flight.
+ * descriptors, so depth and width do not matter.  Inodes with several names are
+ * remembered by number: the journal has one entry for each, however many names
+ * it has.  Read-only; safe at any time, exact when nothing is in flight.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -18,6 +19,12 @@ struct todo {
 	bool in_unlisted; /* an unlisted directory is above: its listing will find us */
 };
 
+/* Inode numbers, hashed with open addressing; 0 (no inode's number) is a free place. */
+struct seen {
+	uint64_t *ino;
+	size_t n, cap; /* cap is 0 or a power of 2, at most half full */
+};
+
 struct scan {
 	struct stub_volume *v;
 	struct stub_journal *j;
@@ -25,9 +32,49 @@ struct scan {
 	struct stub_record rec;
 	struct todo *todo;
 	size_t n, cap;
+	struct seen seen;
 	void (*progress)(void *arg, const struct stub_scan *s);
 	void *arg;
 };
+
+static size_t seen_place(const struct seen *s, uint64_t ino)
+{
+	size_t i = (size_t)((ino * 0x9e3779b97f4a7c15u) >> 32) & (s->cap - 1);
+
+	while (s->ino[i] && s->ino[i] != ino)
+		i = (i + 1) & (s->cap - 1);
+	return i;
+}
+
+static int seen_grow(struct seen *s)
+{
+	struct seen bigger = { .n = s->n, .cap = s->cap ? s->cap * 2 : 1024 };
+
+	bigger.ino = calloc(bigger.cap, sizeof(*bigger.ino));
+	if (!bigger.ino)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->cap; i++)
+		if (s->ino[i])
+			bigger.ino[seen_place(&bigger, s->ino[i])] = s->ino[i];
+	free(s->ino);
+	*s = bigger;
+	return 0;
+}
+
+/* 1: it was there already; 0: it is now; or -ENOMEM. */
+static int seen_add(struct seen *s, uint64_t ino)
+{
+	size_t i;
+
+	if (2 * (s->n + 1) > s->cap && seen_grow(s) < 0)
+		return -ENOMEM;
+	i = seen_place(s, ino);
+	if (s->ino[i])
+		return 1;
+	s->ino[i] = ino;
+	s->n++;
+	return 0;
+}
 
 static int push(struct scan *c, const struct stub_handle *h, bool in_unlisted)
 {
@@ -108,6 +155,11 @@ static int scan_name(struct scan *c, int dir_fd, const char *name, bool in_unlis
 		return -errno;
 	if (stub_volume_hides(c->v, st.st_ino) || st.st_dev != c->v->dev)
 		return 0;
+	if (!S_ISDIR(st.st_mode) && st.st_nlink > 1) {
+		r = seen_add(&c->seen, st.st_ino);
+		if (r)
+			return r < 0 ? r : 0;
+	}
 	r = stub_handle_of_fd(fd, &h);
 	if (r == 0 && S_ISDIR(st.st_mode))
 		return push(c, &h, in_unlisted);
@@ -234,5 +286,6 @@ STUB_PUBLIC int stub_scan(struct stub_volume *v, void (*progress)(void *arg, con
 		r = count_names(v->staging_fd, &out->leftovers);
 	stub_journal_close(c->j);
 	free(c->todo);
+	free(c->seen.ino);
 	return r;
 }
