@@ -35,6 +35,7 @@ struct transfer {
 	struct job *job;
 	const struct stub_object *o;
 	enum source_priority priority;
+	enum source_priority budget; /* whose memory: a paused crawler may hold all of its own */
 	uint64_t end;	/* one past the last byte wanted */
 	uint64_t next;	/* where to look for the next missing byte */
 	uint64_t wrap;	/* second leg: from here (the start of the range) ... */
@@ -79,7 +80,7 @@ static void budget_give(struct budget *b, enum source_priority p, uint32_t n)
 
 static void chunk_free(struct chunk *c)
 {
-	budget_give(&c->t->j->budget, c->t->priority, c->length);
+	budget_give(&c->t->j->budget, c->t->budget, c->length);
 	free(c->data);
 	free(c);
 }
@@ -162,8 +163,8 @@ static int send_reads(struct transfer *t)
 		c->length = (uint32_t)(range.end - range.start);
 		/* wait for memory only when nothing of ours is in flight */
 		if (t->inflight == 0) {
-			budget_take(&t->j->budget, t->priority, c->length);
-		} else if (!budget_try(&t->j->budget, t->priority, c->length)) {
+			budget_take(&t->j->budget, t->budget, c->length);
+		} else if (!budget_try(&t->j->budget, t->budget, c->length)) {
 			t->next = range.start;
 			free(c);
 			break;
@@ -288,6 +289,7 @@ int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
 		.job = job,
 		.o = o,
 		.priority = job_priority(job),
+		.budget = job->kind == STUB_ASK_FILL ? SOURCE_BACKGROUND : SOURCE_DEMAND,
 		.end = UINT64_MAX,
 		.left = -1,
 	};
@@ -343,6 +345,7 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 		.job = job,
 		.o = o,
 		.priority = job_priority(job),
+		.budget = job->kind == STUB_ASK_FILL ? SOURCE_BACKGROUND : SOURCE_DEMAND,
 		.wrap = start,
 		.small_first = true,
 		.left = -1,

@@ -281,26 +281,47 @@ int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reaso
 	return -EREMOTEIO;
 }
 
+/* When may @bytes be fetched, by the rate of now? */
+static uint64_t take_turn(struct jobs *j, uint64_t bytes, uint64_t *change)
+{
+	uint64_t rate, until = 0, now = now_us();
+
+	pthread_mutex_lock(&j->throttle_lock);
+	*change = atomic_load(&j->turn_changes);
+	rate = atomic_load(&j->throttle);
+	if (rate > 0 && bytes > 0) {
+		if (j->throttle_next_us < now)
+			j->throttle_next_us = now;
+		until = j->throttle_next_us;
+		j->throttle_next_us += bytes * 1000000 / rate;
+	}
+	pthread_mutex_unlock(&j->throttle_lock);
+	return until;
+}
+
 void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes)
 {
-	uint64_t rate, until, now;
+	uint64_t until, now, change;
 
-	if (!job->background)
+	if (job->kind != STUB_ASK_FILL)
 		return;
-	while (atomic_load(&j->paused) && !atomic_load(&j->stopping))
-		usleep(50000);
-	rate = atomic_load(&j->throttle);
-	if (rate == 0 || bytes == 0)
-		return;
+	do {
+		while (atomic_load(&j->paused) && !atomic_load(&j->stopping))
+			usleep(50000);
+		until = take_turn(j, bytes, &change);
+		while ((now = now_us()) < until && change == atomic_load(&j->turn_changes) &&
+		       !atomic_load(&j->stopping))
+			usleep(until - now > 50000 ? 50000 : (useconds_t)(until - now));
+	} while (change != atomic_load(&j->turn_changes) && !atomic_load(&j->stopping));
+}
+
+/* All turns given out are void. */
+static void new_turns(struct jobs *j)
+{
 	pthread_mutex_lock(&j->throttle_lock);
-	now = now_us();
-	if (j->throttle_next_us < now)
-		j->throttle_next_us = now;
-	until = j->throttle_next_us;
-	j->throttle_next_us += bytes * 1000000 / rate;
+	j->throttle_next_us = 0;
+	atomic_fetch_add(&j->turn_changes, 1);
 	pthread_mutex_unlock(&j->throttle_lock);
-	while ((now = now_us()) < until && !atomic_load(&j->stopping))
-		usleep(until - now > 50000 ? 50000 : (useconds_t)(until - now));
 }
 
 /* ---- running ---- */
@@ -633,14 +654,13 @@ void jobs_destroy(struct jobs *j)
 void jobs_pause(struct jobs *j, bool paused)
 {
 	atomic_store(&j->paused, paused);
+	new_turns(j);
 }
 
 void jobs_throttle(struct jobs *j, uint64_t bytes_per_second)
 {
-	pthread_mutex_lock(&j->throttle_lock);
 	atomic_store(&j->throttle, bytes_per_second);
-	j->throttle_next_us = 0;
-	pthread_mutex_unlock(&j->throttle_lock);
+	new_turns(j);
 }
 
 void jobs_stats(struct jobs *j, struct jobs_stats *out)

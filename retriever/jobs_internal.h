@@ -48,7 +48,8 @@ struct queue {
 struct budget {
 	pthread_mutex_t lock;
 	pthread_cond_t freed;
-	uint64_t left[2]; /* by enum source_priority, so that neither starves */
+	uint64_t left[2]; /* SOURCE_DEMAND for clients with their read-ahead, SOURCE_BACKGROUND
+			   * for the crawler, so that neither waits for the other */
 };
 
 #define JOB_BUCKETS 4096
@@ -64,6 +65,7 @@ struct jobs {
 	atomic_bool stopping;
 	atomic_bool paused;
 	atomic_uint_fast64_t throttle;
+	atomic_uint_fast64_t turn_changes; /* who waits for a turn of before asks anew */
 	pthread_mutex_t throttle_lock;
 	uint64_t throttle_next_us;
 	struct budget budget;
@@ -90,7 +92,8 @@ void job_answer_ready(struct jobs *j, struct job *job, const struct stub_object 
 /* Start fetching @block of @h for nobody in particular, unless it is under way. */
 void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block);
 
-/* Background work stops here while paused or over the byte rate. */
+/* The crawler's work stops here while paused or over the byte rate.  Read-ahead does
+ * not: a client may be waiting for it by now, and there is one block of it at a time. */
 void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes);
 
 /*
