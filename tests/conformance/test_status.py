@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the administrator is told: `postcopy status` agrees with a full scan whenever
+nothing is in flight, and pause, resume, throttle and finish do what they say."""
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from migration import POSTCOPY
+from util import wait_until
+
+from nfsclient import errors, hooks
+from nfsclient.fakeserver import FakeServer
+from nfsclient.faketree import Pattern, Tree
+
+RECORD = "trusted.postcopy"
+MIB = 1 << 20
+PROMISED = {"state": str, "pending": int, "done": int, "parked": int, "conflicts": int,
+            "bytes_done": int, "rate_files": float, "rate_bytes": float, "source": str}
+SMALL, BIG = 40, 8 * MIB
+
+
+@pytest.fixture
+def fake():
+    tree = Tree()
+    d = tree.mkdir(tree.root, "d")
+    for i in range(SMALL):
+        tree.file(d, "f%d" % i, Pattern(2000, seed=i + 1))
+    tree.mkdir(d, "empty")
+    first = tree.file(tree.root, "one", Pattern(300))
+    tree.hardlink(d, "two", first)
+    tree.symlink(d, "s", "one")
+    tree.file(tree.root, "big", Pattern(BIG))
+    with FakeServer(tree) as server:
+        yield server
+
+
+OBJECTS = SMALL + 6          # root, d, empty, one = two, s, big
+
+
+@pytest.fixture
+def m(fake, fresh_dir, new_migration):
+    return new_migration(fake.url(), fresh_dir, conf="""
+block_size = 1048576
+buffer = 4194304
+max_tries = 1
+""").init()
+
+
+@pytest.fixture
+def running(m):
+    m.start()
+    with m.client(patience=20) as c:
+        yield m, c
+
+
+def told(m, *command, check=True):
+    done = m.postcopy(*command, m.volume, check=False)
+    assert not check or done.returncode == 0, done
+    return done
+
+
+def agree(m):
+    """status = journal = scan, when nothing is in flight."""
+    if m.retriever and m.retriever.poll() is None:
+        m.drain()
+    status = m.status()
+    scan = json.loads(told(m, "scan", "--json").stdout)
+    assert {k: type(status[k]) for k in PROMISED} == PROMISED, status
+    assert status["pending"] + status["parked"] + status["conflicts"] == status["counter"]
+    assert status["counter"] == scan["journal"] == scan["covered"] + scan["stale"], (status, scan)
+    assert scan["parked"] == status["parked"] + status["conflicts"]
+    assert scan["uncovered"] == scan["corrupt"] == scan["foreign"] == 0 and scan["clean"], scan
+    assert scan["finished"] == (status["state"] == "complete"), (status, scan)
+    assert status["source"] == m.url
+    return status, scan
+
+
+# -- at several points of a migration -----------------------------------------------------------
+
+def test_after_init(m):
+    """Without a retriever: one thing is pending, the root."""
+    status, scan = agree(m)
+    assert (status["state"], status["pending"]) == ("retriever-down", 1)
+    assert (scan["unlisted"], scan["stubs"], scan["objects"]) == (1, 0, 1)
+
+
+def test_after_start(running):
+    m, _c = running
+    status, _scan = agree(m)
+    assert (status["state"], status["pending"], status["done"]) == ("migrating", 1, 0)
+    assert status["source_connected"] and status["source_lost_s"] == 0
+
+
+def test_after_a_look_up(running):
+    """One round trip; no entry of its own: the root stands for it."""
+    m, c = running
+    c.getattr("one")
+    status, scan = agree(m)
+    assert status["pending"] == 1 and scan["in_unlisted"] == 1
+    assert scan["missing_bytes"] == 300
+
+
+def test_after_a_listing(running):
+    m, c = running
+    assert len(c.names()) == 3
+    status, scan = agree(m)
+    assert status["pending"] == 3          # d, one, big
+    assert (scan["unlisted"], scan["stubs"], scan["missing_bytes"]) == (1, 2, BIG + 300)
+    assert status["done"] >= 1             # the root
+
+
+def test_after_partial_reads(running, fake):
+    m, c = running
+    c.names()
+    assert c.read("big", 3 * MIB, 1000)[0] == fake.tree.find("big").content.read(3 * MIB, 1000)
+    status, scan = agree(m)
+    assert status["pending"] == 3
+    assert scan["missing_bytes"] == BIG + 300 - status["bytes_done"]
+    assert 1000 <= status["bytes_done"] < BIG
+    c.read_file("big")
+    status, scan = agree(m)
+    assert status["pending"] == 2 and status["bytes_done"] == BIG
+
+
+def test_after_changes_of_clients(running):
+    """Removed, overwritten and truncated stubs: stale entries, dropped by the crawl."""
+    m, c = running
+    c.names(), c.names("d")
+    c.remove("d/f0")
+    c.write("d/f1", 0, bytes(2000))
+    c.setattr("d/f2", size=0)
+    c.rename("d/f3", "moved")
+    status, scan = agree(m)
+    assert status["pending"] == status["counter"] > 0
+    m.crawl()
+    m.audit(complete=True)
+    assert c.read_file("moved") == Pattern(2000, seed=4).read(0, 2000)
+    assert c.getattr("d/f2").size == 0 and c.read_file("d/f1") == bytes(2000)
+
+
+def test_after_part_of_a_crawl(running, fake):
+    m, _c = running
+    gate = hooks.Gate()
+    fake.hook("READ", hooks.only(lambda call: call.index > SMALL // 2, gate))
+    m.start_crawler()
+    wait_until(lambda: gate.waiting > 0, 20, "half of the files")
+    m.crawler.terminate()
+    assert m.crawler.wait(20) == 0
+    gate.open()
+    status, scan = agree(m)
+    assert status["state"] == "migrating" and status["done"] > 0
+    assert 0 < status["pending"] == scan["stubs"] and scan["unlisted"] == 0
+    m.crawl()
+    m.audit(complete=True)
+
+
+def test_after_a_crawl(running):
+    m, _c = running
+    m.crawl()
+    wait_until(lambda: m.status()["state"] == "complete", 20)
+    status, scan = agree(m)
+    assert (status["pending"], status["counter"], scan["objects"]) == (0, 0, OBJECTS)
+    assert status["bytes_done"] == SMALL * 2000 + 300 + BIG
+    assert scan["missing_bytes"] == scan["leftovers"] == 0
+
+
+def test_with_parked_objects(running, fake):
+    """Parked is not done: never complete, and `retry` brings it back."""
+    m, c = running
+    m.server.allow = ["converted to NFS3ERR_IO"]
+    node = fake.tree.find("big")
+    undo = fake.hook("READ", hooks.only(lambda call: call.node is node,
+                                        hooks.status(errors.IO)))
+    m.crawl()
+    status, scan = agree(m)
+    assert (status["parked"], status["pending"], status["state"]) == (1, 0, "migrating")
+    assert scan["missing_bytes"] == BIG
+    assert "big" in told(m, "parked").stdout and "see 'postcopy parked'" in told(m, "status").stdout
+    undo()
+    assert "1 objects" in told(m, "retry").stdout
+    status, _scan = agree(m)
+    assert (status["parked"], status["pending"]) == (0, 1)
+    m.crawl()
+    m.audit(complete=True)
+
+
+def test_with_conflicts(running, fake):
+    """What changed over there is no error, is never done, and has its own retry."""
+    m, c = running
+    m.server.allow = ["converted to NFS3ERR_IO"]
+    c.names(), c.names("d")
+    node = fake.tree.find("d/f0")
+    was = node.mtime, node.ctime
+    node.touch()
+    m.crawl()
+    status, scan = agree(m)
+    assert (status["conflicts"], status["parked"], status["pending"]) == (1, 0, 0)
+    assert status["state"] == "migrating" and scan["missing_bytes"] == 2000
+    assert "conflict" in told(m, "parked").stdout
+    assert "0 objects" in told(m, "retry").stdout      # that is for errors
+    node.mtime, node.ctime = was
+    assert "1 objects" in told(m, "retry", "--conflicts").stdout
+    status, _scan = agree(m)
+    assert (status["conflicts"], status["pending"]) == (0, 1)
+    m.crawl()
+    m.audit(complete=True)
+
+
+def test_without_a_retriever(running):
+    m, c = running
+    c.names()
+    status, scan = agree(m)
+    m.kill_retriever()
+    after, scan_after = agree(m)
+    assert after["state"] == "retriever-down" and not after["source_connected"]
+    assert (after["pending"], scan_after) == (status["pending"], scan)
+    done = told(m, "pause", check=False)
+    assert done.returncode == 3 and "no retriever is running" in done.stderr
+
+
+# -- watching ---------------------------------------------------------------------------------
+
+class Watcher:
+    """`postcopy status --watch`, on a terminal or (--json) into a pipe."""
+
+    def __init__(self, m, *options):
+        argv = ["/usr/bin/python3", str(POSTCOPY), "status", "--watch", *options, str(m.volume)]
+        self.output, theirs = os.pipe() if options else pty.openpty()
+        self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=theirs,
+                                        stderr=theirs, env=dict(os.environ, TERM="xterm"))
+        os.close(theirs)
+        self.text = ""
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self):
+        try:
+            while data := os.read(self.output, 65536):
+                self.text += data.decode()
+        except OSError:                                # a terminal whose other end is gone
+            pass
+
+    def end(self, timeout=20):
+        """Its exit status, and what it said."""
+        try:
+            code = self.process.wait(timeout)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            self.thread.join(10)
+            os.close(self.output)
+        return code, self.text
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_watch(running, fake, options):
+    """Every second, and ends by itself when everything is there."""
+    m, _c = running
+    gate = hooks.Gate()
+    fake.hook("READ", gate)
+    watcher = Watcher(m, *options)
+    wait_until(lambda: "migrating" in watcher.text, 20)
+    m.start_crawler()
+    wait_until(lambda: gate.waiting > 0, 20)
+    at = len(watcher.text)
+    wait_until(lambda: len(watcher.text) > at + 100, 20, "another look")
+    assert watcher.process.poll() is None
+    gate.open()
+    code, text = watcher.end()
+    assert code == 0 and "complete" in text and "Traceback" not in text
+    if options:
+        seen = [json.loads(line) for line in text.splitlines()]
+        assert [s["state"] for s in seen[-2:]] == ["migrating", "complete"]
+        assert seen[0]["pending"] == 1 and seen[0]["done"] == 0
+        assert seen[-1]["pending"] == 0 and seen[-1]["done"] >= OBJECTS - 1
+    assert m.crawler.wait(20) == 0
+    m.audit(complete=True)
+
+
+def test_watch_of_what_is_complete(running):
+    m, _c = running
+    m.crawl()
+    wait_until(lambda: m.status()["state"] == "complete", 20)
+    code, text = Watcher(m, "--json").end()
+    assert code == 0 and len(text.splitlines()) == 1
+
+
+def test_watch_is_interrupted(running):
+    m, _c = running
+    watcher = Watcher(m)
+    wait_until(lambda: "migrating" in watcher.text, 20)
+    watcher.process.send_signal(signal.SIGINT)
+    code, text = watcher.end()
+    assert code == 130 and "Traceback" not in text
+
+
+def test_rates(running):
+    """Files and bytes per second, over the last seconds."""
+    m, _c = running
+    status = m.status()
+    assert status["rate_files"] == status["rate_bytes"] == 0
+    m.crawl()
+    wait_until(lambda: m.status()["rate_files"] > 0 and m.status()["rate_bytes"] > 0, 10)
+
+
+# -- pause, resume, throttle --------------------------------------------------------------------
+
+def test_pause_and_resume(running, fake):
+    """Nothing in the background; clients are served, also with read-ahead."""
+    m, c = running
+    told(m, "pause")
+    assert m.status()["state"] == "paused"
+    m.start_crawler()
+    wait_until(lambda: m.status()["active"] > 0, 20, "the crawler asks")
+    assert c.read_file("big", chunk=256 << 10) == Pattern(BIG).read(0, BIG)
+    assert fake.bytes_read == BIG                      # and nothing else
+    assert RECORD in os.listxattr(m.volume)            # the root is not listed
+    assert m.status()["done"] <= 1
+    told(m, "resume")
+    assert m.status()["state"] == "migrating"
+    assert m.crawler.wait(60) == 0
+    m.audit(complete=True)
+
+
+def test_pause_in_the_middle_of_a_file(running, fake):
+    """What is paused holds memory and is in the middle of a file: clients do not care."""
+    m, c = running
+    big, gate = fake.tree.find("big"), hooks.Gate()
+    fake.hook("READ", hooks.only(lambda call: call.node is big and call.offset > 0, gate))
+    c.names()
+    m.start_crawler()
+    wait_until(lambda: gate.waiting > 0, 20)
+    told(m, "pause")
+    gate.open()
+    assert c.read_file("big", chunk=256 << 10) == Pattern(BIG).read(0, BIG)
+    assert m.status()["state"] == "paused" and m.crawler.poll() is None
+    told(m, "resume")
+    assert m.crawler.wait(60) == 0
+    m.audit(complete=True)
+
+
+def throttle(m, rate):
+    return m.postcopy("throttle", m.volume, rate)
+
+
+def test_throttle(running, fake):
+    """The crawler's data comes at that rate; clients are never throttled."""
+    m, c = running
+    c.names()
+    assert "2.0 MiB/s" in throttle(m, "2M").stdout
+    assert m.status()["throttle_bytes_per_s"] == 2 * MIB
+    start = time.monotonic()
+    crawler = m.start_crawler()
+    wait_until(lambda: fake.bytes_read > 0, 20)
+    assert crawler.wait(60) == 0
+    took = time.monotonic() - start
+    assert 0.5 * BIG / (2 * MIB) < took < 4 * BIG / (2 * MIB) + 3, took
+    m.audit(complete=True)
+
+
+def test_throttle_leaves_clients_alone(running):
+    m, c = running
+    throttle(m, "1K")
+    start = time.monotonic()
+    assert c.read_file("big", chunk=256 << 10) == Pattern(BIG).read(0, BIG)
+    assert time.monotonic() - start < 20               # by that rate: 2 h
+
+
+def test_new_throttle_counts_at_once(running):
+    """Also for what waits for its turn by the old one: 40 files at 2 s each."""
+    m, _c = running
+    throttle(m, "1K")
+    crawler = m.start_crawler()
+    wait_until(lambda: m.status()["active"] > 8, 20)
+    assert "not limited" in throttle(m, "0").stdout
+    assert crawler.wait(20) == 0
+    m.audit(complete=True)
+
+
+# -- the end ------------------------------------------------------------------------------------
+
+def test_finish_refuses_what_is_not_complete(running):
+    m, c = running
+    c.names()
+    agree(m)
+    done = told(m, "finish", check=False)
+    assert done.returncode == 53 and done.stderr.startswith("postcopy: not complete: 3 pending")
+    assert m.retriever.poll() is None and (m.volume / ".postcopy").is_dir()
+    m.kill_retriever()
+    done = told(m, "finish", check=False)
+    assert done.returncode == 53 and "not complete" in done.stderr
+    assert (m.volume / ".postcopy/volume.conf").exists()
+
+
+def test_finish_refuses_what_is_parked(running, fake):
+    m, _c = running
+    fake.hook("READ", hooks.only(lambda call: call.node is fake.tree.find("big"),
+                                 hooks.status(errors.IO)))
+    m.crawl()
+    done = told(m, "finish", check=False)
+    assert done.returncode == 53 and "1 parked" in done.stderr
+    assert (m.volume / ".postcopy").is_dir()
+
+
+def test_finish(running):
+    """.postcopy is gone, the retriever has ended, and Ganesha goes on serving."""
+    m, c = running
+    m.crawl()
+    before = c.getattr(b"")
+    told(m, "finish")
+    assert m.retriever.wait(10) == 0
+    assert not (m.volume / ".postcopy").exists()
+    assert not any(RECORD in os.listxattr(p, follow_symlinks=False)
+                   for p in [m.volume, *m.volume.rglob("*")])
+    assert c.read_file("big") == Pattern(BIG).read(0, BIG)
+    assert c.getattr(b"").mtime == before.mtime
+    c.write_file("new", b"new")
+    c.mkdir(".postcopy")                               # a name like any other now
+    c.remove("one")
+    assert len(c.names()) == 4
+    m.server.restart()
+    with m.client() as again:
+        assert again.read_file("new") == b"new" and again.exists(".postcopy")
+    assert told(m, "status", check=False).returncode == 50
+    pathlib.Path(m.volume / ".postcopy").rmdir()
+
+
+def test_finish_without_a_retriever(running):
+    m, c = running
+    m.crawl()
+    m.retriever.terminate()
+    assert m.retriever.wait(20) == 0
+    told(m, "finish")
+    assert not (m.volume / ".postcopy").exists()
+    assert c.read_file("one") == Pattern(300).read(0, 300)
+
+
+def test_nothing_to_crawl_after_finish(running):
+    m, _c = running
+    m.crawl()
+    told(m, "finish")
+    assert m.start_crawler().wait(20) == 1
+    assert "finished" in (m.workdir / "crawler.log").read_text()
