@@ -6,7 +6,7 @@
 
     def test_x(case, client, state):
         f = case.file("f", size=1000)         # at the source, and in the model
-        case.enter(state, "f")                # normal, partial, some, dummy, cold
+        case.enter(state, "f")                # normal, partial, some, dummy, cold, looked
         client.write(f, 10, b"abc")
         case.write("f", 10, b"abc")           # the model does the same
 
@@ -40,6 +40,7 @@ STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
 BLOCK = 65536                       # the retriever's block_size
 SIZE = 5 * BLOCK + 1234             # a file of several blocks and an odd end
 STATES = ("normal", "partial", "some", "dummy", "cold")
+PLACES = STATES + ("looked",)       # the last two: in an unlisted directory
 USER, GROUP = 1001, 1002
 OLD = 1500000000 * 10 ** 9          # times of the source: long ago
 ANY = object()                      # model: whatever clients see when the test ends
@@ -268,9 +269,13 @@ class Case:
         self.world.stubtool("ask", self.path(name), "list")
 
     def enter(self, state, *names):
-        """Bring files into a state; all but "cold" list their directories.
-        No server has seen them yet."""
+        """Bring objects into a state; all but "cold" and "looked" list their
+        directories.  No server has seen them yet."""
         if state == "cold":
+            return
+        if state == "looked":
+            for name in names:
+                self.reach(name)
             return
         for parent in sorted({n.rpartition("/")[0] for n in names}):
             self.list(parent)
@@ -503,6 +508,11 @@ def state(request):
     return request.param
 
 
-__all__ = ["ANY", "AuthSys", "BLOCK", "GROUP", "OLD", "SIZE", "STATES", "USER", "case",
+@pytest.fixture(params=PLACES)
+def place(request):
+    return request.param
+
+
+__all__ = ["ANY", "AuthSys", "BLOCK", "GROUP", "OLD", "PLACES", "SIZE", "STATES", "USER", "case",
            "client", "client3", "client4", "difference", "errors", "kernel_handle", "overlay",
-           "pattern", "same", "state", "status_of", "view", "world"]
+           "pattern", "place", "same", "state", "status_of", "view", "world"]
