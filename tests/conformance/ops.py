@@ -60,7 +60,7 @@ def overlay(old, offset, data):
 
 
 def pattern(size, seed=1):
-    return Pattern(size, seed).read(0, size)
+    return Pattern(size, seed % 65536).read(0, size)
 
 
 class World:
