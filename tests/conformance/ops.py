@@ -322,6 +322,13 @@ class Case:
         item = self.items[name]
         item.data, item.mtime = overlay(item.data, offset, data), ANY
 
+    def punch(self, name, offset, length):
+        item = self.items[name]
+        length = max(0, min(length, len(item.data) - offset))
+        if length:
+            item.data = overlay(item.data, offset, bytes(length))
+        item.mtime = ANY
+
     def resize(self, name, size):
         item = self.items[name]
         item.data, item.mtime = (item.data + bytes(max(0, size - len(item.data))))[:size], ANY
@@ -498,6 +505,12 @@ def client4(world, request):
 
 
 @pytest.fixture
+def client42(world):
+    with contextlib.closing(world.client("v4.2")) as c:
+        yield c
+
+
+@pytest.fixture
 def client3(world):
     with contextlib.closing(world.client("v3")) as c:
         yield c
@@ -514,5 +527,6 @@ def place(request):
 
 
 __all__ = ["ANY", "AuthSys", "BLOCK", "GROUP", "OLD", "PLACES", "SIZE", "STATES", "USER", "case",
-           "client", "client3", "client4", "difference", "errors", "kernel_handle", "overlay",
-           "pattern", "place", "same", "state", "status_of", "view", "world"]
+           "client", "client3", "client4", "client42",
+           "difference", "errors", "kernel_handle",
+           "overlay", "pattern", "place", "same", "state", "status_of", "view", "world"]

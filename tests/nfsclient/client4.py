@@ -299,3 +299,15 @@ class Client4(Client):
 
     def deallocate(self, f, offset, length):
         self._do(self.run, Compound().putfh(_fh(f)).deallocate(_stateid(f), offset, length))
+
+    def read_plus(self, f, offset, count):
+        """(eof, [(kind, offset, bytes or length)])."""
+        return self._do(self.run, Compound().putfh(_fh(f)).read_plus(
+            _stateid(f), offset, count))[-1]
+
+    def copy(self, source, target, length, from_offset=0, to_offset=0, clone=False):
+        """COPY (or CLONE) between two files of this server; length 0: to the end."""
+        c = Compound().putfh(_fh(source)).savefh().putfh(_fh(target))
+        add = c.clone if clone else c.copy
+        return self._do(self.run, add(_stateid(source), _stateid(target), from_offset,
+                                      to_offset, length))[-1]

@@ -27,7 +27,9 @@ OPS = {"ACCESS": 3, "CLOSE": 4, "COMMIT": 5, "CREATE": 6, "DELEGRETURN": 8,
        "SETATTR": 34, "SETCLIENTID": 35, "SETCLIENTID_CONFIRM": 36, "WRITE": 38,
        "EXCHANGE_ID": 42, "CREATE_SESSION": 43, "DESTROY_SESSION": 44,
        "SEQUENCE": 53, "DESTROY_CLIENTID": 57, "RECLAIM_COMPLETE": 58,
-       "ALLOCATE": 59, "DEALLOCATE": 62, "SEEK": 69}
+       "ALLOCATE": 59, "COPY": 60, "COPY_NOTIFY": 61, "DEALLOCATE": 62, "IO_ADVISE": 63,
+       "OFFLOAD_CANCEL": 66, "OFFLOAD_STATUS": 67, "READ_PLUS": 68, "SEEK": 69,
+       "CLONE": 71}
 
 ANONYMOUS = bytes(16)                  # the stateid of no state
 ACCESS_READ, ACCESS_WRITE, ACCESS_BOTH = 1, 2, 3     # of OPEN
@@ -102,6 +104,17 @@ def _denied(u):
     offset, length, locktype = u.u64(), u.u64(), u.u32()
     u.u64()
     return Denied(offset, length, locktype, u.opaque(1024))
+
+
+def _content(u):
+    """A part of a READ_PLUS: (SEEK_DATA, offset, bytes) or (SEEK_HOLE, offset, length)."""
+    what, offset = u.u32(), u.u64()
+    return what, offset, u.opaque() if what == SEEK_DATA else u.u64()
+
+
+def _read_plus(u):
+    eof = u.boolean()
+    return eof, u.array(_content, 1024)
 
 
 def _dir_page(u):
@@ -202,7 +215,7 @@ class Compound:
                         lambda u: u.fixed(8))
 
     def seek(self, stateid, offset, what):
-        """Result: (eof, offset).  4.2 only, as are the next two."""
+        """Result: (eof, offset).  4.2 only, as are the next ones."""
         return self.add("SEEK", Packer().fixed(stateid).u64(offset).u32(what),
                         lambda u: (u.boolean(), u.u64()))
 
@@ -211,6 +224,31 @@ class Compound:
 
     def deallocate(self, stateid, offset, length):
         return self.add("DEALLOCATE", Packer().fixed(stateid).u64(offset).u64(length))
+
+    def read_plus(self, stateid, offset, count):
+        """Result: (eof, [content])."""
+        return self.add("READ_PLUS", Packer().fixed(stateid).u64(offset).u32(count), _read_plus)
+
+    def copy(self, from_stateid, to_stateid, from_offset, to_offset, length):
+        """Within this server, from the saved handle to the current one, at once."""
+        p = (Packer().fixed(from_stateid).fixed(to_stateid).u64(from_offset).u64(to_offset)
+             .u64(length).boolean(True).boolean(True).u32(0))
+        return self.add("COPY", p)
+
+    def clone(self, from_stateid, to_stateid, from_offset, to_offset, length):
+        p = (Packer().fixed(from_stateid).fixed(to_stateid).u64(from_offset).u64(to_offset)
+             .u64(length))
+        return self.add("CLONE", p)
+
+    def copy_notify(self, stateid):
+        """Says that the server "elsewhere" may read the file."""
+        return self.add("COPY_NOTIFY", Packer().fixed(stateid).u32(1).opaque(b"elsewhere"))
+
+    def offload_status(self, stateid):
+        return self.add("OFFLOAD_STATUS", Packer().fixed(stateid))
+
+    def offload_cancel(self, stateid):
+        return self.add("OFFLOAD_CANCEL", Packer().fixed(stateid))
 
     # -- names -------------------------------------------------------------------
 
