@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * fuzz_config.c - the retriever's configuration file and the source's URI.
+ *
+ * Whatever the file says, settings that are taken are within the limits of
+ * config.h, and what is made of them fits its type.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "fuzz.h"
+#include "nfs.h"
+
+static bool within(unsigned int x, unsigned int low, unsigned int high)
+{
+	return x >= low && x <= high;
+}
+
+static void try_file(const uint8_t *data, size_t size)
+{
+	struct config c;
+	char path[32];
+	int fd = memfd_create("config", MFD_CLOEXEC), r;
+
+	CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	r = config_read(path, &c);
+	close(fd);
+	if (r < 0) {
+		CHECK(r == -EINVAL || r == -ENOENT);
+		return;
+	}
+	CHECK(within(c.connections, 1, 16) && within(c.inflight, 1, 256));
+	CHECK(within(c.read_size, 4 << 10, 1 << 20) && within(c.readdir_size, 8 << 10, 256 << 10));
+	CHECK(within(c.block_size, 64 << 10, 256 << 20) && within(c.buffer, 4 << 20, 1 << 30));
+	CHECK(within(c.demand_workers, 1, 256) && within(c.fill_workers, 1, 256));
+	CHECK(within(c.call_timeout, 1000, 600000) && within(c.max_tries, 1, 1000));
+	CHECK(c.give_up_after <= UINT_MAX / 1000); /* source_config wants milliseconds */
+	CHECK(c.log_level <= STUB_LOG_DEBUG);
+}
+
+static void try_uri(const uint8_t *data, size_t size)
+{
+	char *uri = strndup((const char *)data, size), why[NFS_WHY_MAX];
+	struct nfs_uri u;
+
+	CHECK(uri);
+	why[0] = '\0';
+	if (nfs_uri_parse(uri, &u, why, sizeof(why)) == 0) {
+		CHECK(u.host[0] && strnlen(u.host, sizeof(u.host)) < sizeof(u.host));
+		CHECK(u.path[0] == '/' && strnlen(u.path, sizeof(u.path)) < sizeof(u.path));
+	} else {
+		CHECK(why[0] && strnlen(why, sizeof(why)) < sizeof(why));
+	}
+	free(uri);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size >= 6 && !memcmp(data, "nfs://", 6))
+		try_uri(data, size);
+	else
+		try_file(data, size);
+	return 0;
+}
