@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <confuse.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static const struct {
 	N(demand_workers, 32, 1, 256),
 	N(fill_workers, 32, 1, 256),
 	N(call_timeout, 15000, 1000, 600000),
-	N(give_up_after, 0, 0, 1 << 30),
+	N(give_up_after, 0, 0, UINT_MAX / 1000), /* milliseconds, later */
 	N(max_tries, 5, 1, 1000),
 	N(throttle, 0, 0, 1 << 30),
 #undef N

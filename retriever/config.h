@@ -21,7 +21,7 @@ struct config {
 	unsigned int demand_workers; /* 1..256 */
 	unsigned int fill_workers;   /* 1..256 */
 	unsigned int call_timeout;   /* milliseconds, 1000..600000 */
-	unsigned int give_up_after;  /* seconds, 0 = never */
+	unsigned int give_up_after;  /* seconds, 0..4294967; 0 = never */
 	unsigned int max_tries;	     /* 1..1000 */
 	unsigned int throttle;	     /* KiB/s for the crawler, 0 = no limit */
 	enum stub_log_level log_level;
