@@ -124,6 +124,7 @@ static void stack(struct fsal_module *fsal, const struct fsal_up_vector *up,
 	x->export.fsal = fsal;
 	x->options = *options;
 	x->volume = volume;
+	x->fs = x->export.sub_export->root_fs;
 	fsal_attach_export(fsal, &x->export.exports);
 	scope_settle(&x->export, fsal);
 }

@@ -39,6 +39,9 @@ struct stubfs_options {
 struct stubfs_export {
 	struct fsal_export export;
 	struct stub_volume *volume; /* NULL: nothing to migrate, everything passes through */
+	/* the volume's.  Not sub_export->root_fs, which moves: FSAL_VFS, asked for ".." of
+	 * the root of a mount, claims the file system above and calls that the root's. */
+	struct fsal_filesystem *fs;
 	struct stubfs_options options;
 	atomic_uint waiting; /* requests that wait for the old server now */
 	atomic_int_least64_t absent; /* since when no retriever runs, ms; 0: one does */

@@ -146,7 +146,7 @@ bool glue_maybe_stub(const struct stubfs_obj *o)
 {
 	/* a volume never spans file systems */
 	return glue_migrating() && !atomic_load(&o->normal) &&
-	       o->handle.fs == op_ctx->fsal_export->sub_export->root_fs;
+	       o->handle.fs == stubfs_export()->fs;
 }
 
 /* ---- waiting ---- */

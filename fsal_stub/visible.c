@@ -42,7 +42,7 @@ bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name)
 {
 	struct stubfs_export *x = stubfs_export();
 
-	return x->volume && dir->handle.fs == x->export.sub_export->root_fs &&
+	return x->volume && dir->handle.fs == x->fs &&
 	       stub_volume_hides_name(x->volume, dir->handle.fileid, name) && still_there(x);
 }
 
@@ -58,7 +58,7 @@ bool stubfs_hides_below(const struct fsal_obj_handle *below)
 {
 	struct stubfs_export *x = stubfs_export();
 
-	return x->volume && below->fs == x->export.sub_export->root_fs &&
+	return x->volume && below->fs == x->fs &&
 	       stub_volume_hides(x->volume, below->fileid) && still_there(x);
 }
 
