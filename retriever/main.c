@@ -250,7 +250,7 @@ int main(int argc, char **argv)
 	if (e)
 		return e;
 	if (geteuid() != 0) {
-		fputs("postcopy-retriever: must run as root\n", stderr);
+		fputs("postcopy-retriever: must be run as root\n", stderr);
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);

@@ -181,8 +181,6 @@ def test_create_without_permission(case, client, world, parent):
 
 @pytest.mark.parametrize("name", [b"caf\xe9", b"new\nline", b" ", b"...", b"x" * 255])
 def test_odd_names(case, client, parent, name):
-    if client.proto != "v3" and name == b"caf\xe9":
-        pytest.skip("NFSv4 names are UTF-8")
     fh = client.fh(case.path("d"))
     client.create((fh, name))
     case.made("d/" + name.decode("utf-8", "surrogateescape"))

@@ -325,7 +325,7 @@ def test_pause_and_resume(running, fake):
     assert RECORD in os.listxattr(m.volume)            # the root is not listed
     assert m.status()["done"] <= 1
     told(m, "resume")
-    assert m.status()["state"] == "migrating"
+    assert m.status()["state"] in ("migrating", "complete")
     assert m.crawler.wait(60) == 0
     m.audit(complete=True)
 
@@ -341,7 +341,8 @@ def test_pause_in_the_middle_of_a_file(running, fake):
     told(m, "pause")
     gate.open()
     assert c.read_file("big", chunk=256 << 10) == Pattern(BIG).read(0, BIG)
-    assert m.status()["state"] == "paused" and m.crawler.poll() is None
+    status = m.status()         # all may have been fetched by now
+    assert status["state"] == ("paused" if status["counter"] else "complete")
     told(m, "resume")
     assert m.crawler.wait(60) == 0
     m.audit(complete=True)
