@@ -19,9 +19,14 @@ struct todo {
 	bool in_unlisted; /* an unlisted directory is above: its listing will find us */
 };
 
-/* Inode numbers, hashed with open addressing; 0 (no inode's number) is a free place. */
+struct inode {
+	uint64_t ino;
+	bool uncovered; /* counted so: a name not met yet may cover it */
+};
+
+/* Hashed with open addressing; 0 (no inode's number) is a free place. */
 struct seen {
-	uint64_t *ino;
+	struct inode *at;
 	size_t n, cap; /* cap is 0 or a power of 2, at most half full */
 };
 
@@ -37,41 +42,39 @@ struct scan {
 	void *arg;
 };
 
-static size_t seen_place(const struct seen *s, uint64_t ino)
+static struct inode *seen_place(const struct seen *s, uint64_t ino)
 {
 	size_t i = (size_t)((ino * 0x9e3779b97f4a7c15u) >> 32) & (s->cap - 1);
 
-	while (s->ino[i] && s->ino[i] != ino)
+	while (s->at[i].ino && s->at[i].ino != ino)
 		i = (i + 1) & (s->cap - 1);
-	return i;
+	return &s->at[i];
 }
 
 static int seen_grow(struct seen *s)
 {
 	struct seen bigger = { .n = s->n, .cap = s->cap ? s->cap * 2 : 1024 };
 
-	bigger.ino = calloc(bigger.cap, sizeof(*bigger.ino));
-	if (!bigger.ino)
+	bigger.at = calloc(bigger.cap, sizeof(*bigger.at));
+	if (!bigger.at)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->cap; i++)
-		if (s->ino[i])
-			bigger.ino[seen_place(&bigger, s->ino[i])] = s->ino[i];
-	free(s->ino);
+		if (s->at[i].ino)
+			*seen_place(&bigger, s->at[i].ino) = s->at[i];
+	free(s->at);
 	*s = bigger;
 	return 0;
 }
 
 /* 1: it was there already; 0: it is now; or -ENOMEM. */
-static int seen_add(struct seen *s, uint64_t ino)
+static int seen_add(struct seen *s, uint64_t ino, struct inode **out)
 {
-	size_t i;
-
 	if (2 * (s->n + 1) > s->cap && seen_grow(s) < 0)
 		return -ENOMEM;
-	i = seen_place(s, ino);
-	if (s->ino[i])
+	*out = seen_place(s, ino);
+	if ((*out)->ino)
 		return 1;
-	s->ino[i] = ino;
+	(*out)->ino = ino;
 	s->n++;
 	return 0;
 }
@@ -143,6 +146,26 @@ static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unl
 	return c->rec.flags & STUB_FLAG_UNLISTED ? 1 : 0;
 }
 
+/* An inode with several names is counted once, and covered if one of them is in an
+ * unlisted directory: from there it goes only once that is listed. */
+static int look_once(struct scan *c, int fd, const struct stub_handle *h, bool in_unlisted,
+		     struct stat *st)
+{
+	uint64_t before = c->s->uncovered;
+	struct inode *i;
+	int r = seen_add(&c->seen, st->st_ino, &i);
+
+	if (r == 0) {
+		r = look(c, fd, h, in_unlisted, st);
+		i->uncovered = c->s->uncovered > before;
+	} else if (r > 0 && in_unlisted && i->uncovered) {
+		i->uncovered = false;
+		c->s->uncovered--;
+		c->s->in_unlisted++;
+	}
+	return r;
+}
+
 static int scan_name(struct scan *c, int dir_fd, const char *name, bool in_unlisted)
 {
 	int r, fd CLEANUP_CLOSE = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -155,43 +178,58 @@ static int scan_name(struct scan *c, int dir_fd, const char *name, bool in_unlis
 		return -errno;
 	if (stub_volume_hides(c->v, st.st_ino) || st.st_dev != c->v->dev)
 		return 0;
-	if (!S_ISDIR(st.st_mode) && st.st_nlink > 1) {
-		r = seen_add(&c->seen, st.st_ino);
-		if (r)
-			return r < 0 ? r : 0;
-	}
 	r = stub_handle_of_fd(fd, &h);
 	if (r == 0 && S_ISDIR(st.st_mode))
 		return push(c, &h, in_unlisted);
-	if (r == 0)
+	if (r == 0 && st.st_nlink > 1)
+		r = look_once(c, fd, &h, in_unlisted, &st);
+	else if (r == 0)
 		r = look(c, fd, &h, in_unlisted, &st);
 	return r < 0 ? r : 0;
 }
 
-static int scan_dir(struct scan *c, const struct todo *t)
+/* All names of the directory behind @fd, which is closed. */
+static int scan_names(struct scan *c, int fd, bool in_unlisted)
 {
-	int fd = stub_handle_open(c->v, &t->h, O_RDONLY | O_DIRECTORY);
-	bool in_unlisted;
+	DIR *dir = fdopendir(fd);
 	struct dirent *d;
-	struct stat st;
-	DIR *dir;
-	int r;
+	int r = 0;
 
-	if (fd < 0)
-		return fd == -ESTALE ? 0 : fd;
-	r = look(c, fd, &t->h, t->in_unlisted, &st);
-	in_unlisted = t->in_unlisted || r == 1;
-	dir = r < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
+		r = -errno;
 		close(fd);
-		return r < 0 ? r : -errno;
+		return r;
 	}
-	r = 0;
 	while (r == 0 && (d = readdir(dir)))
 		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
 			r = scan_name(c, fd, d->d_name, in_unlisted);
 	closedir(dir);
 	return r;
+}
+
+static int scan_dir(struct scan *c, const struct todo *t)
+{
+	int fd = stub_handle_open(c->v, &t->h, O_RDONLY | O_DIRECTORY);
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return fd == -ESTALE ? 0 : fd;
+	r = look(c, fd, &t->h, t->in_unlisted, &st);
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	return scan_names(c, fd, t->in_unlisted || r == 1);
+}
+
+/* What has no other name (clients removed those that came) is met here only.  Who makes
+ * a name of it journals it first, or its directory is unlisted. */
+static int scan_provisional(struct scan *c)
+{
+	int fd = openat(c->v->provisional_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : scan_names(c, fd, true);
 }
 
 static int count_names(int dirfd, uint64_t *out)
@@ -274,6 +312,8 @@ STUB_PUBLIC int stub_scan(struct stub_volume *v, void (*progress)(void *arg, con
 		r = scan_dir(c, &t);
 	}
 	if (r == 0)
+		r = scan_provisional(c);
+	if (r == 0)
 		r = count_stale(c);
 	if (r == 0)
 		r = stub_journal_counts(c->j, &counts);
@@ -286,6 +326,6 @@ STUB_PUBLIC int stub_scan(struct stub_volume *v, void (*progress)(void *arg, con
 		r = count_names(v->staging_fd, &out->leftovers);
 	stub_journal_close(c->j);
 	free(c->todo);
-	free(c->seen.ino);
+	free(c->seen.at);
 	return r;
 }

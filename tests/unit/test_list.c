@@ -209,6 +209,57 @@ static void test_hard_links_share_an_inode(void **state)
 	assert_int_equal(fixture_scan(x).journal, 1);
 }
 
+/* Clients removed the only name that had come: the scan still meets the inode. */
+static void test_scan_meets_an_inode_without_a_name(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = linked("one", 2);
+	struct stub_scan s;
+
+	fixture_list(x, &e, 1);
+	assert_int_equal(unlinkat(x->v->fd, "one", 0), 0);
+	s = fixture_scan(x);
+	assert_int_equal(s.provisional, 1);
+	assert_int_equal(s.stubs, 1);
+	assert_int_equal(s.covered, 1);
+	assert_int_equal(s.missing_bytes, 5);
+	assert_int_equal(s.journal, 1);
+	assert_int_equal(s.stale, 0);
+}
+
+/* A stub known by look-up only, linked by a client into a listed directory: its name in
+ * the unlisted one covers it, in whatever order the two are met. */
+static void test_scan_of_a_link_out_of_an_unlisted_directory(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry d[] = { fixture_entry("d", S_IFDIR | 0755, 4096),
+				  fixture_entry("e", S_IFDIR | 0755, 4096) };
+	struct stub_entry f = fixture_entry("f", S_IFREG | 0644, 10);
+	struct stub_handle h;
+	struct stub_object o;
+	struct stub_scan s;
+
+	fixture_list(x, d, 2);
+	for (size_t i = 0; i < 2; i++) {
+		h = fixture_handle(x, d[i].name);
+		assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+		if (i == 0)
+			assert_int_equal(stub_make_entry(x->v, &o, &f), 0);
+		else
+			assert_int_equal(stub_list_finish(x->v, x->j, &o), 0);
+		stub_object_close(&o);
+	}
+	assert_int_equal(linkat(x->v->fd, "d/f", x->v->fd, "here", 0), 0);
+	assert_int_equal(linkat(x->v->fd, "d/f", x->v->fd, "e/there", 0), 0);
+	s = fixture_scan(x);
+	assert_int_equal(s.in_unlisted, 1);
+	assert_int_equal(s.stubs, 1);
+	/* without that name it would be lost */
+	assert_int_equal(unlinkat(x->v->fd, "d/f", 0), 0);
+	assert_int_equal(stub_scan(x->v, NULL, NULL, &s), 0);
+	assert_int_equal(s.uncovered, 1);
+}
+
 /* ---- records of others ---- */
 
 static void test_copied_record_counts_for_nothing(void **state)
@@ -263,6 +314,8 @@ int main(void)
 		ON_VOLUME(test_batch_again_after_a_crash),
 		ON_VOLUME(test_staging_is_cleaned),
 		ON_VOLUME(test_hard_links_share_an_inode),
+		ON_VOLUME(test_scan_meets_an_inode_without_a_name),
+		ON_VOLUME(test_scan_of_a_link_out_of_an_unlisted_directory),
 		ON_VOLUME(test_copied_record_counts_for_nothing),
 		ON_VOLUME(test_damaged_record_is_an_error),
 	};
