@@ -396,6 +396,12 @@ bool glue_change_any(const struct glue_change *g)
 	return g->open && stub_change_any(&g->c);
 }
 
+bool glue_change_stub(const struct glue_change *g, unsigned int i)
+{
+	return g->open && g->slot[i] >= 0 &&
+	       stub_change_needs(&g->c, (unsigned int)g->slot[i]) != 0;
+}
+
 void glue_change_nlink(struct glue_change *g, unsigned int i, int delta)
 {
 	if (g->open && g->slot[i] >= 0)

@@ -60,6 +60,7 @@ struct glue_change {
 
 int glue_change_begin(struct glue_change *g, struct stubfs_obj *const o[], unsigned int n);
 bool glue_change_any(const struct glue_change *g);
+bool glue_change_stub(const struct glue_change *g, unsigned int i);
 void glue_change_nlink(struct glue_change *g, unsigned int i, int delta);
 int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, uint64_t length);
 /* Is there room in the record for a write to @o, the first object?  0 yes; 1 there is

@@ -7,12 +7,15 @@ What clients see as link count is the old server's and their own changes.
 import itertools
 import os
 import random
+import threading
 
 import pytest
 
+from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, REG, SOCK
 from ops import *  # noqa: F401,F403
 from ops import BLOCK, SIZE, errors, pattern, same, status_of
+from util import wait_until
 
 ATTR_CACHE = 0
 DIRS = "abc"
@@ -326,6 +329,34 @@ def test_an_unlisted_directory_with_a_name_moves(linked, client):
     linked.moved("b", "c/b")
     attrs = client.getattr(linked.path("c/b/y"))
     assert attrs.nlink == 3 and attrs.fileid == client.getattr(linked.path(NAMES[0])).fileid
+
+
+# -- two at the same time ----------------------------------------------------------------
+
+def test_removed_while_another_file_takes_the_name(linked, client, world):
+    """REMOVE of a/x waits for the listing of a; meanwhile another file is renamed over
+    a/x.  That took the name from the inode, so the removal takes none."""
+    linked.dir("from")
+    linked.file("from/g", size=10)
+    linked.list("from")
+    linked.reach(NAMES[0])
+    fhs = {d: client.fh(linked.path(d)) for d in ("a", "from")}
+    gate, node = Gate(), linked.node("a")
+    world.fake.hook("READDIRPLUS", only(lambda c: c.node is node, gate))
+    with world.client(client.proto) as other:
+        remover = threading.Thread(target=other.remove, args=((fhs["a"], b"x"),))
+        remover.start()
+        try:
+            wait_until(lambda: gate.waiting, 10, "a listing at the old server")
+            client.rename((fhs["from"], b"g"), (fhs["a"], b"x"))
+            linked.moved("from/g", NAMES[0])
+        finally:
+            gate.open()
+            remover.join(60)
+    linked.gone(NAMES[0])
+    assert client.names(fhs["a"]) == [b"own"]
+    for name in NAMES[1:]:
+        assert client.getattr(linked.path(name)).nlink == 2
 
 
 # -- names that never come ------------------------------------------------------------
