@@ -197,5 +197,6 @@ int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struc
 int stub_staged_link(struct stub_volume *v, struct stub_staged *s, int dir_fd, const char *name);
 void stub_staged_drop(struct stub_volume *v, struct stub_staged *s);
 int stub_entry_check(const struct stub_object *dir, const struct stub_entry *e);
+bool stub_entry_linked(const struct stub_entry *e); /* several names at the source */
 
 #endif

@@ -261,12 +261,31 @@ static int note_lookup(struct stub_volume *v, const struct stub_object *dir,
 	return stub_record_store(v, dir->fd, rec);
 }
 
+/* Under the exclusion.  Unlisted: nothing was ever removed here, the name is still the
+ * source's. */
+static int make_locked(struct stub_volume *v, const struct stub_object *dir,
+		       const struct stub_entry *e, const char *name, struct stub_record *rec,
+		       struct stub_staged *s)
+{
+	int r = 0;
+
+	if (!(rec->flags & STUB_FLAG_UNLISTED))
+		return 0;
+	if (s->kind == STUB_STAGED_NONE)
+		r = stub_stage(v, dir, e, s);
+	if (r == 0)
+		r = note_lookup(v, dir, rec);
+	if (r == 0)
+		r = stub_staged_link(v, s, dir->fd, name);
+	return r == -EEXIST ? 0 : r;
+}
+
 STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object *dir,
 				const struct stub_entry *e)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stub_staged s = { .kind = STUB_STAGED_NONE, .fd = -1 };
 	char name[STUB_NAME_MAX + 1];
-	struct stub_staged s;
 	struct stat st;
 	uint64_t ino;
 	int r;
@@ -279,19 +298,16 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 	name_of(e, name);
 	if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
-	r = stub_stage(v, dir, e, &s);
+	/* What has several names is staged under the exclusion: its provisional file stays
+	 * whatever becomes of this name, so none may be made after the directory was
+	 * listed.  The inode may be complete by then, and nobody would remove the file. */
+	if (!stub_entry_linked(e))
+		r = stub_stage(v, dir, e, &s);
 	if (r < 0)
 		return r;
 	r = dir_lock(v, dir, &ino, rec);
 	if (r == 0) {
-		/* unlisted: nothing was ever removed here, the name is still the source's */
-		if (rec->flags & STUB_FLAG_UNLISTED) {
-			r = note_lookup(v, dir, rec);
-			if (r == 0)
-				r = stub_staged_link(v, &s, dir->fd, name);
-		}
-		if (r == -EEXIST)
-			r = 0;
+		r = make_locked(v, dir, e, name, rec, &s);
 		if (r == 0)
 			r = stub_times_restore(dir->fd, rec);
 		stub_unlock(&v->locks, &ino, 1);

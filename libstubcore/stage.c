@@ -65,7 +65,7 @@ int stub_entry_check(const struct stub_object *dir, const struct stub_entry *e)
 	return -EBADMSG;
 }
 
-static bool is_linked(const struct stub_entry *e)
+bool stub_entry_linked(const struct stub_entry *e)
 {
 	return !S_ISDIR(e->attr.mode) && e->attr.nlink > 1;
 }
@@ -89,7 +89,7 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	rec->flags = (e->dummy ? STUB_FLAG_DUMMY : 0) |
 		     (S_ISDIR(e->attr.mode) ? STUB_FLAG_UNLISTED : 0) |
-		     (is_linked(e) ? STUB_FLAG_LINKS : 0);
+		     (stub_entry_linked(e) ? STUB_FLAG_LINKS : 0);
 	rec->source_id = v->info.source_id;
 	rec->depth = (uint16_t)(dir->depth + 1);
 	rec->boot = v->boot;
@@ -150,7 +150,7 @@ static int dress(struct stub_volume *v, const struct stub_object *dir, const str
 static int stage_file(struct stub_volume *v, const struct stub_object *dir,
 		      const struct stub_entry *e, struct stub_staged *out)
 {
-	bool stub = e->attr.size > 0 || e->dummy || is_linked(e);
+	bool stub = e->attr.size > 0 || e->dummy || stub_entry_linked(e);
 	struct stub_handle h;
 	int r, fd CLEANUP_CLOSE =
 		openat(v->staging_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -190,7 +190,7 @@ static int make_named(int dirfd, const char *name, const struct stub_entry *e)
 static int stage_named(struct stub_volume *v, const struct stub_object *dir,
 		       const struct stub_entry *e, struct stub_staged *out)
 {
-	bool stub = S_ISDIR(e->attr.mode) || is_linked(e);
+	bool stub = S_ISDIR(e->attr.mode) || stub_entry_linked(e);
 	struct stub_handle h;
 	int r, fd CLEANUP_CLOSE = -1;
 
@@ -250,7 +250,7 @@ int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struc
 	int r;
 
 	*out = (struct stub_staged){ .fd = -1 };
-	if (is_linked(e)) {
+	if (stub_entry_linked(e)) {
 		r = stage_known_link(v, e, out);
 		if (r != -ENOENT)
 			return r;
@@ -260,7 +260,7 @@ int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struc
 		stub_staged_drop(v, out);
 		return r;
 	}
-	if (is_linked(e)) {
+	if (stub_entry_linked(e)) {
 		r = make_provisional(v, e, out);
 		if (r == 0)
 			r = stage_known_link(v, e, out);

@@ -359,6 +359,28 @@ def test_removed_while_another_file_takes_the_name(linked, client, world):
         assert client.getattr(linked.path(name)).nlink == 2
 
 
+def test_looked_up_while_all_is_finished(linked, client, world):
+    """The old server's answer to a LOOKUP is late.  By then the inode is complete and
+    the name was removed by a client: nothing comes of the answer."""
+    before = set(os.listdir(world.volume / ".postcopy/provisional"))
+    fh, node, gate = client.fh(linked.path("b")), linked.node("b"), Gate()
+    world.fake.hook("LOOKUP", only(lambda c: c.node is node and c.name == b"y", gate))
+    try:
+        assert status_of(client.patient(0).lookup, (fh, b"y")) == errors.DELAY
+        for d in DIRS:
+            linked.list(d)
+        world.stubtool("ask", linked.path(NAMES[0]), "fill")
+        linked.finished(NAMES[0])
+        client.remove((fh, b"y"))
+        linked.gone(NAMES[1])
+        assert gate.waiting == 1
+    finally:
+        gate.open()
+    world.settle()
+    assert status_of(client.lookup, (fh, b"y")) == errors.NOENT
+    assert set(os.listdir(world.volume / ".postcopy/provisional")) <= before
+
+
 # -- names that never come ------------------------------------------------------------
 
 def test_names_outside_of_the_export(case, client):
