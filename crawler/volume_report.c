@@ -251,6 +251,7 @@ static int print_scan(const struct opened *o, const struct stub_scan *s)
 	json_u64(&j, "dummies", s->dummies);
 	json_u64(&j, "partials", s->partials);
 	json_u64(&j, "unlisted", s->unlisted);
+	json_u64(&j, "refused", s->refused);
 	json_u64(&j, "covered", s->covered);
 	json_u64(&j, "in_unlisted", s->in_unlisted);
 	json_u64(&j, "uncovered", s->uncovered);

@@ -215,7 +215,7 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 	if (FSAL_IS_ERROR(status))
 		return status;
 	if (obj->type == DIRECTORY)
-		r = glue_need_entries(in[1], &wait);
+		r = glue_need_gone(in[1], &wait);
 	if (r == 0)
 		r = glue_change_begin(&change, in, 2);
 	if (r < 0)
@@ -252,7 +252,7 @@ static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
 	if (!FSAL_IS_ERROR(status))
 		status = names_may_come(in[NEW_DIR], w, new_name, &in[REPLACED]);
 	if (!FSAL_IS_ERROR(status) && in[REPLACED] && in[REPLACED]->handle.type == DIRECTORY)
-		status = glue_status(glue_need_entries(in[REPLACED], w));
+		status = glue_status(glue_need_gone(in[REPLACED], w));
 	return status;
 }
 

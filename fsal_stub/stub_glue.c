@@ -39,7 +39,7 @@ static const struct {
 	{ ENFILE, ERR_FSAL_DELAY }, { EREMOTEIO, ERR_FSAL_IO }, { EBADMSG, ERR_FSAL_IO },
 	{ EIO, ERR_FSAL_IO },	    { ENOSPC, ERR_FSAL_NOSPC }, { EDQUOT, ERR_FSAL_DQUOT },
 	{ ESTALE, ERR_FSAL_STALE }, { ENOENT, ERR_FSAL_NOENT }, { EINVAL, ERR_FSAL_INVAL },
-	{ EROFS, ERR_FSAL_ROFS },
+	{ EROFS, ERR_FSAL_ROFS },   { ENOTEMPTY, ERR_FSAL_NOTEMPTY },
 };
 
 fsal_status_t glue_status(int r)
@@ -306,6 +306,14 @@ int glue_need_entries(struct stubfs_obj *dir, struct glue_wait *w)
 	return need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
 }
 
+int glue_need_gone(struct stubfs_obj *dir, struct glue_wait *w)
+{
+	struct stub_view view;
+	int r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
+
+	return r == 0 && view.needs & STUB_NEEDS_REFUSED ? -ENOTEMPTY : r;
+}
+
 int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name)
 {
 	struct stub_ask a = {
@@ -321,6 +329,10 @@ int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name
 	r = look(dir, &a.h, &view);
 	if (r < 0)
 		return r;
+	if (view.needs & STUB_NEEDS_REFUSED) {
+		r = stub_refused_has(stubfs_export()->volume, &a.h, name);
+		return r == 1 ? -EREMOTEIO : r;
+	}
 	/* listed since the caller looked for the name: it may have come */
 	if (!(view.needs & STUB_NEEDS_ENTRIES))
 		return 0;

@@ -37,12 +37,16 @@ int glue_look(struct stubfs_obj *o, struct stub_view *view);
  * Wait until the object has what is needed:
  *   attrs    its attributes; *view is how it is shown then
  *   entries  all its names
- *   name     one name.  0: look for it again, -ENOENT: there is none
+ *   gone     all its names, so that it may be removed if it is empty; -ENOTEMPTY: names
+ *            that the new file system refuses are in it
+ *   name     one name.  0: look for it again, -ENOENT: there is none; -EREMOTEIO too:
+ *            it is one that the new file system refuses
  *   data     [offset, offset+length), so that it may be read
  * Errors: those of stub_ask() and stub_view().
  */
 int glue_need_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_need_entries(struct stubfs_obj *dir, struct glue_wait *w);
+int glue_need_gone(struct stubfs_obj *dir, struct glue_wait *w);
 int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name);
 int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length);
 

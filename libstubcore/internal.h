@@ -77,6 +77,7 @@ enum {
 	 * NEW: since the last search for them */
 	STUB_FLAG_LOOKUPS = 8,
 	STUB_FLAG_LOOKUPS_NEW = 16,
+	STUB_FLAG_REFUSED = 32, /* listed directory: without the names in `refused` */
 };
 
 struct stub_record {
@@ -95,6 +96,7 @@ struct stub_record {
 	struct timespec mtime, ctime; /* what clients see */
 	struct stub_map now;	      /* missing as this boot knows */
 	struct stub_map durable;      /* missing after a power cut */
+	struct stub_refused refused;  /* STUB_FLAG_REFUSED only */
 };
 
 /* Bytes written, or -E2BIG: more than @size. */
@@ -171,6 +173,18 @@ int stub_record_store(const struct stub_volume *v, int fd, const struct stub_rec
 int stub_record_drop(int fd); /* -ENOENT: there was none */
 /* Set mtime back to what clients are shown; atime stays. */
 int stub_times_restore(int fd, const struct stub_record *r);
+
+/* ---- list.c ---- */
+
+/* Take the directory's exclusion and its record; -ENOENT: it has none (and no lock is held). */
+int stub_dir_lock(struct stub_volume *v, const struct stub_object *dir, uint64_t *ino,
+		  struct stub_record *rec);
+
+/* ---- refused.c ---- */
+
+/* 0, or @error: no room for it. */
+int stub_refused_add(struct stub_refused *r, const char *name, size_t len, int error);
+unsigned int stub_refused_count(const struct stub_refused *r);
 
 /* ---- links.c: provisional files ---- */
 

@@ -12,6 +12,9 @@
  * but does not list), or a client's, then it wins: clients remove or rename names
  * only in listed directories, so a taken name stays taken.
  *
+ * An entry that the file system refuses does not keep the others away: it is left
+ * out, and the directory's record remembers its name (refused.c).
+ *
  * Invariant 8: a directory's mtime does not move.  Linking happens under the
  * directory's exclusion and mtime is set back to what its record shows before it
  * is released; the server plugins' brackets hold the same exclusion.
@@ -57,9 +60,8 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 	return 0;
 }
 
-/* Take the directory's exclusion and its record. */
-static int dir_lock(struct stub_volume *v, const struct stub_object *dir, uint64_t *ino,
-		    struct stub_record *rec)
+int stub_dir_lock(struct stub_volume *v, const struct stub_object *dir, uint64_t *ino,
+		  struct stub_record *rec)
 {
 	struct stat st;
 	unsigned int n;
@@ -77,9 +79,16 @@ static int dir_lock(struct stub_volume *v, const struct stub_object *dir, uint64
 	return r;
 }
 
+/* @e could not be made: 0 if that is put down in @refused, else @error. */
+static int refuse(struct stub_refused *refused, const struct stub_entry *e, int error)
+{
+	return stub_refusal(error) ? stub_refused_add(refused, e->name, e->name_len, error) : error;
+}
+
 /* Link what is staged, whole slices at a time so that clients' changes to the
  * directory get their turn. */
-static int batch_link(struct stub_volume *v, const struct stub_object *dir, struct batch *b)
+static int batch_link(struct stub_volume *v, const struct stub_object *dir, struct batch *b,
+		      struct stub_refused *refused)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	char name[STUB_NAME_MAX + 1];
@@ -92,14 +101,14 @@ static int batch_link(struct stub_volume *v, const struct stub_object *dir, stru
 	while (i < b->n_staged && r == 0) {
 		size_t end = i + 128 < b->n_staged ? i + 128 : b->n_staged;
 
-		r = dir_lock(v, dir, &ino, rec);
+		r = stub_dir_lock(v, dir, &ino, rec);
 		if (r < 0)
 			return r;
 		for (; i < end && r == 0; i++) {
 			name_of(b->of[i], name);
 			r = stub_staged_link(v, &b->staged[i], dir->fd, name);
-			if (r == -EEXIST)
-				r = 0;
+			if (r < 0)
+				r = r == -EEXIST ? 0 : refuse(refused, b->of[i], r);
 		}
 		if (r == 0)
 			r = stub_times_restore(dir->fd, rec);
@@ -117,7 +126,7 @@ static void batch_drop(struct stub_volume *v, struct batch *b)
 
 STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
 				const struct stub_object *dir, const struct stub_entry *e, size_t n,
-				size_t *bad)
+				struct stub_refused *refused, size_t *bad)
 {
 	struct batch *b CLEANUP_FREE = NULL;
 	int r = 0;
@@ -137,11 +146,13 @@ STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
 		for (; i < end && r == 0; i++) {
 			*bad = i;
 			r = batch_prepare(v, dir, &e[i], b);
+			if (r < 0)
+				r = refuse(refused, &e[i], r);
 		}
 		if (r == 0 && b->n_entries)
 			r = stub_journal_add(j, b->entries, b->n_entries);
 		if (r == 0)
-			r = batch_link(v, dir, b);
+			r = batch_link(v, dir, b, refused);
 		batch_drop(v, b);
 	}
 	return r;
@@ -205,11 +216,11 @@ static int journal_found(struct stub_volume *v, struct stub_journal *j, int dir_
 }
 
 /* One try: 0 done, 1 look-ups have made names that must be journalled first. */
-static int list_close(struct stub_volume *v, const struct stub_object *dir, bool searched,
-		      struct stub_record *rec)
+static int list_close(struct stub_volume *v, const struct stub_object *dir,
+		      const struct stub_refused *refused, bool searched, struct stub_record *rec)
 {
 	uint64_t ino;
-	int r = dir_lock(v, dir, &ino, rec);
+	int r = stub_dir_lock(v, dir, &ino, rec);
 
 	if (r == -ENOENT)
 		return 0; /* listed already */
@@ -222,6 +233,10 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir, bool
 		r = r < 0 ? r : 1;
 	} else {
 		rec->flags &= (uint16_t)~(STUB_FLAG_UNLISTED | STUB_FLAG_LOOKUPS);
+		if (refused->len) {
+			rec->flags |= STUB_FLAG_REFUSED;
+			rec->refused = *refused;
+		}
 		r = stub_times_restore(dir->fd, rec);
 		if (r == 0)
 			r = rec->flags ? stub_record_store(v, dir->fd, rec) :
@@ -232,7 +247,7 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir, bool
 }
 
 STUB_PUBLIC int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
-				 const struct stub_object *dir)
+				 const struct stub_object *dir, const struct stub_refused *refused)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	bool searched = false;
@@ -240,7 +255,7 @@ STUB_PUBLIC int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
 
 	if (!rec)
 		return -ENOMEM;
-	while ((r = list_close(v, dir, searched, rec)) == 1) {
+	while ((r = list_close(v, dir, refused, searched, rec)) == 1) {
 		r = journal_found(v, j, dir->fd);
 		if (r < 0)
 			return r;
@@ -305,7 +320,7 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 		r = stub_stage(v, dir, e, &s);
 	if (r < 0)
 		return r;
-	r = dir_lock(v, dir, &ino, rec);
+	r = stub_dir_lock(v, dir, &ino, rec);
 	if (r == 0) {
 		r = make_locked(v, dir, e, name, rec, &s);
 		if (r == 0)

@@ -14,6 +14,7 @@
  *   u8 same: bit 0 mtime == src_mtime, bit 1 ctime == src_ctime, bit 2 durable == now
  *   [t mtime]  [t ctime]
  *   map now  [map durable]
+ *   [v refused_len  refused: u8 len, name, ...]   flag STUB_FLAG_REFUSED
  *   u32 checksum of all before it (FNV-1a folded)
  *
  * A map is v n, then n times: v gap since the last end, v length.
@@ -132,6 +133,10 @@ static size_t encode(const struct stub_record *r, const struct stub_map *now, ui
 	put_map(&o, now);
 	if (!(same & 4))
 		put_map(&o, &r->durable);
+	if (r->flags & STUB_FLAG_REFUSED) {
+		put_v(&o, r->refused.len);
+		put(&o, r->refused.names, r->refused.len);
+	}
 	if (o.len + 4 <= size)
 		put_le(&o, checksum(buf, o.len), 4);
 	else
@@ -230,6 +235,24 @@ static void get_map(struct in *i, uint64_t size, struct stub_map *m)
 	}
 }
 
+/* Names, whole, with at least one of them. */
+static void get_refused(struct in *i, struct stub_refused *out)
+{
+	size_t at = 0;
+
+	out->len = (uint16_t)get_v_max(i, STUB_REFUSED_MAX);
+	get(i, out->names, out->len);
+	while (at < out->len && !i->bad) {
+		size_t n = out->names[at];
+
+		if (n >= out->len - at || stub_name_check((char *)out->names + at + 1, n) < 0)
+			i->bad = true;
+		at += 1 + n;
+	}
+	if (out->len == 0)
+		i->bad = true;
+}
+
 int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 {
 	struct in i = { buf, len, false };
@@ -268,7 +291,11 @@ int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 		stub_map_copy(&r->durable, &r->now);
 	else
 		get_map(&i, r->size, &r->durable);
-	if (i.bad || i.left || (r->flags & ~31u) || same > 7)
+	r->refused.len = 0;
+	r->refused.error = 0;
+	if (r->flags & STUB_FLAG_REFUSED)
+		get_refused(&i, &r->refused);
+	if (i.bad || i.left || (r->flags & ~63u) || same > 7)
 		return -EBADMSG;
 	return 0;
 }
@@ -285,5 +312,7 @@ unsigned int stub_record_needs(const struct stub_record *r)
 		needs |= STUB_NEEDS_DATA;
 	if (r->flags & STUB_FLAG_LINKS)
 		needs |= STUB_NEEDS_NAMES;
+	if (r->flags & STUB_FLAG_REFUSED)
+		needs |= STUB_NEEDS_REFUSED;
 	return needs ? needs : STUB_NEEDS_FINISH;
 }

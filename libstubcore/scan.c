@@ -138,6 +138,9 @@ static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unl
 		c->s->dummies++;
 	if (c->rec.flags & STUB_FLAG_UNLISTED) {
 		c->s->unlisted++;
+	} else if (c->rec.flags & STUB_FLAG_REFUSED) {
+		c->s->stubs++;
+		c->s->refused += stub_refused_count(&c->rec.refused);
 	} else {
 		c->s->stubs++;
 		c->s->partials += !(c->rec.flags & STUB_FLAG_DUMMY);

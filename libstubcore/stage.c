@@ -103,6 +103,7 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 	rec->fsid = e->attr.fsid;
 	rec->fileid = e->attr.fileid;
 	rec->nlink = rec->nlink_shown = e->attr.nlink;
+	rec->refused.len = 0;
 	stub_map_init(&rec->now, rec->size);
 	stub_map_copy(&rec->durable, &rec->now);
 }
@@ -158,7 +159,7 @@ static int stage_file(struct stub_volume *v, const struct stub_object *dir,
 	if (fd < 0)
 		return -errno;
 	if (e->attr.size > 0 && ftruncate(fd, (off_t)e->attr.size) < 0)
-		return errno == EFBIG || errno == EINVAL ? -EBADMSG : -errno;
+		return errno == EFBIG || errno == EINVAL ? -EFBIG : -errno;
 	r = dress(v, dir, e, fd, stub, &h);
 	if (r < 0)
 		return r;

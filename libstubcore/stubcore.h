@@ -49,6 +49,7 @@ extern "C" {
 #define STUB_MAP_MAX 320    /* ranges one missing map holds in memory */
 #define STUB_RECORD_MAX 3072 /* bytes of a record on disk: fits ext4's 4 KiB xattr block */
 #define STUB_RECORD_INLINE 255 /* bytes of a record that XFS keeps inside a 1024-byte inode */
+#define STUB_REFUSED_MAX 2560 /* bytes of refused names in one record, with their lengths */
 #define STUB_REASON_MAX 119 /* bytes of the text that says why an object is parked */
 #define STUB_URI_MAX 1023   /* bytes of a source URI */
 #define STUB_PATH_MAX 107   /* bytes of a socket's path (sun_path less its NUL) */
@@ -204,6 +205,7 @@ enum { /* what an object still needs, a bit set; 0 is a normal object */
 	STUB_NEEDS_ENTRIES = 2, /* unlisted directory */
 	STUB_NEEDS_DATA = 4,	/* partial file with missing ranges */
 	STUB_NEEDS_NAMES = 8,	/* hard-linked file, not all names made yet */
+	STUB_NEEDS_REFUSED = 32, /* directory: listed but for names that were refused here */
 	STUB_NEEDS_FINISH = 16, /* nothing from the source any more, but its record is still there */
 };
 
@@ -474,6 +476,7 @@ void stub_object_close(struct stub_object *o);
  * Make one name of the unlisted directory @dir.  Idempotent: the name may be
  * there already (then 0).
  *   -EBADMSG  the entry is hostile (name, type, size); -EMLINK too deep
+ *   what stub_refusal() knows: the new file system will not have it; nothing was made
  *   -ENOSPC, -EDQUOT, -EIO: nothing was made
  */
 int stub_make_entry(struct stub_volume *v, const struct stub_object *dir,
@@ -487,13 +490,49 @@ int stub_name_check(const char *name, size_t len);
  * prepared, journalled in one transaction and linked in; the directory stays
  * unlisted (hidden by the plugins) until finish() drops its record.
  * A batch may be fed again after a failure or a crash.
+ * An entry that is fine but that the new file system refuses (stub_refusal) is left
+ * out and goes into @refused, which starts zeroed, stays with the listing, and is
+ * handed to finish(): the directory is listed then, and its record remembers them.
  *   -EBADMSG  hostile entry; *bad is its index
  *   -ENOSPC, -EDQUOT, -EIO
+ *   what stub_refusal() knows: more names are refused than a record holds
  */
+struct stub_refused {
+	uint16_t len;
+	uint8_t names[STUB_REFUSED_MAX]; /* of each: a byte of length, its bytes */
+	int error; /* of the last one; not kept on disk */
+};
+
 int stub_list_batch(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
-		    const struct stub_entry *e, size_t n, size_t *bad);
-int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
-		     const struct stub_object *dir);
+		    const struct stub_entry *e, size_t n, struct stub_refused *refused,
+		    size_t *bad);
+int stub_list_finish(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
+		     const struct stub_refused *refused);
+
+/* Does this error of making an entry mean that the file system will not have it
+ * (too long, too large, not permitted ...), rather than that something is broken or full? */
+bool stub_refusal(int error);
+
+/* Walk the names: zero *at to start, false at the end. */
+bool stub_refused_next(const struct stub_refused *r, size_t *at, const char **name, size_t *len);
+
+/* The names that the directory behind @h is listed without; none for any other
+ * object.  Errors as stub_view. */
+int stub_refused_load(struct stub_volume *v, const struct stub_handle *h, struct stub_refused *out);
+
+/* Is @name one of them?  1, 0, or as stub_view. */
+int stub_refused_has(struct stub_volume *v, const struct stub_handle *h, const char *name);
+
+/*
+ * Try one of them again: make @e, or forget it if @e is NULL (the old server has it
+ * no more).  A name that is there already is a client's and stays.  The last one
+ * makes the directory normal.  0, also if @name is none of them.
+ *   what stub_refusal() knows: refused again, nothing has changed
+ *   -ENOENT   the directory is normal or gone
+ *   -EBADMSG, -ENOSPC, -EDQUOT, -EIO
+ */
+int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
+		      const char *name, size_t len, const struct stub_entry *e);
 
 /* dummy -> partial.  @attr must be of the same object (fsid, fileid, type): else -ESTALE. */
 int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
@@ -568,9 +607,10 @@ void stub_request_answer(struct stub_request *r, int result);
 struct stub_scan {
 	uint64_t objects;	/* inodes met, root included */
 	uint64_t files, dirs, others;
-	uint64_t stubs;		/* files with a record */
+	uint64_t stubs;		/* other objects with a record than unlisted directories */
 	uint64_t dummies, partials;
 	uint64_t unlisted;	/* directories with a record */
+	uint64_t refused;	/* names that listed directories are without */
 	uint64_t covered;	/* records named by the journal */
 	uint64_t in_unlisted;	/* records covered by an unlisted directory above */
 	uint64_t uncovered;	/* records covered by neither: invariant 4 is broken */

@@ -23,16 +23,17 @@ static void printable(const char *name, size_t len, char *out, size_t size)
 	out[n] = '\0';
 }
 
+/* @name as the old server has it.  -ENOENT also for a name that is too long over there. */
 static int lookup_entry(struct jobs *j, struct job *job, const struct stub_object *dir,
-			struct stub_entry *e, char *target)
+			const char *name, size_t len, struct stub_entry *e, char *target)
 {
-	int r = source_lookup(j->c.source, job_priority(job), &dir->origin, job->name,
-			      job->name_len, &e->origin, &e->attr);
+	int r = source_lookup(j->c.source, job_priority(job), &dir->origin, name, len, &e->origin,
+			      &e->attr);
 
 	if (r < 0)
-		return r;
-	e->name = job->name;
-	e->name_len = job->name_len;
+		return r == -ENAMETOOLONG ? -ENOENT : r;
+	e->name = name;
+	e->name_len = len;
 	if (!S_ISLNK(e->attr.mode))
 		return 0;
 	e->target = target;
@@ -45,6 +46,7 @@ int job_lookup(struct jobs *j, struct job *job)
 	char target[STUB_TARGET_MAX];
 	struct stub_entry e = { 0 };
 	struct stub_object dir;
+	bool refused = false;
 	int r = stub_object_open(j->c.volume, &job->h, &dir);
 
 	if (r == -ENOENT)
@@ -57,23 +59,54 @@ int job_lookup(struct jobs *j, struct job *job)
 		stub_object_close(&dir);
 		return 0;
 	}
-	r = lookup_entry(j, job, &dir, &e, target);
+	r = lookup_entry(j, job, &dir, job->name, job->name_len, &e, target);
 	if (r == 0) {
 		r = stub_make_entry(j->c.volume, &dir, &e);
 		if (r == 0)
 			atomic_fetch_add(&j->entries, 1);
+		refused = stub_refusal(r);
 	}
 	stub_object_close(&dir);
-	if (r == -ENOENT || r == -ENAMETOOLONG)
-		return -ENOENT;
-	if (r < 0) {
+	if (r < 0 && r != -ENOENT) {
 		char name[64], what[128];
 
 		printable(job->name, job->name_len, name, sizeof(name));
 		snprintf(what, sizeof(what), "look-up of \"%s\"", name);
-		r = jobs_failed(j, &job->h, r, what);
+		if (!refused)
+			return jobs_failed(j, &job->h, r, what);
+		/* no failure of the directory; its listing will keep the books */
+		jobs_log(j, STUB_LOG_INFO, "%s: the new file system refuses it: %s", what,
+			 strerror(-r));
+		return -EREMOTEIO;
 	}
 	return r;
+}
+
+/* Is @h, which has just been listed or tried again, without some of its names?  Then it
+ * is parked, and they are said.  @error: why the last one was refused.  0 or -EREMOTEIO. */
+static int check_refused(struct jobs *j, const struct stub_handle *h, int error)
+{
+	struct stub_refused refused;
+	char name[64], what[STUB_REASON_MAX + 1];
+	const char *p;
+	size_t at = 0, len;
+	unsigned int n = 0;
+	int r = stub_refused_load(j->c.volume, h, &refused);
+
+	if (r < 0)
+		return r == -ESTALE ? 0 : jobs_failed(j, h, r, "refused names");
+	if (!refused.len)
+		return 0;
+	while (stub_refused_next(&refused, &at, &p, &len)) {
+		printable(p, len, name, sizeof(name));
+		jobs_log(j, STUB_LOG_WARN, "entry \"%s\" of a directory: refused", name);
+		n++;
+	}
+	snprintf(what, sizeof(what),
+		 n > 1 ? "refused here: entry \"%s\" (%u names in all)" :
+			 "refused here: entry \"%s\"",
+		 name, n);
+	return jobs_park(j, h, error, what);
 }
 
 struct listing {
@@ -82,6 +115,7 @@ struct listing {
 	const struct stub_object *dir;
 	uint64_t n;
 	char bad[64]; /* name of the entry that failed */
+	struct stub_refused refused;
 };
 
 static int list_entries(void *arg, const struct stub_entry *e, size_t n)
@@ -92,7 +126,7 @@ static int list_entries(void *arg, const struct stub_entry *e, size_t n)
 
 	if (atomic_load(&l->j->stopping))
 		return -ECANCELED;
-	r = stub_list_batch(l->j->c.volume, l->j->c.journal, l->dir, e, n, &bad);
+	r = stub_list_batch(l->j->c.volume, l->j->c.journal, l->dir, e, n, &l->refused, &bad);
 	if (r < 0 && bad < n)
 		printable(e[bad].name, e[bad].name_len, l->bad, sizeof(l->bad));
 	if (r == 0) {
@@ -108,7 +142,7 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 	int r = source_list(j->c.source, job_priority(job), &o->origin, list_entries, &l);
 
 	if (r == 0)
-		r = stub_list_finish(j->c.volume, j->c.journal, o);
+		r = stub_list_finish(j->c.volume, j->c.journal, o, &l.refused);
 	if (r < 0) {
 		char what[128];
 
@@ -118,7 +152,38 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 			snprintf(what, sizeof(what), "listing a directory");
 		return jobs_failed(j, &job->h, r, what);
 	}
-	return 0;
+	if (l.refused.len)
+		check_refused(j, &job->h, l.refused.error);
+	return 0; /* it is listed */
+}
+
+int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	char target[STUB_TARGET_MAX], shown[64], what[128];
+	struct stub_refused names;
+	const char *name = "";
+	size_t at = 0, len = 0;
+	int error = 0, r = stub_refused_load(j->c.volume, &job->h, &names);
+
+	while (r == 0 && stub_refused_next(&names, &at, &name, &len)) {
+		struct stub_entry e = { 0 };
+
+		if (atomic_load(&j->stopping))
+			return -EAGAIN;
+		r = lookup_entry(j, job, o, name, len, &e, target);
+		if (r < 0 && r != -ENOENT)
+			break;
+		r = stub_refused_make(j->c.volume, j->c.journal, o, name, len, r == 0 ? &e : NULL);
+		if (stub_refusal(r)) {
+			error = r;
+			r = 0;
+		}
+	}
+	if (r == 0 || r == -ENOENT || r == -ESTALE) /* the directory may have gone */
+		return check_refused(j, &job->h, error);
+	printable(name, len, shown, sizeof(shown));
+	snprintf(what, sizeof(what), "refused entry \"%s\"", shown);
+	return jobs_failed(j, &job->h, r, what);
 }
 
 int job_attr(struct jobs *j, struct job *job, struct stub_object *o)

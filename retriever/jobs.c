@@ -273,6 +273,17 @@ int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const ch
 	return -EREMOTEIO;
 }
 
+int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char *what)
+{
+	char reason[STUB_REASON_MAX + 1];
+
+	atomic_fetch_add(&j->errors, 1);
+	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-error));
+	park(j, h, STUB_PARK_ERROR, -error, reason);
+	jobs_log(j, STUB_LOG_WARN, "%s; parked", reason);
+	return -EREMOTEIO;
+}
+
 int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reason)
 {
 	atomic_fetch_add(&j->conflicts, 1);
@@ -374,6 +385,8 @@ static int run_fill(struct jobs *j, struct job *job)
 			return 1;
 		}
 		r = job_list(j, job, &o);
+	} else if (r == 0 && (o.needs & STUB_NEEDS_REFUSED)) {
+		r = job_refused(j, job, &o);
 	} else if (r == 0 && o.type == S_IFREG) {
 		r = job_fill_file(j, job, &o);
 	}

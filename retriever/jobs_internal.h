@@ -101,11 +101,13 @@ void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes);
  * turns @error into what stub_ask() promises.  @what says what was being done.
  */
 int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what);
+int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char *what); /* at once */
 int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reason);
 
 /* The work itself: 0 or what the waiters get, as documented at stub_ask(). */
 int job_lookup(struct jobs *j, struct job *job);
 int job_list(struct jobs *j, struct job *job, struct stub_object *o);
+int job_refused(struct jobs *j, struct job *job, struct stub_object *o);
 int job_attr(struct jobs *j, struct job *job, struct stub_object *o);
 int job_data(struct jobs *j, struct job *job, struct stub_object *o);
 int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o);

@@ -42,6 +42,8 @@ static void check_same(const struct stub_record *a, const struct stub_record *b)
 	CHECK(!stub_time_cmp(a->src_ctime, b->src_ctime));
 	CHECK(!stub_time_cmp(a->mtime, b->mtime) && !stub_time_cmp(a->ctime, b->ctime));
 	CHECK(map_same(&a->now, &b->now) && map_same(&a->durable, &b->durable));
+	CHECK(a->refused.len == b->refused.len);
+	CHECK(!memcmp(a->refused.names, b->refused.names, a->refused.len));
 }
 
 /* As a write, a truncate and a power cut do, at places that the record itself has. */

@@ -149,12 +149,14 @@ struct bit {
 static const struct bit needs_names[] = {
 	{ STUB_NEEDS_ATTRS, "attrs" },	 { STUB_NEEDS_ENTRIES, "entries" },
 	{ STUB_NEEDS_DATA, "data" },	 { STUB_NEEDS_NAMES, "names" },
-	{ STUB_NEEDS_FINISH, "finish" }, { 0, NULL },
+	{ STUB_NEEDS_FINISH, "finish" }, { STUB_NEEDS_REFUSED, "refused" },
+	{ 0, NULL },
 };
 static const struct bit flag_names[] = {
 	{ STUB_FLAG_DUMMY, "dummy" },	  { STUB_FLAG_UNLISTED, "unlisted" },
 	{ STUB_FLAG_LINKS, "links" },	  { STUB_FLAG_LOOKUPS, "lookups" },
-	{ STUB_FLAG_LOOKUPS_NEW, "new" }, { 0, NULL },
+	{ STUB_FLAG_LOOKUPS_NEW, "new" }, { STUB_FLAG_REFUSED, "refused" },
+	{ 0, NULL },
 };
 
 static void print_bits(const char *key, unsigned int bits, const struct bit *names)

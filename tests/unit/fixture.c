@@ -119,10 +119,12 @@ struct stub_object fixture_root(struct fixture *x)
 void fixture_list(struct fixture *x, const struct stub_entry *e, size_t n)
 {
 	struct stub_object o = fixture_root(x);
+	struct stub_refused refused = { 0 };
 	size_t bad;
 
-	assert_int_equal(stub_list_batch(x->v, x->j, &o, e, n, &bad), 0);
-	assert_int_equal(stub_list_finish(x->v, x->j, &o), 0);
+	assert_int_equal(stub_list_batch(x->v, x->j, &o, e, n, &refused, &bad), 0);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), 0);
+	assert_int_equal(refused.len, 0);
 	stub_object_close(&o);
 	stub_finisher_add(x->f, stub_volume_root(x->v));
 	assert_int_equal(stub_finisher_drain(x->f), 0);

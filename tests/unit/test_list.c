@@ -63,13 +63,15 @@ static void test_hostile_entries(void **state)
 	struct stub_object o = fixture_root(x);
 	char long_name[300];
 	struct stub_entry good = fixture_entry("good", S_IFREG | 0644, 1), e;
+	struct stub_refused refused = { 0 };
 	size_t bad = 99;
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		struct stub_entry two[] = { good, fixture_entry(names[i], S_IFREG | 0644, 1) };
 
-		assert_int_equal(stub_list_batch(x->v, x->j, &o, two, 2, &bad), -EBADMSG);
+		assert_int_equal(stub_list_batch(x->v, x->j, &o, two, 2, &refused, &bad), -EBADMSG);
 		assert_int_equal(bad, 1);
+		assert_int_equal(refused.len, 0);
 	}
 	memset(long_name, 'x', sizeof(long_name));
 	e = good;
@@ -85,7 +87,7 @@ static void test_hostile_entries(void **state)
 	e.attr.size = UINT64_MAX;
 	assert_int_equal(stub_make_entry(x->v, &o, &e), -EBADMSG);
 	e.attr.size = INT64_MAX - 1; /* a number, but no file system has room for it */
-	assert_int_equal(stub_make_entry(x->v, &o, &e), -EBADMSG);
+	assert_int_equal(stub_make_entry(x->v, &o, &e), -EFBIG);
 	e = good;
 	e.attr.mode = 0777;
 	assert_int_equal(stub_make_entry(x->v, &o, &e), -EBADMSG);
@@ -154,10 +156,11 @@ static void test_batch_again_after_a_crash(void **state)
 	struct stub_entry e[] = { fixture_entry("a", S_IFREG | 0644, 10),
 				  fixture_entry("d", S_IFDIR | 0755, 0) };
 	struct stub_object o = fixture_root(x);
+	struct stub_refused refused = { 0 };
 	struct stub_handle before;
 	size_t bad;
 
-	assert_int_equal(stub_list_batch(x->v, x->j, &o, e, 2, &bad), 0);
+	assert_int_equal(stub_list_batch(x->v, x->j, &o, e, 2, &refused, &bad), 0);
 	stub_object_close(&o);
 	before = fixture_handle(x, "a");
 	fixture_reopen(x);

@@ -60,6 +60,8 @@ static void assert_same(const struct stub_record *a, const struct stub_record *b
 	assert_memory_equal(a->now.r, b->now.r, a->now.n * sizeof(a->now.r[0]));
 	assert_int_equal(a->durable.n, b->durable.n);
 	assert_memory_equal(a->durable.r, b->durable.r, a->durable.n * sizeof(a->durable.r[0]));
+	assert_int_equal(a->refused.len, b->refused.len);
+	assert_memory_equal(a->refused.names, b->refused.names, a->refused.len);
 }
 
 /* ---- encode, decode ---- */
@@ -80,6 +82,30 @@ static void test_round_trip(void **state)
 		assert_int_equal(stub_map_subtract(&r.now, i << 20, (i << 20) + 4096), 0);
 	n = stub_record_encode(&r, buf, sizeof(buf));
 	assert_true(n > 0);
+	assert_int_equal(stub_record_decode(buf, (size_t)n, &back), 0);
+	assert_same(&r, &back);
+}
+
+/* A directory has no maps: the longest list of refused names fits beside all else. */
+static void test_refused_names(void **state)
+{
+	struct stub_record r = sample(), back;
+	uint8_t buf[STUB_RECORD_MAX];
+	int n;
+
+	r.flags = STUB_FLAG_REFUSED;
+	r.size = 0;
+	r.now.n = r.durable.n = 0;
+	r.mtime.tv_sec--;
+	r.ctime.tv_sec--;
+	memcpy(r.refused.names, "\3abc\1d", 6);
+	r.refused.len = 6;
+	n = stub_record_encode(&r, buf, sizeof(buf));
+	assert_int_equal(stub_record_decode(buf, (size_t)n, &back), 0);
+	assert_same(&r, &back);
+	memset(r.refused.names, 9, sizeof(r.refused.names));
+	r.refused.len = sizeof(r.refused.names);
+	n = stub_record_encode(&r, buf, sizeof(buf));
 	assert_int_equal(stub_record_decode(buf, (size_t)n, &back), 0);
 	assert_same(&r, &back);
 }
@@ -133,6 +159,28 @@ static void test_trailing_bytes_are_refused(void **state)
 	assert_int_equal(stub_record_decode(buf, (size_t)n + 1, &back), -EBADMSG);
 }
 
+static void test_hostile_refused_names(void **state)
+{
+	static const struct {
+		const char *names;
+		uint16_t len;
+	} bad[] = { { "", 0 },	     { "\0", 1 },	  { "\1", 1 },	   { "\4abc", 4 },
+		    { "\3a/b", 4 },  { "\2..", 3 },  { "\1.", 2 }, { "\3a\0b", 4 },
+		    { "\1a\2b", 4 }, { "\1a\0", 3 }, { "\377a", 2 } };
+	struct stub_record r = sample(), back;
+	uint8_t buf[STUB_RECORD_MAX];
+
+	r.flags = STUB_FLAG_REFUSED;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		int n;
+
+		memcpy(r.refused.names, bad[i].names, bad[i].len);
+		r.refused.len = bad[i].len;
+		n = stub_record_encode(&r, buf, sizeof(buf));
+		assert_int_equal(stub_record_decode(buf, (size_t)n, &back), -EBADMSG);
+	}
+}
+
 /* ---- needs ---- */
 
 static void test_needs(void **state)
@@ -143,6 +191,8 @@ static void test_needs(void **state)
 	assert_int_equal(stub_record_needs(&r), STUB_NEEDS_FINISH);
 	r.flags = STUB_FLAG_UNLISTED | STUB_FLAG_LOOKUPS;
 	assert_int_equal(stub_record_needs(&r), STUB_NEEDS_ENTRIES);
+	r.flags = STUB_FLAG_REFUSED;
+	assert_int_equal(stub_record_needs(&r), STUB_NEEDS_REFUSED);
 	r.flags = STUB_FLAG_DUMMY | STUB_FLAG_LINKS;
 	stub_map_init(&r.now, 1);
 	assert_int_equal(stub_record_needs(&r),
@@ -153,10 +203,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_refused_names),
 		cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_every_truncation_is_refused),
 		cmocka_unit_test(test_every_changed_bit_is_refused),
 		cmocka_unit_test(test_trailing_bytes_are_refused),
+		cmocka_unit_test(test_hostile_refused_names),
 		cmocka_unit_test(test_needs),
 	};
 
