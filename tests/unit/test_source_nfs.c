@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -402,6 +403,93 @@ static void guard_alignment(void **state)
 	libnfs_zdr_destroy(&z);
 }
 
+/* Take the head of a reply: may what follows be believed to be decoded? */
+static bool_t decode_reply(const char *wire, size_t size)
+{
+	struct rpc_context *rpc = rpc_init_context();
+	char buf[64] = { 0 };
+	struct rpc_msg msg;
+	bool_t ok;
+	ZDR z;
+
+	memset(&msg, 0, sizeof(msg));
+	msg.body.rbody.reply.areply.reply_data.results.proc = (zdrproc_t)libnfs_zdr_void;
+	memcpy(buf, wire, size);
+	libnfs_zdrmem_create(&z, buf, (uint32_t)size, ZDR_DECODE);
+	ok = libnfs_zdr_replymsg(rpc, &z, &msg);
+	libnfs_zdr_destroy(&z);
+	rpc_destroy_context(rpc);
+	return ok;
+}
+
+static void guard_replies(void **state)
+{
+	(void)state;
+	assert_true(decode_reply("\0\0\0\7\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24));
+	/* a call of version 0 looks like success, with a result that was never decoded */
+	assert_false(decode_reply("\0\0\0\7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+				  "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+				  40));
+	assert_false(decode_reply("\0\0\0\7\0\0\0", 7));
+}
+
+/* EXPORT of one directory with @n groups without a name. */
+static bool_t decode_groups(unsigned int n)
+{
+	size_t size = 12 + (size_t)n * 8 + 8;
+	char *wire = calloc(1, size);
+	struct exportnode *list = NULL;
+	bool_t ok;
+	ZDR z;
+
+	assert_non_null(wire);
+	memcpy(wire, "\0\0\0\1\0\0\0\1a\0\0\0", 12);
+	for (unsigned int i = 0; i < n; i++)
+		wire[12 + i * 8 + 3] = 1;
+	libnfs_zdrmem_create(&z, wire, (uint32_t)size, ZDR_DECODE);
+	ok = zdr_exports(&z, &list);
+	libnfs_zdr_destroy(&z);
+	free(wire);
+	return ok;
+}
+
+static void guard_depth(void **state)
+{
+	(void)state;
+	assert_true(decode_groups(10000));
+	assert_false(decode_groups(1000000)); /* each takes stack */
+	assert_true(decode_groups(10000));
+}
+
+/* libnfs's, not in its headers */
+int rpc_add_fragment(struct rpc_context *rpc, char *data, uint32_t size);
+void rpc_free_all_fragments(struct rpc_context *rpc);
+
+static unsigned int fragments_taken(struct rpc_context *rpc, char *data, uint32_t size)
+{
+	unsigned int n = 0;
+
+	while (n < (size ? 1000 : 50000) && rpc_add_fragment(rpc, data, size) == 0)
+		n++;
+	return n;
+}
+
+static void guard_fragments(void **state)
+{
+	struct rpc_context *rpc = rpc_init_context(), *other = rpc_init_context();
+	char *data = calloc(1, 1 << 20);
+
+	(void)state;
+	assert_non_null(data);
+	assert_in_range(fragments_taken(rpc, data, 1 << 20), 1, 4);
+	assert_in_range(fragments_taken(other, data, 4000), 300, 999); /* as old servers send */
+	rpc_free_all_fragments(other);
+	assert_in_range(fragments_taken(other, data, 0), 1, 49999);
+	rpc_destroy_context(rpc);
+	rpc_destroy_context(other);
+	free(data);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,7 +499,8 @@ int main(void)
 		cmocka_unit_test(origin_lengths),  cmocka_unit_test(page_entries),
 		cmocka_unit_test(page_hostile),	   cmocka_unit_test(guard_strings),
 		cmocka_unit_test(guard_arrays),	   cmocka_unit_test(guard_opaque),
-		cmocka_unit_test(guard_alignment),
+		cmocka_unit_test(guard_alignment), cmocka_unit_test(guard_replies),
+		cmocka_unit_test(guard_depth),	   cmocka_unit_test(guard_fragments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
