@@ -246,7 +246,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				 "nfs://127.0.0.1/x?nfsport=2049&mountport=2049",
 		.connections = 1,
 		.readdir_bytes = 64 << 10,
-		.call_timeout_ms = 30000,
+		.call_timeout_ms = 10000,
 		.inflight = 8,
 	};
 	struct source *s;

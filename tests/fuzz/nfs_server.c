@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -375,11 +376,12 @@ static void take_conn(int listener)
 {
 	struct linger at_once = { 1, 0 };
 	struct timeval limit = { 10, 0 };
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), one = 1;
 
 	if (fd < 0)
 		return;
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (server.n == CONNS) {
 		close(fd);
