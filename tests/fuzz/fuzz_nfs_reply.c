@@ -221,7 +221,7 @@ static void call(struct source *s, unsigned int what)
 static void probe(const struct source_config *c)
 {
 	char why[200];
-	int r = source_probe(c, 600000, why, sizeof(why));
+	int r = source_probe(c, 5000, why, sizeof(why));
 
 	CHECK(strnlen(why, sizeof(why)) < sizeof(why) && !!r == !!why[0]);
 	for (const char *p = why; *p; p++)

@@ -88,14 +88,30 @@ static int connect_to(const char *path)
 	return fd;
 }
 
-static void expect(int fd, enum stub_wire_type type, uint32_t id)
+/* libFuzzer's timer interrupts. */
+static void wait_for(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n;
+
+	while ((n = poll(&p, 1, WAIT_MS)) < 0)
+		CHECK(errno == EINTR);
+	CHECK(n == 1);
+}
+
+static void send_packet(int fd, const struct packet *k)
+{
+	while (send(fd, k->p, k->len, MSG_NOSIGNAL) < 0)
+		CHECK(errno == EINTR);
+}
+
+static void expect(int fd, enum stub_wire_type type, uint32_t id)
+{
 	struct stub_wire_message m;
 	uint8_t buf[STUB_WIRE_MAX];
 	ssize_t n;
 
-	CHECK(poll(&p, 1, WAIT_MS) == 1);
+	wait_for(fd);
 	n = stub_wire_receive(fd, buf);
 	CHECK(n > 0 && stub_wire_parse(buf, (size_t)n, &m) == 0);
 	CHECK(m.type == type && (m.id == id || type == STUB_WIRE_IS_ERROR));
@@ -103,10 +119,10 @@ static void expect(int fd, enum stub_wire_type type, uint32_t id)
 
 static void expect_close(int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint8_t buf[STUB_WIRE_MAX];
 
-	CHECK(poll(&p, 1, WAIT_MS) == 1 && stub_wire_receive(fd, buf) == -ECONNRESET);
+	wait_for(fd);
+	CHECK(stub_wire_receive(fd, buf) == -ECONNRESET);
 }
 
 static void try_server(const struct packet *k, unsigned int n)
@@ -118,7 +134,7 @@ static void try_server(const struct packet *k, unsigned int n)
 	for (unsigned int i = 0; i < n && open; i++) {
 		int r = k[i].len ? stub_wire_parse(k[i].p, k[i].len, &m) : -EBADMSG;
 
-		CHECK(send(fd, k[i].p, k[i].len, MSG_NOSIGNAL) == (ssize_t)k[i].len);
+		send_packet(fd, &k[i]);
 		open = r == 0 && m.type == STUB_WIRE_IS_ASK;
 		if (open)
 			expect(fd, STUB_WIRE_IS_ANSWER, m.id);
@@ -134,10 +150,9 @@ static void try_server(const struct packet *k, unsigned int n)
 
 static int accept_asker(void)
 {
-	struct pollfd p = { .fd = listener, .events = POLLIN };
 	int fd;
 
-	CHECK(poll(&p, 1, WAIT_MS) == 1);
+	wait_for(listener);
 	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	CHECK(fd >= 0);
 	return fd;

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -28,6 +29,7 @@ int __real_poll(struct pollfd *p, nfds_t n, int ms);
 
 struct conn {
 	int fd;
+	bool unanswered; /* the last call */
 	size_t have;
 	uint8_t buf[REQUEST_MAX];
 };
@@ -266,19 +268,20 @@ static bool send_record(int fd, bool split, bool ends)
 }
 
 /* False: close the connection. */
-static bool answer_from(int fd, struct fuzz_in *in, const uint8_t *call, size_t n)
+static bool answer_from(struct conn *c, struct fuzz_in *in, const uint8_t *call, size_t n)
 {
 	uint32_t xid = get32(call);
 	uint8_t form = (uint8_t)fuzz_take(in, 1);
-	size_t len = fuzz_take(in, 2), got, from = 24;
+	size_t len = fuzz_take(in, 2), got;
 	const uint8_t *p = fuzz_bytes(in, len, &got);
 
+	c->unanswered = !(form & 32) && ((form & 7) == 3 || (form & 7) >= 6);
 	switch (form & 7) {
 	case 1:
 	case 4:
 		put_envelope(xid);
 		honest(get32(call + 12), get32(call + 20), call + 24, n - 24);
-		change(from, p, (form & 7) == 1 ? got : 0);
+		change(24, p, (form & 7) == 1 ? got : 0);
 		break;
 	case 2:
 		put32(xid);
@@ -296,8 +299,8 @@ static bool answer_from(int fd, struct fuzz_in *in, const uint8_t *call, size_t 
 	if (form & 16)
 		put_repeated(in);
 	if ((form & 7) == 3)
-		return send_all(fd, out.p, out.n);
-	return send_record(fd, form & 8, (form & 7) != 6);
+		return send_all(c->fd, out.p, out.n);
+	return send_record(c->fd, form & 8, (form & 7) != 6);
 }
 
 static size_t skip_auth(const uint8_t *call, size_t at, size_t n)
@@ -317,21 +320,22 @@ static bool answer_honestly(int fd, const uint8_t *call, size_t n)
 	return send_record(fd, false, true);
 }
 
-static bool answer(int fd, const uint8_t *call, size_t n)
+static bool answer(struct conn *c, const uint8_t *call, size_t n)
 {
 	uint32_t program = get32(call + 12), proc = get32(call + 20);
 	bool setup = program != NFS || proc == 0 || proc == 19, go_on = true;
 
 	out.n = 0;
+	c->unanswered = false;
 	pthread_mutex_lock(&server.lock);
 	if (setup && !(server.flags & NFS_SERVER_SETUP)) {
-		go_on = answer_honestly(fd, call, n);
+		go_on = answer_honestly(c->fd, call, n);
 	} else if (server.in.left && server.answers < ANSWERS_MAX) {
 		server.answers++;
-		go_on = answer_from(fd, &server.in, call, n);
+		go_on = answer_from(c, &server.in, call, n);
 	} else if (server.honest < HONEST_MAX) {
 		server.honest++;
-		go_on = answer_honestly(fd, call, n);
+		go_on = answer_honestly(c->fd, call, n);
 	} else {
 		if (server.client)
 			source_stop(server.client);
@@ -351,6 +355,7 @@ static void drop(struct conn *c)
 
 static bool serve(struct conn *c)
 {
+	struct pollfd more = { .fd = c->fd, .events = POLLIN };
 	ssize_t r = recv(c->fd, c->buf + c->have, sizeof(c->buf) - c->have, 0);
 
 	if (r <= 0)
@@ -363,12 +368,12 @@ static bool serve(struct conn *c)
 			return false;
 		if (c->have < n + 4)
 			break;
-		if (!answer(c->fd, c->buf + 4, n))
+		if (!answer(c, c->buf + 4, n))
 			return false;
 		c->have -= n + 4;
 		memmove(c->buf, c->buf + 4 + n, c->have);
 	}
-	return true;
+	return !c->unanswered || __real_poll(&more, 1, 1) > 0;
 }
 
 /* Ports below 1024 are few: no connection may linger. */
@@ -387,6 +392,7 @@ static void take_conn(int listener)
 		close(fd);
 		return;
 	}
+	server.conn[server.n].unanswered = false;
 	server.conn[server.n].fd = fd;
 	server.conn[server.n++].have = 0;
 }
@@ -457,6 +463,7 @@ static int listen_on(uint16_t port)
 
 void nfs_server_start(void)
 {
+	sigset_t all, before;
 	pthread_t thread;
 
 	own_network();
@@ -465,7 +472,10 @@ void nfs_server_start(void)
 	server.begin = eventfd(0, EFD_CLOEXEC);
 	server.ready = eventfd(0, EFD_CLOEXEC);
 	CHECK(server.begin >= 0 && server.ready >= 0);
+	sigfillset(&all); /* libFuzzer's timer must not interrupt it */
+	pthread_sigmask(SIG_BLOCK, &all, &before);
 	CHECK(pthread_create(&thread, NULL, server_main, NULL) == 0);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_detach(thread);
 }
 
@@ -474,7 +484,8 @@ void nfs_server_input(const struct fuzz_in *in, unsigned int flags)
 	eventfd_t n;
 
 	eventfd_write(server.begin, 1);
-	eventfd_read(server.ready, &n);
+	while (eventfd_read(server.ready, &n) < 0)
+		CHECK(errno == EINTR);
 	pthread_mutex_lock(&server.lock);
 	server.in = *in;
 	server.flags = flags;

@@ -14,8 +14,11 @@
  *                5  none: the connection is closed
  *                6  as 0, but the record does not end
  *                7  as 0, with another xid before it
+ *                3, 6, 7: then the connection is closed unless more calls come at
+ *                once, so that nobody waits in vain
  *     form & 8   the record goes in two fragments
  *     form & 16  u16 length, u16 count, bytes: so often behind the first
+ *     form & 32  the connection stays, and the call without an answer
  *
  * When the input is used up, or without NFS_SERVER_SETUP where a connection is
  * made, answers are honest.
