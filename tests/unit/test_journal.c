@@ -107,8 +107,11 @@ static void reason_is_made_fit_to_show(void **state)
 static int open_for_writing(void)
 {
 	struct stub_journal *j;
+	int r = stub_journal_open(journal_dir, 0, NULL, NULL, &j);
 
-	return -stub_journal_open(journal_dir, 0, NULL, NULL, &j);
+	if (r == 0)
+		stub_journal_close(j);
+	return -r;
 }
 
 static void there_is_one_writer(void **state)
@@ -153,6 +156,7 @@ static int reads_seven(void)
 	if (stub_journal_open(journal_dir, STUB_JOURNAL_READONLY, NULL, NULL, &j) < 0 ||
 	    stub_journal_counts(j, &c) < 0)
 		return 1;
+	stub_journal_close(j);
 	return c.total == 7 ? 0 : 2;
 }
 
@@ -251,6 +255,7 @@ static int sees_none(void)
 		usleep(5000);
 		stub_journal_counts(j, &c);
 	}
+	stub_journal_close(j);
 	return c.total != 0;
 }
 
