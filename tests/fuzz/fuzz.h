@@ -57,4 +57,15 @@ static inline const uint8_t *fuzz_bytes(struct fuzz_in *in, size_t want, size_t 
 	return p;
 }
 
+/* A terminated copy, to be freed. */
+static inline char *fuzz_text(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1);
+
+	CHECK(text);
+	memcpy(text, data, size);
+	text[size] = '\0';
+	return text;
+}
+
 #endif

@@ -44,10 +44,9 @@ static void try_file(const uint8_t *data, size_t size)
 
 static void try_uri(const uint8_t *data, size_t size)
 {
-	char *uri = strndup((const char *)data, size), why[NFS_WHY_MAX];
+	char *uri = fuzz_text(data, size), why[NFS_WHY_MAX];
 	struct nfs_uri u;
 
-	CHECK(uri);
 	why[0] = '\0';
 	if (nfs_uri_parse(uri, &u, why, sizeof(why)) == 0) {
 		CHECK(u.host[0] && strnlen(u.host, sizeof(u.host)) < sizeof(u.host));

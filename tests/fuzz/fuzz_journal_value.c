@@ -45,10 +45,9 @@ static void try_reason(const uint8_t *data, size_t size)
 {
 	struct stub_journal_entry e = { .kind = STUB_JOURNAL_FILE }, back;
 	uint8_t value[STUB_JOURNAL_VALUE_MAX];
-	char *text = strndup((const char *)data, size);
+	char *text = fuzz_text(data, size);
 	size_t n;
 
-	CHECK(text);
 	stub_journal_reason(e.reason, text);
 	CHECK(strnlen(e.reason, sizeof(e.reason)) <= STUB_REASON_MAX);
 	n = stub_journal_value_pack(&e, value);
