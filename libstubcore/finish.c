@@ -32,6 +32,11 @@ struct item {
 	bool candidate;
 };
 
+struct handles {
+	struct stub_handle *h;
+	size_t n, cap;
+};
+
 struct stub_finisher {
 	struct stub_volume *v;
 	struct stub_journal *j;
@@ -42,9 +47,10 @@ struct stub_finisher {
 	bool stop, hurry;
 	struct item *queue;
 	size_t n_queue, cap_queue;
-	struct stub_handle *dropped; /* records gone, entries not yet */
-	size_t n_dropped, cap_dropped;
-	uint64_t inflight, done;
+	struct handles dropped; /* records gone, entries not yet */
+	struct handles links;	/* this round's that wait for names */
+	uint64_t inflight;
+	uint64_t removed_before; /* entries removed before our time */
 };
 
 static void *grow(void *p, size_t *cap, size_t n, size_t size)
@@ -121,15 +127,15 @@ static int judge(struct stub_finisher *f, int fd, const struct item *it, struct 
 	return 0;
 }
 
-static void remember_dropped(struct stub_finisher *f, const struct stub_handle *h)
+/* Without memory it is left out: its entry stays and will be met again. */
+static void remember(struct handles *list, const struct stub_handle *h)
 {
-	struct stub_handle *d =
-		grow(f->dropped, &f->cap_dropped, f->n_dropped + 1, sizeof(*d));
+	struct stub_handle *p = grow(list->h, &list->cap, list->n + 1, sizeof(*p));
 
-	if (!d)
-		return; /* its entry is stale and will be met again */
-	f->dropped = d;
-	d[f->n_dropped++] = *h;
+	if (!p)
+		return;
+	list->h = p;
+	p[list->n++] = *h;
 }
 
 /* Step 1. */
@@ -141,9 +147,9 @@ static void look(struct stub_finisher *f, struct item *it, struct stub_record *r
 	r = fd < 0 ? fd : judge(f, fd, it, rec, &st);
 	it->candidate = r == 1;
 	if (r == -ESTALE || r == -ENOENT)
-		remember_dropped(f, &it->h); /* gone or normal: only the entry is left */
+		remember(&f->dropped, &it->h); /* gone or normal: only the entry is left */
 	else if (r == 0 && stub_record_needs(rec) == STUB_NEEDS_NAMES)
-		stub_journal_set_kind(f->j, &it->h, STUB_JOURNAL_LINKS);
+		remember(&f->links, &it->h);
 	else if (r < 0)
 		stub_log(&f->log, STUB_LOG_WARN, "finishing an object: %s", strerror(-r));
 }
@@ -194,7 +200,7 @@ static void settle(struct stub_finisher *f, const struct item *it, int synced,
 		stub_unlock(&f->v->locks, &ino, n);
 	}
 	if ((r == 0 && synced == 0) || r == -ESTALE || r == -ENOENT)
-		remember_dropped(f, &it->h);
+		remember(&f->dropped, &it->h);
 	else if (r < 0 && r != -EAGAIN)
 		stub_log(&f->log, STUB_LOG_WARN, "finishing an object: %s", strerror(-r));
 }
@@ -202,25 +208,21 @@ static void settle(struct stub_finisher *f, const struct item *it, int synced,
 static void round_of(struct stub_finisher *f, struct item *items, size_t n)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
-	size_t removed, i;
+	size_t i;
 	int synced;
 
 	if (!rec)
 		return;
-	removed = f->n_dropped;
+	f->links.n = 0;
 	for (i = 0; i < n; i++)
 		look(f, &items[i], rec);
+	stub_journal_set_kind(f->j, f->links.h, f->links.n, STUB_JOURNAL_LINKS);
 	synced = syncfs(f->v->fd) < 0 ? -errno : 0;
 	if (synced < 0)
 		stub_log(&f->log, STUB_LOG_ERROR, "sync of the volume: %s", strerror(-synced));
 	/* what look() found gone is covered by this sync as well */
-	removed = f->n_dropped;
-	if (synced == 0 && removed && stub_journal_remove(f->j, f->dropped, removed) == 0) {
-		f->n_dropped = 0;
-		pthread_mutex_lock(&f->lock);
-		f->done += removed;
-		pthread_mutex_unlock(&f->lock);
-	}
+	if (synced == 0 && stub_journal_remove(f->j, f->dropped.h, f->dropped.n) == 0)
+		f->dropped.n = 0;
 	for (i = 0; i < n; i++)
 		if (items[i].candidate)
 			settle(f, &items[i], synced, rec);
@@ -232,7 +234,7 @@ static bool gather(struct stub_finisher *f)
 {
 	struct timespec until;
 
-	while (!f->stop && f->n_queue == 0 && f->n_dropped == 0)
+	while (!f->stop && f->n_queue == 0 && f->dropped.n == 0)
 		pthread_cond_wait(&f->wake, &f->lock);
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += GATHER_MS * 1000000L;
@@ -261,7 +263,7 @@ static void *finisher_thread(void *arg)
 		round_of(f, items, n);
 		free(items);
 		pthread_mutex_lock(&f->lock);
-		f->inflight = f->n_queue + f->n_dropped;
+		f->inflight = f->n_queue + f->dropped.n;
 		if (f->inflight == 0) {
 			f->hurry = false;
 			pthread_cond_broadcast(&f->idle);
@@ -284,6 +286,7 @@ STUB_PUBLIC int stub_finisher_create(struct stub_volume *v, struct stub_journal 
 	f->v = v;
 	f->j = j;
 	f->log = (struct stub_log){ log, log_arg };
+	f->removed_before = stub_journal_removed(j);
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -312,7 +315,8 @@ STUB_PUBLIC void stub_finisher_destroy(struct stub_finisher *f)
 	pthread_cond_destroy(&f->idle);
 	pthread_mutex_destroy(&f->lock);
 	free(f->queue);
-	free(f->dropped);
+	free(f->dropped.h);
+	free(f->links.h);
 	free(f);
 }
 
@@ -329,8 +333,9 @@ STUB_PUBLIC int stub_finisher_drain(struct stub_finisher *f)
 
 STUB_PUBLIC void stub_finisher_stats(struct stub_finisher *f, struct stub_finish_stats *out)
 {
+	/* what was handed in twice has one entry */
+	out->done = stub_journal_removed(f->j) - f->removed_before;
 	pthread_mutex_lock(&f->lock);
-	out->done = f->done;
 	out->inflight = f->inflight;
 	pthread_mutex_unlock(&f->lock);
 }

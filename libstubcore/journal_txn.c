@@ -79,6 +79,7 @@ struct stub_jwriter {
 	/* the writer's own */
 	unsigned int commits;
 	bool failing; /* the last transaction failed: logged already */
+	atomic_uint_fast64_t removed; /* entries, by transactions that succeeded */
 };
 
 /* ---- inside a transaction: MDB's codes ---- */
@@ -170,6 +171,7 @@ static int apply_remove(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 			rc = mdb_del(txn, w->env->dbi[q], &key, NULL);
 		if (rc && rc != MDB_NOTFOUND)
 			return rc;
+		op->result += rc == 0;
 	}
 	return 0;
 }
@@ -231,19 +233,21 @@ static int apply_retry(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 
 static int apply_kind(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 {
-	uint8_t bytes[STUB_JOURNAL_KEY_MAX];
-	MDB_val key = { stub_journal_key_pack(op->h, bytes), bytes };
-	struct found f;
-	int rc = lookup(w, txn, &key, &f);
+	for (size_t i = 0; i < op->n; i++) {
+		uint8_t bytes[STUB_JOURNAL_KEY_MAX];
+		MDB_val key = { stub_journal_key_pack(&op->h[i], bytes), bytes };
+		struct found f;
+		int rc = lookup(w, txn, &key, &f);
 
-	if (rc)
-		return rc;
-	if (f.queue < 0) {
-		op->result = -ENOENT;
-		return 0;
+		if (rc == 0 && f.queue >= 0) {
+			f.e.kind = (uint8_t)op->to;
+			rc = store(w, txn, &key, f.queue, &f.e);
+			op->result++;
+		}
+		if (rc)
+			return rc;
 	}
-	f.e.kind = (uint8_t)op->to;
-	return store(w, txn, &key, f.queue, &f.e);
+	return 0;
 }
 
 static int apply_settle(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
@@ -319,8 +323,11 @@ static void commit_group(struct stub_jwriter *w, struct op *group)
 	for (struct op *op = group; op; op = op->next) {
 		if (r < 0)
 			op->result = r;
-		if (op->kind == OP_REMOVE)
+		if (op->kind == OP_REMOVE) {
 			removals += op->n;
+			if (r == 0)
+				atomic_fetch_add(&w->removed, (uint64_t)op->result);
+		}
 	}
 	log_failure(w, r, removals);
 	if (++w->commits % READER_CHECK == 0) { /* a dead reader keeps pages from use */
@@ -504,14 +511,25 @@ STUB_PUBLIC int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask
 	return total;
 }
 
-STUB_PUBLIC int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h,
+STUB_PUBLIC int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h, size_t n,
 				      enum stub_journal_kind kind)
 {
-	struct op op = { .kind = OP_KIND, .h = h, .n = 1, .to = kind };
+	struct op op = { .kind = OP_KIND, .h = h, .n = n, .to = kind };
 
-	if (!stub_journal_handle_ok(h) || (unsigned int)kind > STUB_JOURNAL_LINKS)
+	if ((unsigned int)kind > STUB_JOURNAL_LINKS)
 		return -EINVAL;
-	return (int)submit(j, &op);
+	for (size_t i = 0; i < n; i++)
+		if (!stub_journal_handle_ok(&h[i]))
+			return -EINVAL;
+	return n ? (int)submit(j, &op) : 0;
+}
+
+STUB_PUBLIC uint64_t stub_journal_removed(struct stub_journal *j)
+{
+	if (!j->writer)
+		return 0;
+	stub_jwriter_settle(j->env);
+	return atomic_load(&j->writer->removed);
 }
 
 /* ---- life of the writer ---- */

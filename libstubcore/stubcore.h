@@ -433,9 +433,15 @@ int stub_journal_fail(struct stub_journal *j, const struct stub_handle *h, enum 
 /* Un-park everything of the kinds in @mask (1 << STUB_PARK_...); returns how many. */
 int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask);
 
-/* Move an entry to another kind (file with all data, but names missing: LINKS). */
-int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h,
+/* Move @n entries to another kind (file with all data, but names missing: LINKS) in
+ * one transaction; durable on return.  Returns how many there were: handles without
+ * an entry are passed over.  -EINVAL, -ENOSPC, -EIO: none was moved. */
+int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h, size_t n,
 			  enum stub_journal_kind kind);
+
+/* Entries that removals have taken out since the journal was opened for writing.  Waits
+ * for those handed in before the call. */
+uint64_t stub_journal_removed(struct stub_journal *j);
 
 int stub_journal_get(struct stub_journal *j, const struct stub_handle *h,
 		     struct stub_journal_entry *out); /* -ENOENT */
@@ -558,7 +564,7 @@ int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t 
  */
 struct stub_finisher; /* may be used by all threads at once; has one thread of its own */
 struct stub_finish_stats {
-	uint64_t done;	   /* objects finished since creation */
+	uint64_t done;	   /* objects whose entry has gone since creation */
 	uint64_t inflight; /* handed in, entry not yet removed */
 };
 int stub_finisher_create(struct stub_volume *v, struct stub_journal *j, stub_log_fn log,

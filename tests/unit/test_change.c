@@ -80,6 +80,14 @@ static int setup_file(void **state)
 	return 0;
 }
 
+static struct stub_finish_stats stats_of(struct fixture *x)
+{
+	struct stub_finish_stats s;
+
+	stub_finisher_stats(x->f, &s);
+	return s;
+}
+
 /* ---- fill ---- */
 
 static void test_fill_is_invisible_and_finishes(void **state)
@@ -348,6 +356,24 @@ static void test_links_wait_for_names(void **state)
 	assert_int_equal(st.st_nlink, 2);
 }
 
+/* In one round, and in a later one. */
+static void test_handed_in_twice_counts_once(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_handle h = fixture_handle(x, "f");
+	uint64_t before = stats_of(x).done;
+
+	fill(x, "f", 0, SIZE);
+	for (int i = 0; i < 3; i++) {
+		stub_finisher_add(x->f, &h);
+		stub_finisher_add(x->f, &h);
+		stub_finisher_add_stale(x->f, &h);
+		assert_int_equal(stub_finisher_drain(x->f), 0);
+		assert_int_equal(stats_of(x).done, before + 1);
+		assert_int_equal(stats_of(x).inflight, 0);
+	}
+}
+
 static void test_complete_and_removed(void **state)
 {
 	struct fixture *x = *state;
@@ -386,6 +412,7 @@ int main(void)
 		ON_FILE(test_bracket_keeps_fills_out),
 		cmocka_unit_test_setup_teardown(test_links_wait_for_names, fixture_setup,
 						fixture_teardown),
+		ON_FILE(test_handed_in_twice_counts_once),
 		ON_FILE(test_complete_and_removed),
 	};
 

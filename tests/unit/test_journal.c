@@ -383,16 +383,62 @@ static void retry_of_more_than_one_transaction(void **state)
 	stub_journal_close(j);
 }
 
+static uint64_t commits_of(struct stub_journal *j)
+{
+	MDB_envinfo info;
+
+	assert_int_equal(mdb_env_info(j->env->env, &info), 0);
+	return info.me_last_txnid;
+}
+
 static void kind_can_be_changed(void **state)
 {
 	struct stub_journal *j = open_journal(0);
 	struct stub_handle h = handle_of(1), unknown = handle_of(2);
 
 	add_one(j, 1, STUB_JOURNAL_FILE, 5000000);
-	assert_int_equal(stub_journal_set_kind(j, &h, STUB_JOURNAL_LINKS), 0);
+	assert_int_equal(stub_journal_set_kind(j, &h, 1, STUB_JOURNAL_LINKS), 1);
 	assert_int_equal(counts_of(j).links, 1);
 	assert_int_equal(counts_of(j).total, 1);
-	assert_int_equal(stub_journal_set_kind(j, &unknown, STUB_JOURNAL_LINKS), -ENOENT);
+	assert_int_equal(stub_journal_set_kind(j, &unknown, 1, STUB_JOURNAL_LINKS), 0);
+	stub_journal_close(j);
+}
+
+/* Many at once: one transaction, and one that is not there harms none of the others. */
+static void kinds_are_changed_in_one_transaction(void **state)
+{
+	enum { N = 1000 };
+	struct stub_journal *j = open_journal(0);
+	struct stub_handle h[N];
+	uint64_t before;
+
+	for (uint32_t i = 0; i < N; i++) {
+		h[i] = handle_of(i);
+		if (i != 500)
+			add_one(j, i, STUB_JOURNAL_FILE, 5000000);
+	}
+	before = commits_of(j);
+	assert_int_equal(stub_journal_set_kind(j, h, N, STUB_JOURNAL_LINKS), N - 1);
+	assert_int_equal(commits_of(j), before + 1);
+	assert_int_equal(counts_of(j).links, N - 1);
+	assert_int_equal(counts_of(j).total, N - 1);
+	h[7].len = 0;
+	assert_int_equal(stub_journal_set_kind(j, h, N, STUB_JOURNAL_FILE), -EINVAL);
+	assert_int_equal(counts_of(j).links, N - 1);
+	stub_journal_close(j);
+}
+
+static void removed_counts_an_entry_once(void **state)
+{
+	struct stub_journal *j = open_journal(0);
+	struct stub_handle h[3] = { handle_of(1), handle_of(2), handle_of(1) };
+
+	add_one(j, 1, STUB_JOURNAL_FILE, 5000000);
+	add_one(j, 2, STUB_JOURNAL_DIR, 0);
+	assert_int_equal(stub_journal_remove(j, h, 3), 0);
+	assert_int_equal(stub_journal_removed(j), 2);
+	assert_int_equal(stub_journal_remove(j, h, 3), 0);
+	assert_int_equal(stub_journal_removed(j), 2);
 	stub_journal_close(j);
 }
 
@@ -543,6 +589,8 @@ int main(void)
 		journal_test(retry_unparks),
 		journal_test(retry_of_more_than_one_transaction),
 		journal_test(kind_can_be_changed),
+		journal_test(kinds_are_changed_in_one_transaction),
+		journal_test(removed_counts_an_entry_once),
 		journal_test(walk_goes_in_working_order),
 		journal_test(cursor_survives_changes),
 		journal_test(walk_in_large_steps),

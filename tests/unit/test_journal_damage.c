@@ -313,7 +313,7 @@ static void damaged_values_are_made_anew(void **state)
 	h = handle_of(2);
 	assert_int_equal(stub_journal_fail(j, &h, STUB_PARK_ERROR, EIO, "x"), 0);
 	h = handle_of(3);
-	assert_int_equal(stub_journal_set_kind(j, &h, STUB_JOURNAL_LINKS), 0);
+	assert_int_equal(stub_journal_set_kind(j, &h, 1, STUB_JOURNAL_LINKS), 1);
 	h = handle_of(4);
 	assert_int_equal(stub_journal_remove(j, &h, 1), 0);
 	assert_int_equal(counts_of(j).total, 5);
