@@ -36,12 +36,17 @@ struct passing {
 	struct fsal_obj_handle *obj;
 	fsal_async_cb done;
 	void *arg;
+	bool stub;
+	uint64_t era; /* in which what is read was found to be there */
 };
 
 static void passing_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
 {
 	struct passing *p = arg;
 
+	/* it may be gone from the page cache before the read: look again */
+	if (p->stub && !FSAL_IS_ERROR(status) && above(glue_era()) != p->era)
+		status = glue_status(-EAGAIN);
 	above(p->done(p->obj, status, io, p->arg));
 	gsh_free(p);
 }
@@ -50,7 +55,7 @@ static struct passing *passing_create(struct fsal_obj_handle *obj, fsal_async_cb
 {
 	struct passing *p = gsh_malloc(sizeof(*p));
 
-	*p = (struct passing){ obj, done, arg };
+	*p = (struct passing){ .obj = obj, .done = done, .arg = arg };
 	return p;
 }
 
@@ -80,6 +85,8 @@ static void obj_read2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb do
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 	struct glue_wait wait = { 0 };
+	uint64_t era = glue_era();
+	struct passing *p;
 	int r;
 
 	if (is_read_plus(io)) {
@@ -91,7 +98,10 @@ static void obj_read2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb do
 		done(obj, glue_status(r), io, arg);
 		return;
 	}
-	below(sub->obj_ops->read2(sub, bypass, passing_done, io, passing_create(obj, done, arg)));
+	p = passing_create(obj, done, arg);
+	p->stub = glue_maybe_stub(stubfs_obj(obj));
+	p->era = era;
+	below(sub->obj_ops->read2(sub, bypass, passing_done, io, p));
 }
 
 /* ---- write ---- */
@@ -163,6 +173,7 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 	struct glue_wait wait = { 0 };
 	struct glue_change change;
 	bool stub, stable = io->fsal_stable;
+	uint64_t era = glue_era();
 	fsal_status_t status;
 	int r = range_begin(o, &wait, &change, io->offset, io_length(io));
 
@@ -176,6 +187,11 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 	if (stub && stable && !FSAL_IS_ERROR(status)) {
 		status = glue_commit(o, (off_t)io->offset, io->io_amount);
 		io->fsal_stable = !FSAL_IS_ERROR(status);
+		/* the record may not say any more what the commit made durable */
+		if (!FSAL_IS_ERROR(status) && glue_era() != era)
+			status = glue_status(-EAGAIN);
+	} else if (stub && !FSAL_IS_ERROR(status)) {
+		glue_unstable(o, era);
 	}
 	return status;
 }
@@ -194,7 +210,7 @@ static void obj_write2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb d
 
 static fsal_status_t obj_commit2(struct fsal_obj_handle *obj, off_t offset, size_t length)
 {
-	return glue_commit(stubfs_obj(obj), offset, length);
+	return glue_commit_client(stubfs_obj(obj), offset, length);
 }
 
 /* ---- seek ---- */

@@ -123,13 +123,18 @@ int glue_handle_of_key(const struct gsh_buffdesc *key, struct stub_handle *out)
 	return 0;
 }
 
-/* 0, or 1: it has no handle of its own, so it is no stub */
-static int handle_of(struct stubfs_obj *o, struct stub_handle *out)
+static int handle_of_below(struct stubfs_obj *o, struct stub_handle *out)
 {
 	struct gsh_buffdesc key = { NULL, 0 };
 
 	below(o->below->obj_ops->handle_to_key(o->below, &key));
-	if (glue_handle_of_key(&key, out) == 0)
+	return glue_handle_of_key(&key, out);
+}
+
+/* 0, or 1: it has no handle of its own, so it is no stub */
+static int handle_of(struct stubfs_obj *o, struct stub_handle *out)
+{
+	if (handle_of_below(o, out) == 0)
 		return 0;
 	atomic_store(&o->normal, true);
 	return 1;
@@ -455,6 +460,14 @@ fsal_status_t glue_change_end(struct glue_change *g, fsal_status_t status)
 	return r < 0 && !FSAL_IS_ERROR(status) ? glue_status(r) : status;
 }
 
+/* What fsync(2) says when data could not be written; any other error lost nothing. */
+static bool sync_failed(fsal_status_t status)
+{
+	int r = glue_errno(status);
+
+	return r == -EIO || r == -ENOSPC || r == -EDQUOT || r == -EROFS;
+}
+
 fsal_status_t glue_commit(struct stubfs_obj *o, off_t offset, size_t length)
 {
 	struct stub_commit c = { .stub = false };
@@ -470,6 +483,65 @@ fsal_status_t glue_commit(struct stubfs_obj *o, off_t offset, size_t length)
 	status = below(o->below->obj_ops->commit2(o->below, offset, length));
 	if (!c.stub)
 		return status;
-	r = stub_commit_finish(&c, glue_errno(status));
+	if (!FSAL_IS_ERROR(status) || sync_failed(status))
+		r = stub_commit_finish(&c, glue_errno(status));
+	else
+		stub_commit_drop(&c);
 	return r < 0 && !FSAL_IS_ERROR(status) ? glue_status(r) : status;
+}
+
+uint64_t glue_era(void)
+{
+	struct stubfs_export *x = stubfs_export();
+
+	return x->volume ? stub_volume_era(x->volume) : 0;
+}
+
+/* Who is told at a COMMIT what became of its writes: the client, by its address. */
+static uint64_t who_asks(void)
+{
+	const uint8_t *p = (const uint8_t *)op_ctx->caller_addr;
+	size_t n = 0;
+	uint64_t sum = 0xcbf29ce484222325u;
+
+	if (p && op_ctx->caller_addr->ss_family == AF_INET) {
+		p = (const uint8_t *)&((const struct sockaddr_in *)op_ctx->caller_addr)->sin_addr;
+		n = sizeof(struct in_addr);
+	} else if (p && op_ctx->caller_addr->ss_family == AF_INET6) {
+		p = (const uint8_t *)&((const struct sockaddr_in6 *)op_ctx->caller_addr)->sin6_addr;
+		n = sizeof(struct in6_addr);
+	}
+	while (n--)
+		sum = (sum ^ *p++) * 0x100000001b3u;
+	return sum;
+}
+
+void glue_unstable(struct stubfs_obj *o, uint64_t era)
+{
+	struct stub_handle h;
+
+	if (!handle_of(o, &h))
+		stub_unstable_note(stubfs_export()->volume, &h, who_asks(), era);
+}
+
+fsal_status_t glue_commit_client(struct stubfs_obj *o, off_t offset, size_t length)
+{
+	struct stub_volume *v = stubfs_export()->volume;
+	bool noted = v && stub_unstable_any(v);
+	struct stub_handle h;
+	fsal_status_t status;
+	uint64_t era;
+	int r = 0;
+
+	/* before the sync: what is written from here on is noted anew */
+	if (noted && handle_of_below(o, &h) == 0)
+		r = stub_unstable_take(v, &h, who_asks(), &era);
+	else
+		noted = false;
+	if (r < 0)
+		return glue_status(r);
+	status = glue_commit(o, offset, length);
+	if (noted && FSAL_IS_ERROR(status))
+		stub_unstable_note(v, &h, who_asks(), era);
+	return status;
 }

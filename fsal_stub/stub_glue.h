@@ -74,8 +74,19 @@ int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wa
 /* The operation's status in, the answer's out. */
 fsal_status_t glue_change_end(struct glue_change *g, fsal_status_t status);
 
-/* Make an object's data durable: by the FSAL below, then in the record. */
+/* Make an object's data durable: by the FSAL below, then in the record.  A sync
+ * that fails begins a new era (libstubcore/era.c). */
 fsal_status_t glue_commit(struct stubfs_obj *o, off_t offset, size_t length);
+
+/* The era now; what is done to an object is void if it is another one afterwards. */
+uint64_t glue_era(void);
+
+/* An unstable write to a stub, begun in @era, is about to be acknowledged. */
+void glue_unstable(struct stubfs_obj *o, uint64_t era);
+
+/* The client's COMMIT: as glue_commit(), and an I/O error if one of its unstable writes
+ * may be lost. */
+fsal_status_t glue_commit_client(struct stubfs_obj *o, off_t offset, size_t length);
 
 /* ---- errors ---- */
 

@@ -259,7 +259,7 @@ STUB_PUBLIC int stub_commit_prepare(struct stub_volume *v, const struct stub_han
 	struct stat st;
 	int r;
 
-	*c = (struct stub_commit){ .v = v, .h = *h };
+	*c = (struct stub_commit){ .v = v, .h = *h, .era = stub_volume_era(v) };
 	if (fd < 0)
 		return fd;
 	r = stub_record_load(v, fd, h, &st, &rec);
@@ -276,7 +276,7 @@ STUB_PUBLIC int stub_commit_prepare(struct stub_volume *v, const struct stub_han
 }
 
 /* What was present when the sync began is durable now; what came since is not. */
-static int commit_fold(struct stub_commit *c, int fd, int result)
+static int commit_fold(struct stub_commit *c, int fd)
 {
 	struct stub_record rec;
 	struct stat st;
@@ -286,18 +286,24 @@ static int commit_fold(struct stub_commit *c, int fd, int result)
 		return 0;
 	if (r < 0)
 		return r;
-	if (result < 0) {
-		/* the kernel may have dropped what it could not write: nothing since
-		 * the last good sync counts as present */
-		stub_map_copy(&rec.now, &rec.durable);
-		return stub_record_store(c->v, fd, &rec);
-	}
+	/* what was present is not known to be so any more, whatever our fsync said */
+	if (stub_volume_era(c->v) != c->era)
+		return -EAGAIN;
 	r = stub_map_intersect(&rec.durable, c->now);
 	if (r == 0)
 		r = stub_record_store(c->v, fd, &rec);
-	if (r == 0 && fsync(fd) < 0)
+	if (r == 0 && fsync(fd) < 0) {
 		r = -errno;
+		stub_volume_new_era(c->v);
+	}
 	return r;
+}
+
+STUB_PUBLIC void stub_commit_drop(struct stub_commit *c)
+{
+	free(c->now);
+	c->now = NULL;
+	c->stub = false;
 }
 
 STUB_PUBLIC int stub_commit_finish(struct stub_commit *c, int result)
@@ -309,6 +315,12 @@ STUB_PUBLIC int stub_commit_finish(struct stub_commit *c, int result)
 
 	if (!c->stub)
 		return 0;
+	if (result < 0) {
+		/* the kernel may have dropped what it could not write: nothing since
+		 * the last good sync counts as present */
+		r = stub_volume_new_era(c->v);
+		goto out;
+	}
 	fd = stub_handle_open(c->v, &c->h, O_RDONLY | O_NONBLOCK);
 	r = fd < 0 ? fd : 0;
 	if (r == 0 && fstat(fd, &st) < 0)
@@ -318,11 +330,10 @@ STUB_PUBLIC int stub_commit_finish(struct stub_commit *c, int result)
 		r = stub_lock(&c->v->locks, &ino, 1, &n);
 	}
 	if (r == 0) {
-		r = commit_fold(c, fd, result);
+		r = commit_fold(c, fd);
 		stub_unlock(&c->v->locks, &ino, n);
 	}
-	free(c->now);
-	c->now = NULL;
-	c->stub = false;
+out:
+	stub_commit_drop(c);
 	return r;
 }

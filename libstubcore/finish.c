@@ -11,8 +11,10 @@
  * record goes only when the data it vouches for is on disk.  A map never grows, so
  * a candidate of step 1 is still one in step 4.
  *
- * When a sync fails, the kernel may have thrown away what it could not write: the
- * candidates go back to what was durable before and are fetched again.
+ * When a sync fails, the kernel may have thrown away what it could not write, of
+ * any object that was touched since the last good one: a new era begins (era.c), in
+ * which all of that counts as missing.  Nothing is finished then, and the next sync
+ * waits: the journal has the objects still, and they come again.
  *
  * An inode with several names at the source waits for the names: it is finished
  * when they are all there, or with stub_finisher_add_last() without them.
@@ -23,6 +25,8 @@
 
 #define ROUND_MAX 8192
 #define GATHER_MS 150 /* wait for more before a sync */
+#define REST_MIN_MS 500 /* after a sync that failed, doubling */
+#define REST_MAX_MS 30000
 
 enum how { HOW_DONE, HOW_LAST, HOW_STALE };
 
@@ -51,6 +55,8 @@ struct stub_finisher {
 	struct handles links;	/* this round's that wait for names */
 	uint64_t inflight;
 	uint64_t removed_before; /* entries removed before our time */
+	unsigned int rest_ms; /* the thread's: before the next sync, 0 after a good one */
+	bool era_owed; /* the thread's: a failed sync has not ended its era yet */
 };
 
 static void *grow(void *p, size_t *cap, size_t n, size_t size)
@@ -168,22 +174,8 @@ static int drop_locked(struct stub_finisher *f, int fd, const struct item *it,
 	return r < 0 ? r : stub_record_drop(fd);
 }
 
-/* Back to what the last good sync left. */
-static int revert_locked(struct stub_finisher *f, int fd, const struct item *it,
-			 struct stub_record *rec)
-{
-	struct stat st;
-	int r = stub_record_load(f->v, fd, &it->h, &st, rec);
-
-	if (r < 0)
-		return r;
-	stub_map_copy(&rec->now, &rec->durable);
-	return stub_record_store(f->v, fd, rec);
-}
-
 /* Step 4 for one candidate. */
-static void settle(struct stub_finisher *f, const struct item *it, int synced,
-		   struct stub_record *rec)
+static void settle(struct stub_finisher *f, const struct item *it, struct stub_record *rec)
 {
 	int r, fd CLEANUP_CLOSE = stub_handle_open(f->v, &it->h, O_PATH);
 	unsigned int n;
@@ -196,20 +188,40 @@ static void settle(struct stub_finisher *f, const struct item *it, int synced,
 		r = stub_lock(&f->v->locks, &ino, 1, &n);
 	}
 	if (r == 0) {
-		r = synced < 0 ? revert_locked(f, fd, it, rec) : drop_locked(f, fd, it, rec);
+		r = drop_locked(f, fd, it, rec);
 		stub_unlock(&f->v->locks, &ino, n);
 	}
-	if ((r == 0 && synced == 0) || r == -ESTALE || r == -ENOENT)
+	if (r == 0 || r == -ESTALE || r == -ENOENT)
 		remember(&f->dropped, &it->h);
 	else if (r < 0 && r != -EAGAIN)
 		stub_log(&f->log, STUB_LOG_WARN, "finishing an object: %s", strerror(-r));
+}
+
+/* Step 2. */
+static int sync_volume(struct stub_finisher *f)
+{
+	int r;
+
+	if (f->era_owed) /* nothing may be finished before what was lost is forgotten */
+		f->era_owed = stub_volume_new_era(f->v) < 0;
+	r = syncfs(f->v->fd) < 0 ? -errno : 0;
+	if (r < 0) {
+		f->era_owed = stub_volume_new_era(f->v) < 0;
+		f->rest_ms = f->rest_ms ? f->rest_ms * 2 : REST_MIN_MS;
+		if (f->rest_ms > REST_MAX_MS)
+			f->rest_ms = REST_MAX_MS;
+		stub_log(&f->log, STUB_LOG_ERROR, "sync of the volume: %s; next one in %u ms",
+			 strerror(-r), f->rest_ms);
+	} else {
+		f->rest_ms = 0;
+	}
+	return f->era_owed ? -EIO : r;
 }
 
 static void round_of(struct stub_finisher *f, struct item *items, size_t n)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	size_t i;
-	int synced;
 
 	if (!rec)
 		return;
@@ -217,15 +229,26 @@ static void round_of(struct stub_finisher *f, struct item *items, size_t n)
 	for (i = 0; i < n; i++)
 		look(f, &items[i], rec);
 	stub_journal_set_kind(f->j, f->links.h, f->links.n, STUB_JOURNAL_LINKS);
-	synced = syncfs(f->v->fd) < 0 ? -errno : 0;
-	if (synced < 0)
-		stub_log(&f->log, STUB_LOG_ERROR, "sync of the volume: %s", strerror(-synced));
+	if (sync_volume(f) < 0)
+		return;
 	/* what look() found gone is covered by this sync as well */
-	if (synced == 0 && stub_journal_remove(f->j, f->dropped.h, f->dropped.n) == 0)
+	if (stub_journal_remove(f->j, f->dropped.h, f->dropped.n) == 0)
 		f->dropped.n = 0;
 	for (i = 0; i < n; i++)
 		if (items[i].candidate)
-			settle(f, &items[i], synced, rec);
+			settle(f, &items[i], rec);
+}
+
+static struct timespec after_ms(unsigned int ms)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += ms / 1000;
+	t.tv_nsec += ms % 1000 * 1000000L;
+	t.tv_sec += t.tv_nsec / 1000000000L;
+	t.tv_nsec %= 1000000000L;
+	return t;
 }
 
 /* Wait until there is a round's worth, or nothing came for a while.  Called and
@@ -236,12 +259,11 @@ static bool gather(struct stub_finisher *f)
 
 	while (!f->stop && f->n_queue == 0 && f->dropped.n == 0)
 		pthread_cond_wait(&f->wake, &f->lock);
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += GATHER_MS * 1000000L;
-	if (until.tv_nsec >= 1000000000L) {
-		until.tv_nsec -= 1000000000L;
-		until.tv_sec++;
-	}
+	until = after_ms(f->rest_ms);
+	while (f->rest_ms && !f->stop &&
+	       pthread_cond_timedwait(&f->wake, &f->lock, &until) != ETIMEDOUT)
+		;
+	until = after_ms(GATHER_MS);
 	while (!f->stop && !f->hurry && f->n_queue < ROUND_MAX &&
 	       pthread_cond_timedwait(&f->wake, &f->lock, &until) != ETIMEDOUT)
 		;

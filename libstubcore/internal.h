@@ -86,7 +86,7 @@ struct stub_record {
 	uint16_t depth;
 	uint64_t ino;	     /* the inode this record was made for */
 	uint32_t handle_sum; /* and a checksum of its kernel handle (generation) */
-	uint64_t boot;	     /* boot in which `now` is valid */
+	uint64_t boot;	     /* boot and era in which `now` is valid */
 	struct stub_origin origin;
 	uint64_t size;	     /* as seen at the source when listed */
 	struct timespec src_mtime, src_ctime;
@@ -134,10 +134,11 @@ struct stub_state_page { /* .postcopy/state, mapped shared by all processes */
 	uint32_t magic;
 	uint32_t version;
 	_Atomic uint32_t complete;
-	uint32_t pad;
+	_Atomic uint32_t era; /* era.c */
 };
 
 struct stub_ask_pool;
+struct stub_notes;
 
 struct stub_volume {
 	struct stub_log log;
@@ -147,7 +148,9 @@ struct stub_volume {
 	int staging_fd;
 	int provisional_fd;
 	int lock_fd;
-	uint64_t boot;
+	int state_fd;
+	uint64_t boot; /* without the era: stub_volume_boot() is what records carry */
+	_Atomic uint32_t own_era; /* 0 but when nobody else could be told */
 	dev_t dev;
 	uint64_t root_ino;
 	struct stub_handle root;
@@ -157,7 +160,18 @@ struct stub_volume {
 	unsigned int n_hidden;
 	atomic_uint_fast64_t staged; /* names in staging/ are numbered */
 	struct stub_ask_pool *pool;
+	struct stub_notes *notes;
 };
+
+/* ---- era.c ---- */
+
+/* Boot and era in one: what is not durable counts only in a record that carries it. */
+uint64_t stub_volume_boot(const struct stub_volume *v);
+/* The volume's descriptors are open: one more process has it open.  If it is the only
+ * one, an era begins. */
+int stub_volume_enter(struct stub_volume *v);
+int stub_notes_create(struct stub_notes **out);
+void stub_notes_destroy(struct stub_notes *s);
 
 /* ---- object.c: records on inodes ---- */
 

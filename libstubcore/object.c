@@ -4,7 +4,7 @@
  *
  * Rules kept here for everybody:
  *   - a record counts only on the inode it was made for (invariant 9);
- *   - after another boot the durable map is the truth (DESIGN section 5);
+ *   - after another boot, and in another era (era.c), the durable map is the truth;
  *   - a map is clipped to the file's size whenever it is loaded.  A truncate
  *     therefore needs no atomic pair: the file is cut first, the record follows,
  *     and whoever extends the file stores the clipped map before.
@@ -50,6 +50,7 @@ static int record_load_raw(const struct stub_volume *v, int fd, const struct stu
 			   const struct stat *st, struct stub_record *out)
 {
 	uint8_t buf[STUB_RECORD_MAX];
+	uint64_t boot = stub_volume_boot(v); /* before: an era that ends now ends this record */
 	ssize_t n = record_read(fd, buf, sizeof(buf));
 	int r;
 
@@ -60,9 +61,9 @@ static int record_load_raw(const struct stub_volume *v, int fd, const struct stu
 		return r;
 	if (out->ino != st->st_ino || out->handle_sum != stub_handle_sum(h))
 		return -ENOENT; /* somebody else's record, copied here: no stub */
-	if (out->boot != v->boot) {
+	if (out->boot != boot) {
 		stub_map_copy(&out->now, &out->durable);
-		out->boot = v->boot;
+		out->boot = boot;
 	}
 	return 0;
 }

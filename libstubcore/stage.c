@@ -92,7 +92,7 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 		     (stub_entry_linked(e) ? STUB_FLAG_LINKS : 0);
 	rec->source_id = v->info.source_id;
 	rec->depth = (uint16_t)(dir->depth + 1);
-	rec->boot = v->boot;
+	rec->boot = stub_volume_boot(v);
 	rec->origin = e->origin;
 	rec->size = S_ISREG(e->attr.mode) ? e->attr.size : 0;
 	rec->src_mtime = rec->mtime = e->attr.mtime;

@@ -192,6 +192,17 @@ uint64_t stub_volume_root_ino(const struct stub_volume *v);
  * false: a plugin may stop looking for records for good. */
 bool stub_volume_complete(const struct stub_volume *v);
 
+/*
+ * The era of what is present but not durable (era.c): a number that is another one
+ * after a sync has failed.  One memory read, no system call.
+ */
+uint64_t stub_volume_era(const struct stub_volume *v);
+
+/* A sync of the volume or of a file in it has failed: nothing that is not durable
+ * counts as present any more, in all processes.
+ *   -EIO, -EROFS ...  only this process could be told */
+int stub_volume_new_era(struct stub_volume *v);
+
 /* Must this inode number be hidden from clients (.postcopy/ and the files in it)? */
 bool stub_volume_hides(const struct stub_volume *v, uint64_t ino);
 
@@ -314,17 +325,33 @@ int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offse
  * fsync and COMMIT of a stub (DESIGN section 5): prepare(), then the caller makes
  * the file's data durable (fsync), then finish(), which folds the maps and makes
  * the record durable before it returns.  A normal object: both return 0 at once.
- * finish() with result != 0 (the fsync failed) returns to the durable map.
+ * finish() with result != 0 (the fsync failed) begins a new era.
  *   errors as stub_view; -ENOSPC, -EIO from writing the record
+ *   -EAGAIN  finish(): an era has ended meanwhile; write and commit again
  */
 struct stub_commit {
 	struct stub_volume *v;
 	struct stub_handle h;
 	bool stub;
+	uint64_t era;
 	struct stub_map *now;
 };
 int stub_commit_prepare(struct stub_volume *v, const struct stub_handle *h, struct stub_commit *c);
 int stub_commit_finish(struct stub_commit *c, int result);
+void stub_commit_drop(struct stub_commit *c); /* instead of finish(): there was no fsync */
+
+/*
+ * Writes to stubs that were acknowledged before they are durable, per client (@who, any
+ * number).  note() with the era from before the write; take() at the client's COMMIT.
+ * take() returns -EIO if the era of a write is over: it may be lost, and the client must
+ * hear that.  *era is what to note again if the COMMIT fails otherwise.
+ * any() is one memory read: is there anything to take?
+ */
+void stub_unstable_note(struct stub_volume *v, const struct stub_handle *h, uint64_t who,
+			uint64_t era);
+int stub_unstable_take(struct stub_volume *v, const struct stub_handle *h, uint64_t who,
+		       uint64_t *era);
+bool stub_unstable_any(const struct stub_volume *v);
 
 /* ---- asking (plugins, crawler) ---------------------------------------------- */
 

@@ -4,7 +4,7 @@
  *
  *   .postcopy/            mode 0700
  *     volume.conf         "key=value" lines; its rename into place makes the volume
- *     state               one page, mapped by everybody: the flag "complete"
+ *     state               one page, mapped by everybody: the flag "complete", the era
  *     lock                per-inode exclusion, see lock.c
  *     journal/            LMDB, see journal.c
  *     staging/            inodes being prepared, see stage.c
@@ -175,20 +175,20 @@ static void hide(struct stub_volume *v, int dirfd, const char *name)
 
 static int map_state(struct stub_volume *v)
 {
-	int fd CLEANUP_CLOSE = openat(v->dir_fd, STUB_STATE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
 	void *p;
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) < 0)
+	v->state_fd = openat(v->dir_fd, STUB_STATE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (v->state_fd < 0 || fstat(v->state_fd, &st) < 0)
 		return -errno;
 	if (st.st_size < (off_t)sizeof(*v->state))
 		return -EBADMSG;
-	p = mmap(NULL, sizeof(*v->state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(NULL, sizeof(*v->state), PROT_READ | PROT_WRITE, MAP_SHARED, v->state_fd, 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	v->state = p;
+	/* An era must not come back from the disk; without the privilege it hardly will. */
+	mlock(p, sizeof(*v->state));
 	return v->state->magic == STUB_STATE_MAGIC ? 0 : -EBADMSG;
 }
 
@@ -212,6 +212,8 @@ static int open_parts(struct stub_volume *v)
 	r = stub_handle_of_fd(v->fd, &v->root);
 	if (r == 0)
 		r = map_state(v);
+	if (r == 0)
+		r = stub_volume_enter(v);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_LEN(secret); i++)
@@ -229,12 +231,14 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 	if (!v)
 		return -ENOMEM;
 	v->log = (struct stub_log){ log, log_arg };
-	v->fd = v->dir_fd = v->staging_fd = v->provisional_fd = v->lock_fd = -1;
+	v->fd = v->dir_fd = v->staging_fd = v->provisional_fd = v->lock_fd = v->state_fd = -1;
 	r = find_root(v, path, flags);
 	if (r == 0)
 		r = open_parts(v);
 	if (r == 0)
 		r = stub_ask_pool_create(v, &v->pool);
+	if (r == 0)
+		r = stub_notes_create(&v->notes);
 	if (r < 0) {
 		stub_volume_close(v);
 		return r;
@@ -247,11 +251,13 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 {
 	if (!v)
 		return;
+	stub_notes_destroy(v->notes);
 	stub_ask_pool_destroy(v->pool);
 	if (v->boot)
 		stub_locks_finish(&v->locks);
 	if (v->state)
 		munmap(v->state, sizeof(*v->state));
+	stub_cleanup_close(&v->state_fd);
 	stub_cleanup_close(&v->lock_fd);
 	stub_cleanup_close(&v->provisional_fd);
 	stub_cleanup_close(&v->staging_fd);
