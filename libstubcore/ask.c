@@ -18,6 +18,7 @@
  *
  * Lock order: the pool's lock is a leaf and is not held in any I/O.
  */
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -182,14 +183,15 @@ static void pool_give(struct stub_ask_pool *p, const struct connection *c)
 
 /* ---- stub_ask ---- */
 
-/* Read until the answer @id comes.  1 and *result, 0 deadline, -ECONNRESET. */
-static int await(struct connection *c, uint32_t id, uint64_t deadline_ms, int *result)
+/* Read until the answer @id comes.  1, *result and *passed, 0 deadline, -ECONNRESET. */
+static int await(struct connection *c, uint32_t id, uint64_t deadline_ms, int *result, int *passed)
 {
 	uint8_t buf[STUB_WIRE_MAX];
 	struct stub_wire_message m;
 
 	while (wait_for(c->fd, POLLIN, deadline_ms)) {
-		ssize_t n = stub_wire_receive(c->fd, buf);
+		int fd CLEANUP_CLOSE = -1;
+		ssize_t n = stub_wire_receive_fd(c->fd, buf, &fd);
 
 		if (n == -EAGAIN)
 			continue;
@@ -198,6 +200,7 @@ static int await(struct connection *c, uint32_t id, uint64_t deadline_ms, int *r
 			return -ECONNRESET;
 		if (m.id == id) {
 			*result = m.result;
+			*passed = stub_steal_fd(&fd);
 			return 1;
 		}
 		if (c->late > 0) /* of an ask whose wait ended before */
@@ -207,7 +210,7 @@ static int await(struct connection *c, uint32_t id, uint64_t deadline_ms, int *r
 }
 
 static int exchange(struct connection *c, uint32_t id, const struct stub_ask *ask,
-		    uint64_t deadline_ms, int *result)
+		    uint64_t deadline_ms, int *result, int *passed)
 {
 	uint8_t buf[STUB_WIRE_MAX];
 	size_t len = stub_wire_put_ask(buf, id, ask);
@@ -218,13 +221,15 @@ static int exchange(struct connection *c, uint32_t id, const struct stub_ask *as
 			return 0;
 	if (r < 0)
 		return r;
-	r = await(c, id, deadline_ms, result);
+	r = await(c, id, deadline_ms, result, passed);
 	if (r == 0)
 		c->late++;
 	return r;
 }
 
-STUB_PUBLIC int stub_ask(struct stub_volume *v, const struct stub_ask *ask, unsigned int wait_ms)
+/* *passed: what came with the answer, the caller's. */
+static int ask_for(struct stub_volume *v, const struct stub_ask *ask, unsigned int wait_ms,
+		   int *passed)
 {
 	struct stub_ask_pool *p = stub_volume_pool(v);
 	uint64_t deadline_ms = stub_now_ms() + wait_ms;
@@ -238,8 +243,9 @@ STUB_PUBLIC int stub_ask(struct stub_volume *v, const struct stub_ask *ask, unsi
 
 		if (c.fd >= 0) {
 			r = exchange(&c, atomic_fetch_add(&p->next_id, 1), ask, deadline_ms,
-				     &result);
-			if (r < 0)
+				     &result, passed);
+			/* a late answer to a PASS would keep its memory in the pool */
+			if (r < 0 || (r == 0 && ask->kind == STUB_ASK_PASS))
 				close(c.fd);
 			else
 				pool_give(p, &c);
@@ -251,6 +257,33 @@ STUB_PUBLIC int stub_ask(struct stub_volume *v, const struct stub_ask *ask, unsi
 		if (!pause_until(deadline_ms))
 			return -EAGAIN;
 	}
+}
+
+STUB_PUBLIC int stub_ask(struct stub_volume *v, const struct stub_ask *ask, unsigned int wait_ms)
+{
+	int passed CLEANUP_CLOSE = -1;
+
+	return ask->kind == STUB_ASK_PASS ? -EINVAL : ask_for(v, ask, wait_ms, &passed);
+}
+
+STUB_PUBLIC int stub_pass(struct stub_volume *v, const struct stub_ask *ask, unsigned int wait_ms,
+			  int *fd)
+{
+	const int sealed = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
+	int passed CLEANUP_CLOSE = -1;
+	struct stat st;
+	int r = ask->kind == STUB_ASK_PASS ? ask_for(v, ask, wait_ms, &passed) : -EINVAL;
+
+	if (r < 0)
+		return r;
+	if (passed < 0) /* no descriptor left for it */
+		return -EAGAIN;
+	r = fcntl(passed, F_GET_SEALS);
+	if (r < 0 || (r & sealed) != sealed || fstat(passed, &st) < 0 ||
+	    (uint64_t)st.st_size != ask->length)
+		return -EREMOTEIO;
+	*fd = stub_steal_fd(&passed);
+	return 0;
 }
 
 /* ---- links ---- */

@@ -193,6 +193,12 @@ STUB_PUBLIC int stub_change_end(struct stub_change *c, int result)
 	return r;
 }
 
+STUB_PUBLIC void stub_change_drop(struct stub_change *c)
+{
+	change_unlock(c);
+	change_close(c);
+}
+
 STUB_PUBLIC bool stub_change_any(const struct stub_change *c)
 {
 	for (unsigned int i = 0; i < c->n; i++)

@@ -21,6 +21,7 @@
  * Lock order: the server's lock is a leaf.  It is not held when the retriever's
  * function is called, which may therefore answer at once.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -38,6 +39,7 @@ struct answer {
 	struct answer *next;
 	uint32_t id;
 	int result;
+	int fd; /* goes with it, -1: none */
 };
 
 struct client {
@@ -112,6 +114,7 @@ static void client_close(struct stub_server *s, struct client *c)
 		struct answer *a = c->first;
 
 		c->first = a->next;
+		stub_cleanup_close(&a->fd);
 		free(a);
 	}
 	/* a forked child may hold copies of the descriptor: closing ours would end neither
@@ -129,28 +132,31 @@ static void client_close(struct stub_server *s, struct client *c)
 
 /* Into the socket.  -EAGAIN: it is full.  A client that has gone takes everything;
  * epoll tells the thread. */
-static int put_answer(struct client *c, uint32_t id, int result)
+static int put_answer(struct client *c, uint32_t id, int result, int fd)
 {
 	uint8_t buf[STUB_WIRE_MAX];
 
-	if (stub_wire_send(c->fd, buf, stub_wire_put_answer(buf, id, result)) == -EAGAIN)
+	if (stub_wire_send_fd(c->fd, buf, stub_wire_put_answer(buf, id, result), fd) == -EAGAIN)
 		return -EAGAIN;
 	c->in_flight--;
 	return 0;
 }
 
-static void deliver(struct stub_server *s, struct client *c, uint32_t id, int result)
+static void deliver(struct stub_server *s, struct client *c, uint32_t id, int result, int fd)
 {
 	struct answer *a;
 
-	if (c->first || put_answer(c, id, result) == -EAGAIN) {
+	if (c->first || put_answer(c, id, result, fd) == -EAGAIN) {
 		a = malloc(sizeof(*a));
 		if (!a) { /* without its answer it would wait in vain: start afresh */
 			shutdown(c->fd, SHUT_RDWR);
 			c->in_flight--;
 			return;
 		}
-		*a = (struct answer){ .id = id, .result = result };
+		/* without a descriptor for it the asker gets none, and asks again */
+		*a = (struct answer){ .id = id,
+				      .result = result,
+				      .fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0) };
 		if (!c->first) {
 			c->last = &c->first;
 			c->stalled_ms = stub_now_ms();
@@ -168,10 +174,11 @@ static void flush_answers(struct stub_server *s, struct client *c)
 	while (c->first) {
 		struct answer *a = c->first;
 
-		if (put_answer(c, a->id, a->result) == -EAGAIN)
+		if (put_answer(c, a->id, a->result, a->fd) == -EAGAIN)
 			break;
 		c->stalled_ms = stub_now_ms();
 		c->first = a->next;
+		stub_cleanup_close(&a->fd);
 		free(a);
 		if (!c->first)
 			s->n_queued--;
@@ -211,10 +218,10 @@ static void server_unref(struct stub_server *s, bool locked)
 }
 
 /* Send its answer and take it out of the books.  With the lock held. */
-static void request_settle(struct request *q, int result)
+static void request_settle(struct request *q, int result, int fd)
 {
 	if (q->client->fd >= 0)
-		deliver(q->server, q->client, q->id, result);
+		deliver(q->server, q->client, q->id, result, fd);
 	client_unref(q->client);
 	q->client = NULL;
 	*q->prev = q->next;
@@ -222,23 +229,33 @@ static void request_settle(struct request *q, int result)
 		q->next->prev = q->prev;
 }
 
-STUB_PUBLIC void stub_request_answer(struct stub_request *r, int result)
+static void answer(struct stub_request *r, int result, int fd)
 {
 	struct request *q = (struct request *)((char *)r - offsetof(struct request, r));
 	struct stub_server *s = q->server;
 
 	pthread_mutex_lock(&s->lock);
 	if (q->client)
-		request_settle(q, result);
+		request_settle(q, result, fd);
 	free(q);
 	server_unref(s, true);
+}
+
+STUB_PUBLIC void stub_request_answer(struct stub_request *r, int result)
+{
+	answer(r, result, -1);
+}
+
+STUB_PUBLIC void stub_request_pass(struct stub_request *r, int fd)
+{
+	answer(r, 0, fd);
 }
 
 static void answer_now(struct stub_server *s, struct client *c, uint32_t id, int result)
 {
 	pthread_mutex_lock(&s->lock);
 	c->in_flight++;
-	deliver(s, c, id, result);
+	deliver(s, c, id, result, -1);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -512,7 +529,7 @@ STUB_PUBLIC void stub_server_destroy(struct stub_server *s)
 	pthread_join(s->thread, NULL);
 	pthread_mutex_lock(&s->lock);
 	while (s->requests)
-		request_settle(s->requests, -EAGAIN);
+		request_settle(s->requests, -EAGAIN, -1);
 	while (s->clients)
 		client_close(s, s->clients);
 	close_descriptors(s);

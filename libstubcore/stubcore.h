@@ -299,6 +299,9 @@ int stub_change_begin(struct stub_volume *v, const struct stub_handle *const h[]
 		      struct stub_change *c);
 int stub_change_end(struct stub_change *c, int result);
 
+/* Instead of end(): nothing was done but looking.  Nothing is stored. */
+void stub_change_drop(struct stub_change *c);
+
 /* Is any object of the bracket a stub? */
 bool stub_change_any(const struct stub_change *c);
 
@@ -361,12 +364,15 @@ enum stub_ask_kind {
 	STUB_ASK_ATTR = 3,   /* dummy -> partial */
 	STUB_ASK_DATA = 4,   /* bytes [offset, offset+length) of a file */
 	STUB_ASK_FILL = 5,   /* everything the object needs (the crawler's) */
+	STUB_ASK_PASS = 6,   /* bytes of a file, passed on without being stored */
 };
+
+#define STUB_PASS_MAX (1u << 20) /* bytes of one PASS */
 
 struct stub_ask {
 	enum stub_ask_kind kind;
 	struct stub_handle h;
-	uint64_t offset; /* DATA */
+	uint64_t offset; /* DATA, PASS */
 	uint64_t length;
 	const char *name; /* LOOKUP: bytes */
 	size_t name_len;
@@ -379,11 +385,22 @@ struct stub_ask {
  *   -ENOENT     LOOKUP: the old server has no such name
  *   -EREMOTEIO  the source's policy limit is over, or the object is parked: an
  *               I/O error for the client; nothing on disk changed
- *   -ENOSPC     the new volume is full: the object stays a stub
+ *   -ENOSPC     the new volume is full: the object stays a stub.  Likewise
+ *   -EDQUOT, -EROFS, -EIO   it takes no data for another reason
  *   -ESTALE     no such inode, or it is in no volume of this retriever
  *   -EINVAL     the ask makes no sense (name with '/', "..", too long)
  */
 int stub_ask(struct stub_volume *v, const struct stub_ask *ask, unsigned int wait_ms);
+
+/*
+ * What the volume cannot store, straight from the old server: for after an answer
+ * -ENOSPC, -EDQUOT, -EROFS or -EIO to DATA.  @ask is a PASS of bytes that are missing.
+ * *fd is a sealed memory file of ask->length bytes, the caller's to close; its byte 0
+ * is that at ask->offset.  Valid where the object's map, under its exclusion, still
+ * says missing, and nowhere else.
+ *   as stub_ask(); -EINVAL: the range is not within the file
+ */
+int stub_pass(struct stub_volume *v, const struct stub_ask *ask, unsigned int wait_ms, int *fd);
 
 /* The same in two steps, for many asks in flight on one connection (the crawler)
  * or an event loop (smbd).  A link belongs to one thread. */
@@ -634,6 +651,9 @@ int stub_server_create(struct stub_volume *v, stub_serve_fn fn, void *arg, stub_
 		       void *log_arg, struct stub_server **out);
 void stub_server_destroy(struct stub_server *s); /* unanswered requests are answered -EAGAIN */
 void stub_request_answer(struct stub_request *r, int result);
+/* The answer DONE to a PASS: @fd is a memory file, sealed against every change, of
+ * ask.length bytes.  It stays the caller's. */
+void stub_request_pass(struct stub_request *r, int fd);
 
 /* ---- scan (tools) ----------------------------------------------------------- */
 

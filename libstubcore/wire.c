@@ -7,7 +7,8 @@
 #include "wire.h"
 
 /* The results that may cross the wire; the index is what is sent. */
-static const int results[] = { 0, -EAGAIN, -ENOENT, -EREMOTEIO, -ENOSPC, -ESTALE, -EINVAL };
+static const int results[] = { 0,	 -EAGAIN, -ENOENT, -EREMOTEIO, -ENOSPC,
+			       -ESTALE, -EINVAL, -EDQUOT, -EROFS,     -EIO };
 
 #define RESULT_REMOTEIO 3
 
@@ -26,16 +27,23 @@ static uint64_t get_le(const uint8_t *p, unsigned int width)
 	return v;
 }
 
+static bool has_range(enum stub_ask_kind kind)
+{
+	return kind == STUB_ASK_DATA || kind == STUB_ASK_PASS;
+}
+
 int stub_wire_check_ask(const struct stub_ask *a)
 {
-	if ((unsigned int)a->kind < STUB_ASK_LOOKUP || (unsigned int)a->kind > STUB_ASK_FILL)
+	if ((unsigned int)a->kind < STUB_ASK_LOOKUP || (unsigned int)a->kind > STUB_ASK_PASS)
 		return -EINVAL;
 	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX)
 		return -EINVAL;
 	if (a->kind == STUB_ASK_LOOKUP && (!a->name || stub_name_check(a->name, a->name_len) < 0))
 		return -EINVAL;
-	if (a->kind == STUB_ASK_DATA &&
+	if (has_range(a->kind) &&
 	    (a->length == 0 || a->offset > INT64_MAX || a->length > INT64_MAX - a->offset))
+		return -EINVAL;
+	if (a->kind == STUB_ASK_PASS && a->length > STUB_PASS_MAX)
 		return -EINVAL;
 	return 0;
 }
@@ -53,7 +61,7 @@ static size_t put_header(uint8_t *buf, enum stub_wire_type type, uint32_t id, si
 size_t stub_wire_put_ask(uint8_t *buf, uint32_t id, const struct stub_ask *a)
 {
 	size_t name_len = a->kind == STUB_ASK_LOOKUP ? a->name_len : 0;
-	bool data = a->kind == STUB_ASK_DATA;
+	bool data = has_range(a->kind);
 
 	put_le(buf + 16, data ? a->offset : 0, 8);
 	put_le(buf + 24, data ? a->length : 0, 8);
@@ -100,7 +108,7 @@ static int parse_ask(const uint8_t *buf, size_t len, struct stub_wire_message *m
 	kind = buf[36];
 	a->h.len = buf[37];
 	a->name_len = get_le(buf + 38, 2);
-	if (kind < STUB_ASK_LOOKUP || kind > STUB_ASK_FILL)
+	if (kind < STUB_ASK_LOOKUP || kind > STUB_ASK_PASS)
 		return -EBADMSG;
 	a->kind = (enum stub_ask_kind)kind;
 	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX || a->name_len > STUB_NAME_MAX)
@@ -109,7 +117,7 @@ static int parse_ask(const uint8_t *buf, size_t len, struct stub_wire_message *m
 		return -EBADMSG;
 	if (a->kind != STUB_ASK_LOOKUP && a->name_len)
 		return -EBADMSG;
-	if (a->kind != STUB_ASK_DATA && (a->offset || a->length))
+	if (!has_range(a->kind) && (a->offset || a->length))
 		return -EBADMSG;
 	memcpy(a->h.bytes, buf + STUB_WIRE_ASK, a->h.len);
 	a->name = (const char *)buf + STUB_WIRE_ASK + a->h.len;
@@ -166,16 +174,64 @@ int stub_wire_parse(const uint8_t *buf, size_t len, struct stub_wire_message *ou
 	return -EBADMSG;
 }
 
-int stub_wire_send(int fd, const uint8_t *buf, size_t len)
+union control {
+	struct cmsghdr align;
+	char space[CMSG_SPACE(sizeof(int))];
+};
+
+int stub_wire_send_fd(int fd, const uint8_t *buf, size_t len, int pass)
 {
+	struct iovec iov = { (void *)buf, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union control control;
 	ssize_t n;
 
+	if (pass >= 0) {
+		memset(&control, 0, sizeof(control));
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.align), &pass, sizeof(int));
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+	}
 	do
-		n = send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return 0; /* a packet goes whole */
-	return errno == EAGAIN ? -EAGAIN : -ECONNRESET;
+	/* too many descriptors on their way: as if the socket were full */
+	return errno == EAGAIN || errno == ETOOMANYREFS ? -EAGAIN : -ECONNRESET;
+}
+
+int stub_wire_send(int fd, const uint8_t *buf, size_t len)
+{
+	return stub_wire_send_fd(fd, buf, len, -1);
+}
+
+ssize_t stub_wire_receive_fd(int fd, uint8_t buf[STUB_WIRE_MAX], int *passed)
+{
+	struct iovec iov = { buf, STUB_WIRE_MAX };
+	union control control = { .space = { 0 } }; /* room for one; the kernel closes more */
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	const struct cmsghdr *c;
+	ssize_t n;
+
+	*passed = -1;
+	do
+		n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n > 0) {
+		c = CMSG_FIRSTHDR(&msg);
+		if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		    c->cmsg_len == CMSG_LEN(sizeof(int)))
+			memcpy(passed, CMSG_DATA(c), sizeof(int));
+		return n;
+	}
+	return n < 0 && errno == EAGAIN ? -EAGAIN : -ECONNRESET;
 }
 
 ssize_t stub_wire_receive(int fd, uint8_t buf[STUB_WIRE_MAX])

@@ -14,8 +14,9 @@
  *                                                work goes on
  *
  * A SOCK_SEQPACKET socket in the UNIX domain: one message is one packet.  Objects
- * are named by kernel file handle; no descriptors cross the socket, and file data
- * never does.  There is no greeting: every message carries the version, and a side
+ * are named by kernel file handle.  No descriptors cross the socket but one: the
+ * DONE of a PASS brings a sealed memfd that holds the bytes asked for, all of them
+ * (docs/decisions/0007).  There is no greeting: every message carries the version, and a side
  * that meets another version than its own answers ERROR EPROTO and closes.
  *
  * Ids are chosen by the asker and only have a meaning to it.  Answers come in any
@@ -32,16 +33,17 @@
  *    12  u32  length of the whole message; equals the packet's
  *
  *   ASK, 24 bytes and what follows
- *    16  u64  offset           0 but for DATA
- *    24  u64  length           0 but for DATA
+ *    16  u64  offset           0 but for DATA, PASS
+ *    24  u64  length           0 but for DATA, PASS; PASS: at most STUB_PASS_MAX
  *    32  i32  type of the handle
- *    36  u8   kind: 1 LOOKUP, 2 LIST, 3 ATTR, 4 DATA, 5 FILL
+ *    36  u8   kind: 1 LOOKUP, 2 LIST, 3 ATTR, 4 DATA, 5 FILL, 6 PASS
  *    37  u8   length of the handle, 1..128
  *    38  u16  length of the name; 0 but for LOOKUP, 1..255
  *    40  handle, name
  *
  *   ANSWER
- *    16  u32  result: 0 DONE, 1 AGAIN, 2 NOENT, 3 REMOTEIO, 4 NOSPC, 5 STALE, 6 INVAL
+ *    16  u32  result: 0 DONE, 1 AGAIN, 2 NOENT, 3 REMOTEIO, 4 NOSPC, 5 STALE, 6 INVAL,
+ *              7 DQUOT, 8 ROFS, 9 IO
  *
  *   ERROR
  *    16  u32  errno: EPROTO (version), EBADMSG (does not parse), EPERM
@@ -94,8 +96,12 @@ int stub_wire_parse(const uint8_t *buf, size_t len, struct stub_wire_message *ou
 
 /* Without blocking.  0; -EAGAIN; -ECONNRESET: the other side has gone. */
 int stub_wire_send(int fd, const uint8_t *buf, size_t len);
+/* The same, and @pass goes with it; it stays the caller's.  -1: none. */
+int stub_wire_send_fd(int fd, const uint8_t *buf, size_t len, int pass);
 /* Without blocking.  Length, more than STUB_WIRE_MAX if cut; -EAGAIN; -ECONNRESET. */
 ssize_t stub_wire_receive(int fd, uint8_t buf[STUB_WIRE_MAX]);
+/* The same; the descriptor that came with it is the caller's, *passed is -1 without one. */
+ssize_t stub_wire_receive_fd(int fd, uint8_t buf[STUB_WIRE_MAX], int *passed);
 
 /* ---- ask.c ---- */
 

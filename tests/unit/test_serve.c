@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -39,12 +40,46 @@ static void count_log(void *arg, enum stub_log_level level, const char *msg)
 
 /* ---- the retriever ---- */
 
-enum { KEEP = 200 }; /* first byte of the handle; another is the errno to answer */
+/* first byte of the handle; another is the errno to answer */
+enum { KEEP = 200, PASS = 201 };
+
+/* A memory file of @len bytes that says where it begins. */
+static int memory_file(uint64_t offset, size_t len, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)len), 0);
+	assert_int_equal(pwrite(fd, &offset, 8, 0), 8);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+#define SEALED (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* The second byte of the handle says what is wrong with it. */
+static void pass(struct stub_request *r)
+{
+	enum { GOOD, UNSEALED, SHORT, NONE };
+	int how = r->ask.h.bytes[1];
+	int fd = memory_file(r->ask.offset, r->ask.length - (how == SHORT),
+			     how == UNSEALED ? 0 : SEALED);
+
+	if (how == NONE)
+		stub_request_answer(r, 0);
+	else
+		stub_request_pass(r, fd);
+	close(fd);
+}
 
 static void retrieve(void *arg, struct stub_request *r)
 {
 	int code = r->ask.h.bytes[0];
 
+	if (code == PASS) {
+		pass(r);
+		return;
+	}
 	if (code != KEEP) {
 		stub_request_answer(r, -code);
 		return;
@@ -169,7 +204,8 @@ static bool raw_closed(int fd, struct stub_wire_message *m)
 
 static void results_come_through(void **state)
 {
-	static const int codes[] = { 0, ENOENT, EREMOTEIO, ENOSPC, ESTALE, EINVAL };
+	static const int codes[] = { 0,	ENOENT, EREMOTEIO, ENOSPC, ESTALE,
+				    EINVAL, EDQUOT, EROFS,     EIO };
 	struct stub_ask a;
 
 	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
@@ -177,12 +213,98 @@ static void results_come_through(void **state)
 			assert_true(codes[i] < KEEP);
 		assert_int_equal(ask(codes[i], 5000), -codes[i]);
 	}
-	assert_int_equal(ask(EIO, 5000), -EREMOTEIO); /* no other errno comes out */
+	assert_int_equal(ask(EPERM, 5000), -EREMOTEIO); /* no other errno comes out */
 	a = ask_of(0);
 	a.kind = STUB_ASK_LOOKUP;
 	a.name = "..";
 	a.name_len = 2;
 	assert_int_equal(stub_ask(&volume, &a, 5000), -EINVAL);
+}
+
+static int ask_pass(int how, uint64_t offset, size_t len, int *fd)
+{
+	struct stub_ask a = { .kind = STUB_ASK_PASS,
+			      .h = { .type = 1, .len = 2, .bytes = { PASS, (uint8_t)how } },
+			      .offset = offset,
+			      .length = len };
+
+	return stub_pass(&volume, &a, 1000, fd);
+}
+
+static unsigned int open_files(void)
+{
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* The server's thread closes what it has answered with. */
+static void wait_open_files(unsigned int n)
+{
+	for (int i = 0; i < 5000 && open_files() > n; i++)
+		usleep(1000);
+	assert_int_equal(open_files(), n);
+}
+
+static void data_is_passed_on(void **state)
+{
+	uint64_t says = 0;
+	unsigned int before;
+	struct stub_ask a = ask_of(PASS);
+	int fd = -1;
+
+	assert_int_equal(ask(0, 1000), 0); /* the connection */
+	before = open_files();
+	assert_int_equal(ask_pass(0, 12345678, STUB_PASS_MAX, &fd), 0);
+	assert_int_equal(pread(fd, &says, 8, 0), 8);
+	assert_int_equal(says, 12345678);
+	assert_int_equal(pwrite(fd, "x", 1, 0), -1);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	close(fd);
+	assert_int_equal(ask_pass(0, 0, STUB_PASS_MAX + 1, &fd), -EINVAL);
+	a.kind = STUB_ASK_DATA;
+	a.length = 8;
+	assert_int_equal(stub_pass(&volume, &a, 1000, &fd), -EINVAL);
+	a.kind = STUB_ASK_PASS;
+	assert_int_equal(stub_ask(&volume, &a, 1000), -EINVAL);
+	wait_open_files(before);
+}
+
+/* Not what was promised: never used, never kept. */
+static void bad_data_is_not_taken(void **state)
+{
+	unsigned int before;
+	int fd = -1;
+
+	assert_int_equal(ask(0, 1000), 0);
+	before = open_files();
+	assert_int_equal(ask_pass(1, 0, 4096, &fd), -EREMOTEIO);
+	assert_int_equal(ask_pass(2, 0, 4096, &fd), -EREMOTEIO);
+	assert_int_equal(ask_pass(3, 0, 4096, &fd), -EAGAIN);
+	assert_int_equal(fd, -1);
+	wait_open_files(before);
+}
+
+/* An answer that nobody takes closes its descriptor, in the queue of the server too. */
+static void data_for_nobody_is_closed(void **state)
+{
+	enum { N = 600 };
+	unsigned int before = open_files();
+	int fd = raw_connect(), data = memory_file(0, 4096, SEALED);
+
+	for (uint32_t i = 0; i < N; i++)
+		raw_ask(fd, i, KEEP);
+	wait_kept(N);
+	pthread_mutex_lock(&kept_lock);
+	for (size_t i = 0; i < n_kept; i++)
+		stub_request_pass(kept[i], data);
+	n_kept = 0;
+	pthread_mutex_unlock(&kept_lock);
+	close(data);
+	close(fd);
+	wait_open_files(before);
 }
 
 static void request_is_what_was_asked(void **state)
@@ -720,6 +842,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		serving(results_come_through),
+		serving(data_is_passed_on),
+		serving(bad_data_is_not_taken),
+		serving(data_for_nobody_is_closed),
 		serving(request_is_what_was_asked),
 		serving(wait_ends_at_the_deadline),
 		serving(late_answers_are_discarded),

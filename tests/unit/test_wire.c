@@ -29,7 +29,7 @@ static struct stub_ask ask_of(enum stub_ask_kind kind)
 
 static void asks_go_there_and_back(void **state)
 {
-	for (int kind = STUB_ASK_LOOKUP; kind <= STUB_ASK_FILL; kind++) {
+	for (int kind = STUB_ASK_LOOKUP; kind <= STUB_ASK_PASS; kind++) {
 		for (int len = 1; len <= STUB_HANDLE_MAX; len++) {
 			struct stub_ask a = ask_of((enum stub_ask_kind)kind);
 			struct stub_wire_message m;
@@ -93,8 +93,9 @@ static void largest_ask_fits(void **state)
 
 static void answers_are_a_closed_set(void **state)
 {
-	static const int good[] = { 0, -EAGAIN, -ENOENT, -EREMOTEIO, -ENOSPC, -ESTALE, -EINVAL };
-	static const int other[] = { -EIO, -EDQUOT, -ECONNREFUSED, 1, -100000 };
+	static const int good[] = { 0,	 -EAGAIN, -ENOENT, -EREMOTEIO, -ENOSPC,
+				    -ESTALE, -EINVAL, -EDQUOT, -EROFS,	    -EIO };
+	static const int other[] = { -ENOMEM, -EPERM, -ECONNREFUSED, 1, -100000 };
 	struct stub_wire_message m;
 	uint8_t buf[STUB_WIRE_MAX];
 
@@ -112,7 +113,7 @@ static void answers_are_a_closed_set(void **state)
 		assert_int_equal(stub_wire_parse(buf, n, &m), 0);
 		assert_int_equal(m.result, -EREMOTEIO);
 	}
-	buf[16] = 7;
+	buf[16] = 10;
 	assert_int_equal(stub_wire_parse(buf, 20, &m), -EBADMSG);
 }
 
@@ -165,7 +166,7 @@ static void bad_fields_are_refused(void **state)
 		{ STUB_ASK_LIST, 5, 1, -EPROTO },     { STUB_ASK_LIST, 6, 0, -EBADMSG },
 		{ STUB_ASK_LIST, 6, 2, -EBADMSG },    { STUB_ASK_LIST, 6, 4, -EBADMSG },
 		{ STUB_ASK_LIST, 7, 1, -EBADMSG },    { STUB_ASK_LIST, 15, 1, -EBADMSG },
-		{ STUB_ASK_LIST, 36, 0, -EBADMSG },   { STUB_ASK_LIST, 36, 6, -EBADMSG },
+		{ STUB_ASK_LIST, 36, 0, -EBADMSG },   { STUB_ASK_LIST, 36, 7, -EBADMSG },
 		{ STUB_ASK_LIST, 37, 0, -EBADMSG },   { STUB_ASK_LIST, 37, 9, -EBADMSG },
 		{ STUB_ASK_LIST, 37, 255, -EBADMSG }, { STUB_ASK_LIST, 38, 1, -EBADMSG },
 		{ STUB_ASK_LIST, 16, 1, -EBADMSG },   { STUB_ASK_LIST, 31, 1, -EBADMSG },
@@ -216,7 +217,7 @@ static void senseless_asks_are_refused(void **state)
 	a = ask_of(STUB_ASK_LIST);
 	a.kind = (enum stub_ask_kind)0;
 	assert_int_equal(stub_wire_check_ask(&a), -EINVAL);
-	a.kind = (enum stub_ask_kind)6;
+	a.kind = (enum stub_ask_kind)7;
 	assert_int_equal(stub_wire_check_ask(&a), -EINVAL);
 }
 
@@ -238,6 +239,9 @@ static void absurd_ranges_are_refused(void **state)
 		a.offset = t[i].offset;
 		a.length = t[i].length;
 		assert_int_equal(stub_wire_check_ask(&a), t[i].want);
+		a.kind = STUB_ASK_PASS; /* besides, it is bounded */
+		assert_int_equal(stub_wire_check_ask(&a),
+				 a.length > STUB_PASS_MAX ? -EINVAL : t[i].want);
 	}
 }
 
