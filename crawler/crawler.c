@@ -22,7 +22,7 @@
 
 #define CONNECT_MIN_MS 100
 #define CONNECT_MAX_MS 5000
-#define FULL_MS	       5000 /* no ask at all after "no space left" */
+#define FULL_MS	       5000 /* no ask at all after "no space left" or "read-only" */
 #define LISTED_MS      10 /* a listed directory: look for its entries so soon */
 #define JOURNAL_TRIES  10 /* failures in a row until the journal is given up */
 
@@ -40,7 +40,8 @@ struct crawl {
 	struct flight *flight; /* c->workers of them */
 	struct crawl_stats s;
 
-	bool said_waiting, said_full;
+	bool said_waiting;
+	bool full; /* the volume took no data when it was last tried: one ask at a time */
 	unsigned int connect_wait_ms;
 	uint64_t connect_at_ms; /* no attempt before */
 	uint64_t full_until_ms;
@@ -82,6 +83,8 @@ static const struct answer {
 	{ -EAGAIN, offsetof(struct crawl_stats, again), 1000 },
 	{ -EREMOTEIO, offsetof(struct crawl_stats, trouble), 10000 },
 	{ -ENOSPC, offsetof(struct crawl_stats, full), FULL_MS },
+	{ -EROFS, offsetof(struct crawl_stats, full), FULL_MS },
+	{ -EDQUOT, offsetof(struct crawl_stats, full), 10000 }, /* one owner's: others go on */
 	{ -ESTALE, offsetof(struct crawl_stats, stale), 10000 },
 };
 
@@ -103,14 +106,13 @@ static void answer_take(struct crawl *w, struct flight *f, int result, uint64_t 
 	if (result == 0) {
 		/* a directory has brought new entries, anything else may have */
 		queue_hurry(w->queue, now, f->kind == STUB_JOURNAL_DIR ? LISTED_MS : 100);
-		w->said_full = false;
-	} else if (result == -ENOSPC) {
+		w->full = false;
+	} else if (result == -ENOSPC || result == -EROFS) {
 		w->full_until_ms = now + FULL_MS;
-		if (!w->said_full)
-			say(w, STUB_LOG_WARN,
-			    "no space left on the volume: asking again every %d s; make room",
-			    FULL_MS / 1000);
-		w->said_full = true;
+		if (!w->full)
+			say(w, STUB_LOG_WARN, "the volume takes no data (%s): one ask every %d s",
+			    strerror(-result), FULL_MS / 1000);
+		w->full = true;
 	}
 	f->used = false;
 	w->s.inflight--;
@@ -227,10 +229,16 @@ static bool pass_over(const struct crawl *w)
 	return w->c->once && queue_passes(w->queue) > 0;
 }
 
+/* How many asks may be in flight. */
+static unsigned int places(const struct crawl *w)
+{
+	return w->full ? 1 : w->c->workers;
+}
+
 /* Fill the free places. 0 or -errno of the journal. */
 static int refill(struct crawl *w, uint64_t now)
 {
-	while (w->link && !pass_over(w) && w->s.inflight < w->c->workers &&
+	while (w->link && !pass_over(w) && w->s.inflight < places(w) &&
 	       now >= w->full_until_ms) {
 		struct stub_journal_entry e;
 		int r = queue_next(w->queue, now, &e);
@@ -297,7 +305,7 @@ static bool wait_event(struct crawl *w, uint64_t now)
 		at = sooner(at, w->connect_at_ms);
 	else if (now < w->full_until_ms)
 		at = sooner(at, w->full_until_ms);
-	else if (w->s.inflight < w->c->workers && !pass_over(w))
+	else if (w->s.inflight < places(w) && !pass_over(w))
 		at = sooner(at, queue_next_pass_ms(w->queue));
 	poll(p, 2, at > now ? (int)(at - now) : 0);
 	return p[0].revents != 0;

@@ -18,7 +18,7 @@ struct crawl_stats {
 	uint64_t done; /* answered: nothing is left to bring over */
 	uint64_t again; /* not done yet: asked again later */
 	uint64_t trouble; /* the source failed for this object */
-	uint64_t full; /* no space on the new volume */
+	uint64_t full; /* the new volume takes no data */
 	uint64_t stale; /* gone meanwhile */
 	uint64_t lost; /* times the retriever went away */
 	uint64_t passes; /* walks through the journal */
