@@ -238,6 +238,7 @@ static void test_scan_of_a_link_out_of_an_unlisted_directory(void **state)
 	struct stub_entry d[] = { fixture_entry("d", S_IFDIR | 0755, 4096),
 				  fixture_entry("e", S_IFDIR | 0755, 4096) };
 	struct stub_entry f = fixture_entry("f", S_IFREG | 0644, 10);
+	struct stub_refused refused = { 0 };
 	struct stub_handle h;
 	struct stub_object o;
 	struct stub_scan s;
@@ -249,7 +250,7 @@ static void test_scan_of_a_link_out_of_an_unlisted_directory(void **state)
 		if (i == 0)
 			assert_int_equal(stub_make_entry(x->v, &o, &f), 0);
 		else
-			assert_int_equal(stub_list_finish(x->v, x->j, &o), 0);
+			assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), 0);
 		stub_object_close(&o);
 	}
 	assert_int_equal(linkat(x->v->fd, "d/f", x->v->fd, "here", 0), 0);
