@@ -29,10 +29,12 @@ static char dir[] = "/tmp/fuzz_wire.XXXXXX";
 
 static void check_ask(const struct stub_ask *a)
 {
-	CHECK(a->kind >= STUB_ASK_LOOKUP && a->kind <= STUB_ASK_FILL);
+	bool range = a->kind == STUB_ASK_DATA || a->kind == STUB_ASK_PASS;
+
+	CHECK(a->kind >= STUB_ASK_LOOKUP && a->kind <= STUB_ASK_PASS);
 	CHECK(a->h.len >= 1 && a->h.len <= STUB_HANDLE_MAX && a->name_len <= STUB_NAME_MAX);
 	CHECK(a->kind == STUB_ASK_LOOKUP || a->name_len == 0);
-	CHECK(a->kind == STUB_ASK_DATA || (a->offset == 0 && a->length == 0));
+	CHECK(range || (a->offset == 0 && a->length == 0));
 }
 
 /* ---- parsing ---- */
@@ -167,7 +169,8 @@ static void send_all(int fd, const struct packet *k, unsigned int n)
 
 static bool is_result(int r)
 {
-	static const int results[] = { 0, -EAGAIN, -ENOENT, -EREMOTEIO, -ENOSPC, -ESTALE, -EINVAL };
+	static const int results[] = { 0,	-EAGAIN, -ENOENT, -EREMOTEIO, -ENOSPC,
+				       -ESTALE, -EINVAL, -EDQUOT, -EROFS,     -EIO };
 
 	for (size_t i = 0; i < ARRAY_LEN(results); i++)
 		if (results[i] == r)
