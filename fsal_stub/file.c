@@ -184,6 +184,7 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 		io->fsal_stable = false; /* one sync, with the record, is enough */
 	status = write_below(o->below, bypass, io);
 	status = range_end(&change, status, io->offset, io->io_amount);
+	glue_room_ahead(&change, o);
 	if (stub && stable && !FSAL_IS_ERROR(status)) {
 		status = glue_commit(o, (off_t)io->offset, io->io_amount);
 		io->fsal_stable = !FSAL_IS_ERROR(status);
@@ -340,7 +341,9 @@ static fsal_status_t obj_fallocate(struct fsal_obj_handle *obj, struct state_t *
 	if (r < 0)
 		return glue_status(r);
 	status = below(sub->obj_ops->fallocate(sub, state, offset, length, allocate));
-	return range_end(&change, status, offset, changed);
+	status = range_end(&change, status, offset, changed);
+	glue_room_ahead(&change, stubfs_obj(obj));
+	return status;
 }
 
 /* ---- passed on as they are ---- */

@@ -54,6 +54,7 @@ struct stubfs_obj {
 	struct fsal_obj_handle handle;
 	struct fsal_obj_handle *below;
 	atomic_bool normal; /* one way: no stub, never looked at again */
+	atomic_int_least64_t room_asked; /* when room in its record was asked for last, ms */
 };
 
 struct stubfs_module {

@@ -23,6 +23,7 @@
 #define SLICE_MS  500u /* longest single wait, so that a shutdown is noticed */
 #define RETRY_MS  50u /* pause while no retriever is running */
 #define FORGET_MS 60000 /* an absence nobody noticed for so long counts anew */
+#define ROOM_MS	  200 /* between two asks for room in the record of one file */
 #define TRIES	  8 /* answers "done" that change nothing */
 
 /* ---- errors ---- */
@@ -427,26 +428,46 @@ void glue_change_nlink(struct glue_change *g, unsigned int i, int delta)
 
 int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, uint64_t length)
 {
+	unsigned int slot = (unsigned int)g->slot[i];
+	int r;
+
 	if (!g->open || g->slot[i] < 0 || length == 0)
 		return 0;
-	return stub_change_written(&g->c, (unsigned int)g->slot[i], offset, length);
+	r = stub_change_written(&g->c, slot, offset, length);
+	g->crowded = stub_change_crowded(&g->c, slot);
+	return r;
 }
 
 int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wait *w,
 		     uint64_t offset, uint64_t length)
 {
-	struct stub_range fetch;
+	struct stub_ask a = { .kind = STUB_ASK_ROOM };
 	int r;
 
 	if (!g->open || g->slot[0] < 0)
 		return 0;
-	r = stub_change_fits(&g->c, (unsigned int)g->slot[0], offset, length, &fetch);
+	r = stub_change_fits(&g->c, (unsigned int)g->slot[0], offset, length);
 	if (r == 0)
 		return 0;
+	a.h = g->c.obj[g->slot[0]].h;
 	glue_change_end(g, glue_status(r));
 	if (r == -ENOSPC)
-		r = glue_need_data(o, w, fetch.start, fetch.end - fetch.start);
+		r = ask(stubfs_export(), w, &a);
 	return r < 0 ? r : 1;
+}
+
+void glue_room_ahead(const struct glue_change *g, struct stubfs_obj *o)
+{
+	int64_t now, last = atomic_load(&o->room_asked);
+	struct stub_ask a = { .kind = STUB_ASK_ROOM };
+
+	if (!g->crowded || g->open)
+		return;
+	now = (int64_t)now_ms();
+	if (last && now - last < ROOM_MS)
+		return;
+	if (atomic_compare_exchange_strong(&o->room_asked, &last, now) && !handle_of(o, &a.h))
+		stub_ask(stubfs_export()->volume, &a, 0);
 }
 
 fsal_status_t glue_change_end(struct glue_change *g, fsal_status_t status)

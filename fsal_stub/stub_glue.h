@@ -58,6 +58,7 @@ int glue_missing(struct stubfs_obj *o, uint64_t offset, uint64_t end, struct stu
 /* The bracket around one operation; objects that cannot be stubs cost nothing. */
 struct glue_change {
 	bool open;
+	bool crowded; /* noticed by glue_change_written() */
 	int slot[STUB_CHANGE_OBJECTS]; /* of our objects in @c, -1: not in it */
 	struct stub_change c;
 };
@@ -73,6 +74,9 @@ int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wa
 		     uint64_t offset, uint64_t length);
 /* The operation's status in, the answer's out. */
 fsal_status_t glue_change_end(struct glue_change *g, fsal_status_t status);
+/* After a write to @o, the first object, whose bracket is closed: if its record is filling
+ * up, let room be made before a write has to wait for it. */
+void glue_room_ahead(const struct glue_change *g, struct stubfs_obj *o);
 
 /* Make an object's data durable: by the FSAL below, then in the record.  A sync
  * that fails begins a new era (libstubcore/era.c). */

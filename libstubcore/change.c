@@ -172,7 +172,7 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 		stub_map_clip(&rec->now, (uint64_t)after.st_size);
 		stub_map_clip(&rec->durable, (uint64_t)after.st_size);
 	}
-	return stub_record_store(c->v, o->fd, rec);
+	return stub_record_store_fitting(c->v, o->fd, &o->h, rec);
 }
 
 STUB_PUBLIC int stub_change_end(struct stub_change *c, int result)
@@ -239,7 +239,7 @@ STUB_PUBLIC int stub_change_written(struct stub_change *c, unsigned int i, uint6
 }
 
 STUB_PUBLIC int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offset,
-				 uint64_t length, struct stub_range *fetch)
+				 uint64_t length)
 {
 	const struct stub_change_object *o = change_slot(c, i);
 	uint64_t end = offset + length < offset ? UINT64_MAX : offset + length;
@@ -248,11 +248,18 @@ STUB_PUBLIC int stub_change_fits(const struct stub_change *c, unsigned int i, ui
 	if (!o->stub)
 		return 0;
 	stub_map_copy(&now, &o->rec->now);
-	if (stub_map_subtract(&now, offset, end) == 0 && stub_record_fits(o->rec, &now))
+	if (stub_map_subtract(&now, offset, end) < 0)
+		return -ENOSPC;
+	if (now.n <= o->rec->now.n) /* not more than there are */
 		return 0;
-	if (!stub_map_smallest(&o->rec->now, fetch))
-		return 0;
-	return -ENOSPC;
+	return now.n <= STUB_MAP_WRITES && stub_record_fits(o->rec, &now) ? 0 : -ENOSPC;
+}
+
+STUB_PUBLIC bool stub_change_crowded(const struct stub_change *c, unsigned int i)
+{
+	const struct stub_change_object *o = change_slot(c, i);
+
+	return o->stub && o->rec->now.n >= STUB_MAP_CROWDED;
 }
 
 /* ---- commit ---- */
@@ -297,7 +304,7 @@ static int commit_fold(struct stub_commit *c, int fd)
 		return -EAGAIN;
 	r = stub_map_intersect(&rec.durable, c->now);
 	if (r == 0)
-		r = stub_record_store(c->v, fd, &rec);
+		r = stub_record_store_fitting(c->v, fd, &c->h, &rec);
 	if (r == 0 && fsync(fd) < 0) {
 		r = -errno;
 		stub_volume_new_era(c->v);

@@ -94,7 +94,21 @@ static int write_missing(const struct stub_object *o, struct stub_record *rec, u
 			return r;
 		at = part.end;
 	}
-	return stub_map_subtract(&rec->now, offset, offset + length) < 0 ? -E2BIG : 0;
+	return 0;
+}
+
+/* Would the map have room without [offset, end)?  Then it is without it. */
+static int take_out(struct stub_record *rec, uint64_t offset, uint64_t end)
+{
+	struct stub_map now;
+
+	stub_map_copy(&now, &rec->now);
+	if (stub_map_subtract(&now, offset, end) < 0)
+		return -E2BIG;
+	if (now.n > rec->now.n && !stub_record_fits(rec, &now))
+		return -E2BIG;
+	stub_map_copy(&rec->now, &now);
+	return 0;
 }
 
 STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o,
@@ -118,7 +132,9 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 		if (stub_times_restore(o->fd, rec) < 0 && r == 0)
 			r = -EIO;
 		if (r == 0)
-			r = stub_record_store(v, o->fd, rec);
+			r = take_out(rec, offset, offset + length);
+		if (r == 0)
+			r = stub_record_store_fitting(v, o->fd, &o->h, rec);
 	}
 	if (r == 0)
 		r = (int64_t)stub_map_bytes(&rec->now);
@@ -141,4 +157,21 @@ STUB_PUBLIC int stub_fill_next(struct stub_volume *v, const struct stub_object *
 	if (r < 0)
 		return r;
 	return stub_map_first(&rec->now, offset, UINT64_MAX, out);
+}
+
+STUB_PUBLIC int stub_fill_room(struct stub_volume *v, const struct stub_object *o, uint64_t bytes,
+			       struct stub_map *out)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stat st;
+	int r;
+
+	out->n = 0;
+	if (!rec)
+		return -ENOMEM;
+	r = stub_record_load(v, o->fd, &o->h, &st, rec);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	stub_map_smallest(&rec->now, STUB_MAP_ROOM, bytes, out);
+	return (int)rec->now.n;
 }

@@ -103,7 +103,8 @@ struct stub_record {
 int stub_record_encode(const struct stub_record *r, uint8_t *buf, size_t size);
 int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *out); /* -EBADMSG */
 unsigned int stub_record_needs(const struct stub_record *r);
-/* Would the record fit its budget with this `now` map? */
+/* Would the record fit with this `now` map, once all of it is durable?  What changes
+ * besides the map (times) has its place left. */
 bool stub_record_fits(const struct stub_record *r, const struct stub_map *now);
 
 /* ---- handle.c ---- */
@@ -184,6 +185,13 @@ int stub_record_load(const struct stub_volume *v, int fd, const struct stub_hand
 int stub_record_load_clipped(const struct stub_volume *v, int fd, const struct stub_handle *h,
 			     struct stat *st, struct stub_record *out, bool *clipped);
 int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r);
+/*
+ * The same, under the inode's exclusion.  The record has place for the map, but perhaps
+ * not for what the durable one has beyond it: then the file is synced, after which both
+ * are alike.
+ */
+int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_handle *h,
+			      struct stub_record *r);
 int stub_record_drop(int fd); /* -ENOENT: there was none */
 /* Set mtime back to what clients are shown; atime stays. */
 int stub_times_restore(int fd, const struct stub_record *r);

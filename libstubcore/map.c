@@ -141,15 +141,78 @@ int stub_map_intersect(struct stub_map *a, const struct stub_map *b)
 	return 0;
 }
 
-bool stub_map_smallest(const struct stub_map *m, struct stub_range *out)
+static int map_add(struct stub_map *m, uint64_t start, uint64_t end)
 {
-	uint32_t best = 0;
+	if (m->n && m->r[m->n - 1].end >= start) { /* touches the last one */
+		if (m->r[m->n - 1].end < end)
+			m->r[m->n - 1].end = end;
+		return 0;
+	}
+	if (m->n == STUB_MAP_MAX)
+		return -ENOSPC;
+	m->r[m->n++] = (struct stub_range){ start, end };
+	return 0;
+}
 
-	if (m->n == 0)
-		return false;
-	for (uint32_t i = 1; i < m->n; i++)
-		if (m->r[i].end - m->r[i].start < m->r[best].end - m->r[best].start)
-			best = i;
-	*out = m->r[best];
-	return true;
+int stub_map_difference(const struct stub_map *a, const struct stub_map *b, struct stub_map *out)
+{
+	out->n = 0;
+	for (uint32_t i = 0; i < a->n; i++) {
+		uint64_t at = a->r[i].start;
+
+		for (uint32_t k = map_find(b, at); k < b->n && b->r[k].start < a->r[i].end; k++) {
+			if (b->r[k].start > at && map_add(out, at, b->r[k].start) < 0)
+				return -ENOSPC;
+			at = b->r[k].end;
+		}
+		if (at < a->r[i].end && map_add(out, at, a->r[i].end) < 0)
+			return -ENOSPC;
+	}
+	return 0;
+}
+
+int stub_map_union(const struct stub_map *a, const struct stub_map *b, struct stub_map *out)
+{
+	uint32_t i = 0, k = 0;
+
+	out->n = 0;
+	while (i < a->n || k < b->n) {
+		bool from_a = k == b->n || (i < a->n && a->r[i].start <= b->r[k].start);
+		const struct stub_range *r = from_a ? &a->r[i++] : &b->r[k++];
+
+		if (map_add(out, r->start, r->end) < 0)
+			return -ENOSPC;
+	}
+	return 0;
+}
+
+static int by_length(const void *a, const void *b)
+{
+	const struct stub_range *x = a, *y = b;
+	uint64_t p = x->end - x->start, q = y->end - y->start;
+
+	return p < q ? -1 : p > q;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct stub_range *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+void stub_map_smallest(const struct stub_map *m, uint32_t keep, uint64_t bytes,
+		       struct stub_map *out)
+{
+	uint32_t n = 0, most = m->n > keep ? m->n - keep : 1;
+	uint64_t sum = 0;
+
+	stub_map_copy(out, m);
+	qsort(out->r, out->n, sizeof(out->r[0]), by_length);
+	while (n < out->n && n < most && (n == 0 || sum < bytes)) {
+		sum += out->r[n].end - out->r[n].start;
+		n++;
+	}
+	out->n = n;
+	qsort(out->r, n, sizeof(out->r[0]), by_start);
 }

@@ -111,6 +111,27 @@ int stub_record_store(const struct stub_volume *v, int fd, const struct stub_rec
 	return -errno;
 }
 
+int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_handle *h,
+			      struct stub_record *r)
+{
+	int e = stub_record_store(v, fd, r), sync_fd CLEANUP_CLOSE = -1;
+
+	if (e != -E2BIG)
+		return e;
+	sync_fd = stub_handle_open(v, h, O_RDONLY | O_NONBLOCK);
+	if (sync_fd < 0)
+		return sync_fd;
+	if (fsync(sync_fd) < 0) {
+		e = -errno;
+		stub_volume_new_era(v);
+		return e;
+	}
+	if (stub_volume_boot(v) != r->boot) /* another sync has failed: nothing is known */
+		return -EAGAIN;
+	stub_map_copy(&r->durable, &r->now);
+	return stub_record_store(v, fd, r);
+}
+
 int stub_record_drop(int fd)
 {
 	if (fremovexattr(fd, STUB_XATTR) == 0)

@@ -11,9 +11,10 @@
  *   u64 ino  u32 handle_sum  u64 boot
  *   u8 origin_len  origin
  *   v size  t src_mtime  t src_ctime  v fsid  v fileid  v nlink  v nlink_shown
- *   u8 same: bit 0 mtime == src_mtime, bit 1 ctime == src_ctime, bit 2 durable == now
+ *   u8 same: bit 0 mtime == src_mtime, bit 1 ctime == src_ctime, bit 2 durable == now,
+ *            bit 3 durable is now and the map that follows (where that is shorter)
  *   [t mtime]  [t ctime]
- *   map now  [map durable]
+ *   map now  [map of durable, or of what it has beyond now]
  *   [v refused_len  refused: u8 len, name, ...]   flag STUB_FLAG_REFUSED
  *   u32 checksum of all before it (FNV-1a folded)
  *
@@ -23,6 +24,9 @@
 #include "internal.h"
 
 #define RECORD_VERSION 1
+#define RECORD_RESERVE 64 /* bytes by which a record may grow without its map: times */
+
+enum { SAME_MTIME = 1, SAME_CTIME = 2, SAME_MAPS = 4, SAME_BEYOND = 8 };
 
 struct out {
 	uint8_t *p;
@@ -100,10 +104,27 @@ static uint32_t checksum(const uint8_t *p, size_t len)
 	return (uint32_t)(h ^ (h >> 32));
 }
 
-static size_t encode(const struct stub_record *r, const struct stub_map *now, uint8_t *buf,
-		     size_t size)
+static size_t map_size(const struct stub_map *m)
+{
+	struct out o = { NULL, 0, 0 };
+
+	put_map(&o, m);
+	return o.len;
+}
+
+/* What @durable has beyond @now.  False: @now is no part of it, or it is too many ranges. */
+static bool map_beyond(const struct stub_map *durable, const struct stub_map *now,
+		       struct stub_map *out)
+{
+	return stub_map_difference(durable, now, out) == 0 &&
+	       stub_map_bytes(out) + stub_map_bytes(now) == stub_map_bytes(durable);
+}
+
+static size_t encode(const struct stub_record *r, const struct stub_map *now,
+		     const struct stub_map *durable, uint8_t *buf, size_t size)
 {
 	struct out o = { buf, 0, size };
+	struct stub_map beyond;
 	uint8_t same = 0;
 
 	put_le(&o, RECORD_VERSION, 1);
@@ -122,17 +143,20 @@ static size_t encode(const struct stub_record *r, const struct stub_map *now, ui
 	put_v(&o, r->fileid);
 	put_v(&o, r->nlink);
 	put_v(&o, r->nlink_shown);
-	same |= stub_time_cmp(r->mtime, r->src_mtime) == 0 ? 1 : 0;
-	same |= stub_time_cmp(r->ctime, r->src_ctime) == 0 ? 2 : 0;
-	same |= map_equal(now, &r->durable) ? 4 : 0;
+	same |= stub_time_cmp(r->mtime, r->src_mtime) == 0 ? SAME_MTIME : 0;
+	same |= stub_time_cmp(r->ctime, r->src_ctime) == 0 ? SAME_CTIME : 0;
+	if (map_equal(now, durable))
+		same |= SAME_MAPS;
+	else if (map_beyond(durable, now, &beyond) && map_size(&beyond) < map_size(durable))
+		same |= SAME_BEYOND;
 	put_le(&o, same, 1);
-	if (!(same & 1))
+	if (!(same & SAME_MTIME))
 		put_time(&o, r->mtime);
-	if (!(same & 2))
+	if (!(same & SAME_CTIME))
 		put_time(&o, r->ctime);
 	put_map(&o, now);
-	if (!(same & 4))
-		put_map(&o, &r->durable);
+	if (!(same & SAME_MAPS))
+		put_map(&o, same & SAME_BEYOND ? &beyond : durable);
 	if (r->flags & STUB_FLAG_REFUSED) {
 		put_v(&o, r->refused.len);
 		put(&o, r->refused.names, r->refused.len);
@@ -146,7 +170,7 @@ static size_t encode(const struct stub_record *r, const struct stub_map *now, ui
 
 int stub_record_encode(const struct stub_record *r, uint8_t *buf, size_t size)
 {
-	size_t len = encode(r, &r->now, buf, size);
+	size_t len = encode(r, &r->now, &r->durable, buf, size);
 
 	return len > size ? -E2BIG : (int)len;
 }
@@ -155,7 +179,7 @@ bool stub_record_fits(const struct stub_record *r, const struct stub_map *now)
 {
 	uint8_t buf[STUB_RECORD_MAX];
 
-	return encode(r, now, buf, sizeof(buf)) <= sizeof(buf);
+	return encode(r, now, now, buf, sizeof(buf)) <= sizeof(buf) - RECORD_RESERVE;
 }
 
 static void get(struct in *i, void *p, size_t n)
@@ -253,6 +277,24 @@ static void get_refused(struct in *i, struct stub_refused *out)
 		i->bad = true;
 }
 
+/* The second map of a record; the first is in r->now. */
+static void get_durable(struct in *i, uint8_t same, struct stub_record *r)
+{
+	struct stub_map beyond;
+
+	if (same & SAME_MAPS) {
+		stub_map_copy(&r->durable, &r->now);
+	} else if (same & SAME_BEYOND) {
+		get_map(i, r->size, &beyond);
+		if (stub_map_union(&r->now, &beyond, &r->durable) < 0 ||
+		    stub_map_bytes(&r->durable) !=
+			    stub_map_bytes(&r->now) + stub_map_bytes(&beyond))
+			i->bad = true;
+	} else {
+		get_map(i, r->size, &r->durable);
+	}
+}
+
 int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 {
 	struct in i = { buf, len, false };
@@ -284,18 +326,16 @@ int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 	r->nlink = (uint32_t)get_v_max(&i, UINT32_MAX);
 	r->nlink_shown = (uint32_t)get_v_max(&i, UINT32_MAX);
 	same = (uint8_t)get_le(&i, 1);
-	r->mtime = same & 1 ? r->src_mtime : get_time(&i);
-	r->ctime = same & 2 ? r->src_ctime : get_time(&i);
+	r->mtime = same & SAME_MTIME ? r->src_mtime : get_time(&i);
+	r->ctime = same & SAME_CTIME ? r->src_ctime : get_time(&i);
 	get_map(&i, r->size, &r->now);
-	if (same & 4)
-		stub_map_copy(&r->durable, &r->now);
-	else
-		get_map(&i, r->size, &r->durable);
+	get_durable(&i, same, r);
 	r->refused.len = 0;
 	r->refused.error = 0;
 	if (r->flags & STUB_FLAG_REFUSED)
 		get_refused(&i, &r->refused);
-	if (i.bad || i.left || (r->flags & ~63u) || same > 7)
+	if (i.bad || i.left || (r->flags & ~63u) || same > 15 ||
+	    (same & SAME_MAPS && same & SAME_BEYOND))
 		return -EBADMSG;
 	return 0;
 }

@@ -46,7 +46,10 @@ extern "C" {
 #define STUB_NAME_MAX 255   /* bytes of one entry name */
 #define STUB_TARGET_MAX 4095 /* bytes of a symlink target */
 #define STUB_DEPTH_MAX 8192 /* levels below the volume's root; deeper is taken for a cycle */
-#define STUB_MAP_MAX 320    /* ranges one missing map holds in memory */
+#define STUB_MAP_MAX 320    /* ranges one missing map holds; the last ones are for fills */
+#define STUB_MAP_WRITES 256 /* ranges that clients' writes may leave */
+#define STUB_MAP_CROWDED 192 /* from here on STUB_ASK_ROOM is worth its while */
+#define STUB_MAP_ROOM 128   /* ranges that STUB_ASK_ROOM leaves */
 #define STUB_RECORD_MAX 3072 /* bytes of a record on disk: fits ext4's 4 KiB xattr block */
 #define STUB_RECORD_INLINE 255 /* bytes of a record that XFS keeps inside a 1024-byte inode */
 #define STUB_REFUSED_MAX 2560 /* bytes of refused names in one record, with their lengths */
@@ -139,8 +142,13 @@ int stub_map_subtract(struct stub_map *m, uint64_t start, uint64_t end);
 void stub_map_clip(struct stub_map *m, uint64_t size);
 /* a := a without what is not in b.  -ENOSPC as above; @a unchanged. */
 int stub_map_intersect(struct stub_map *a, const struct stub_map *b);
-/* The smallest range, whose fetch makes the map one range shorter.  False if empty. */
-bool stub_map_smallest(const struct stub_map *m, struct stub_range *out);
+/* a without b, and a with b.  -ENOSPC: more than STUB_MAP_MAX ranges; @out undefined. */
+int stub_map_difference(const struct stub_map *a, const struct stub_map *b, struct stub_map *out);
+int stub_map_union(const struct stub_map *a, const struct stub_map *b, struct stub_map *out);
+/* The smallest ranges, each of whose fetch makes the map one range shorter: so many that
+ * @keep are left, or until they are @bytes together; one at least, unless @m is empty. */
+void stub_map_smallest(const struct stub_map *m, uint32_t keep, uint64_t bytes,
+		       struct stub_map *out);
 
 /* ---- volume ----------------------------------------------------------------- */
 
@@ -319,10 +327,14 @@ const struct stub_map *stub_change_missing(const struct stub_change *c, unsigned
  */
 int stub_change_written(struct stub_change *c, unsigned int i, uint64_t offset, uint64_t length);
 
-/* Would stub_change_written() fit the record?  0, or -ENOSPC with the range whose
- * fetch (STUB_ASK_DATA) makes room in *fetch. */
-int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offset, uint64_t length,
-		     struct stub_range *fetch);
+/* Would stub_change_written() fit the record?  0, or -ENOSPC: ask for STUB_ASK_ROOM,
+ * outside the bracket. */
+int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offset,
+		     uint64_t length);
+
+/* Is the record filling up with ranges?  Then ask for STUB_ASK_ROOM after the bracket,
+ * without waiting, and later writes need not wait. */
+bool stub_change_crowded(const struct stub_change *c, unsigned int i);
 
 /*
  * fsync and COMMIT of a stub (DESIGN section 5): prepare(), then the caller makes
@@ -365,6 +377,7 @@ enum stub_ask_kind {
 	STUB_ASK_DATA = 4,   /* bytes [offset, offset+length) of a file */
 	STUB_ASK_FILL = 5,   /* everything the object needs (the crawler's) */
 	STUB_ASK_PASS = 6,   /* bytes of a file, passed on without being stored */
+	STUB_ASK_ROOM = 7,   /* the smallest missing ranges, to make room in the record */
 };
 
 #define STUB_PASS_MAX (1u << 20) /* bytes of one PASS */
@@ -600,6 +613,14 @@ int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint6
 /* The next missing range at or after @offset: 1 and *out, 0 none, -errno. */
 int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 		   struct stub_range *out);
+
+/*
+ * What to fetch to make room in the record: its smallest missing ranges, until
+ * STUB_MAP_ROOM are left or they are @bytes together, in order of offset.
+ * Returns how many are missing now (0: nothing to fetch), or -errno.
+ */
+int stub_fill_room(struct stub_volume *v, const struct stub_object *o, uint64_t bytes,
+		   struct stub_map *out);
 
 /*
  * Batched completion.  Hand in objects that need nothing more; they are finished

@@ -34,7 +34,7 @@ static bool has_range(enum stub_ask_kind kind)
 
 int stub_wire_check_ask(const struct stub_ask *a)
 {
-	if ((unsigned int)a->kind < STUB_ASK_LOOKUP || (unsigned int)a->kind > STUB_ASK_PASS)
+	if ((unsigned int)a->kind < STUB_ASK_LOOKUP || (unsigned int)a->kind > STUB_ASK_ROOM)
 		return -EINVAL;
 	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX)
 		return -EINVAL;
@@ -108,7 +108,7 @@ static int parse_ask(const uint8_t *buf, size_t len, struct stub_wire_message *m
 	kind = buf[36];
 	a->h.len = buf[37];
 	a->name_len = get_le(buf + 38, 2);
-	if (kind < STUB_ASK_LOOKUP || kind > STUB_ASK_PASS)
+	if (kind < STUB_ASK_LOOKUP || kind > STUB_ASK_ROOM)
 		return -EBADMSG;
 	a->kind = (enum stub_ask_kind)kind;
 	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX || a->name_len > STUB_NAME_MAX)

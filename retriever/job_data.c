@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * job_data.c - bytes: DATA (a block for a waiting client) and FILL (a whole file).
+ * job_data.c - bytes: DATA (a block for a waiting client), FILL (a whole file) and
+ * ROOM (the smallest missing ranges, for the sake of the record).
  *
  * One worker drives one transfer: it keeps a window of READs in flight, starting
  * where a client waits, and stores what comes back (stub_fill_data, which writes
@@ -18,6 +19,7 @@
 
 #define WINDOW 8		 /* READs in flight for one transfer */
 #define FIRST_READ (128 * 1024u) /* the waiting client's first: small, so fast */
+#define ROOM_BYTES (64u << 20)	 /* about as much is fetched to make room once */
 
 struct chunk {
 	struct chunk *next;
@@ -40,6 +42,7 @@ struct transfer {
 	uint64_t next;	/* where to look for the next missing byte */
 	uint64_t wrap;	/* second leg: from here (the start of the range) ... */
 	uint64_t wrap_end; /* ... to where the first leg began */
+	const struct stub_map *only; /* nothing but these ranges; NULL: all */
 	bool small_first;
 	unsigned int inflight;
 	int error;
@@ -109,19 +112,33 @@ static void chunk_arrived(void *arg, const struct source_read *r)
 	pthread_mutex_unlock(&t->lock);
 }
 
+/* Where the transfer looks next for missing bytes.  False: this leg is over. */
+static bool next_part(struct transfer *t, struct stub_range *out)
+{
+	if (t->only)
+		return stub_map_first(t->only, t->next, t->end, out);
+	*out = (struct stub_range){ t->next, t->end };
+	return t->next < t->end;
+}
+
 /* The next missing range of the transfer, at most @max bytes: 1, 0 none, -errno. */
 static int next_range(struct transfer *t, uint32_t max, struct stub_range *out)
 {
+	struct stub_range part;
+
 	for (;;) {
 		int r;
 
-		if (t->next < t->end) {
-			r = stub_fill_next(t->j->c.volume, t->o, t->next, out);
+		while (next_part(t, &part)) {
+			r = stub_fill_next(t->j->c.volume, t->o, part.start, out);
 			if (r < 0)
 				return r;
-			if (r == 1 && out->start < t->end) {
-				if (out->end > t->end)
-					out->end = t->end;
+			if (r == 0)
+				break;
+			t->next = part.end;
+			if (out->start < part.end) {
+				if (out->end > part.end)
+					out->end = part.end;
 				if (out->end - out->start > max)
 					out->end = out->start + max;
 				t->next = out->end;
@@ -253,7 +270,7 @@ static int transfer_run(struct transfer *t)
 			result = r;
 			t->error = r; /* no new READs; drain what is in flight */
 		}
-		if (r == 0 && t->job->kind == STUB_ASK_DATA)
+		if (r == 0 && t->job->kind != STUB_ASK_FILL)
 			job_answer_ready(t->j, t->job, t->o);
 		if (atomic_load(&t->j->stopping) && t->error == 0)
 			t->error = -ECANCELED;
@@ -357,11 +374,50 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 	waiters_range(j, job, &first, &t.end);
 	t.next = t.wrap_end = first;
 	r = transfer_run(&t);
-	if (r == -E2BIG) /* too fragmented: the whole file, from the front */
+	if (r == -E2BIG && job_room(j, job, o) == 0) {
+		struct transfer again = { t.j, t.job, t.o, .priority = t.priority, .left = -1 };
+
+		again.next = first;
+		again.end = start + j->c.block_bytes;
+		t = again;
+		r = transfer_run(&t);
+	}
+	if (r == -E2BIG) /* too fragmented still: the whole file, from the front */
 		return job_fill_file(j, job, o);
 	if (r == 0 && t.left == 0)
 		stub_finisher_add(j->c.finisher, &job->h);
 	if (r == 0)
 		read_ahead(j, job, o);
+	return r;
+}
+
+/*
+ * A map near its limit: fetch the smallest gaps, many at a time, so that writes all over
+ * a file wait once in a while and not one by one.
+ */
+int job_room(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	struct stub_map only;
+	struct transfer t = {
+		.j = j,
+		.job = job,
+		.o = o,
+		.priority = job_priority(job),
+		.end = UINT64_MAX,
+		.only = &only,
+		.left = -1,
+	};
+	int r = know_limits(j);
+
+	if (r < 0)
+		return jobs_failed(j, &job->h, r, "limits of the old server");
+	r = stub_fill_room(j->c.volume, o, ROOM_BYTES, &only);
+	if (r < 0)
+		return jobs_failed(j, &job->h, r, "stub record");
+	r = transfer_run(&t);
+	if (r == -E2BIG) /* a part out of order; what is in order made room */
+		r = 0;
+	if (r == 0 && t.left == 0)
+		stub_finisher_add(j->c.finisher, &job->h);
 	return r;
 }

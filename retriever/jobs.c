@@ -159,8 +159,12 @@ static bool request_ready(struct jobs *j, const struct stub_request *r, const st
 {
 	uint64_t end = r->ask.offset + r->ask.length;
 	struct stub_range range;
-	int n = stub_fill_next(j->c.volume, o, r->ask.offset, &range);
+	struct stub_map map;
+	int n;
 
+	if (r->ask.kind == STUB_ASK_ROOM)
+		return stub_fill_room(j->c.volume, o, 0, &map) < STUB_MAP_WRITES;
+	n = stub_fill_next(j->c.volume, o, r->ask.offset, &range);
 	if (end < r->ask.offset)
 		end = UINT64_MAX;
 	return n == 0 || (n == 1 && range.start >= end);
@@ -416,6 +420,8 @@ static int run_demand(struct jobs *j, struct job *job)
 	}
 	if (r == 0 && job->kind == STUB_ASK_DATA && o.type == S_IFREG)
 		r = job_data(j, job, &o);
+	if (r == 0 && job->kind == STUB_ASK_ROOM && o.type == S_IFREG)
+		r = job_room(j, job, &o);
 	stub_object_close(&o);
 	return r;
 }

@@ -86,7 +86,8 @@ static inline enum source_priority job_priority(const struct job *job)
 	return job->background ? SOURCE_BACKGROUND : SOURCE_DEMAND;
 }
 
-/* Answer the waiters of @job whose bytes are all there now (DATA). */
+/* Answer the waiters of @job who have now what they wait for: their bytes (DATA), room
+ * in the record (ROOM). */
 void job_answer_ready(struct jobs *j, struct job *job, const struct stub_object *o);
 
 /* Start fetching @block of @h for nobody in particular, unless it is under way. */
@@ -111,6 +112,7 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o);
 int job_attr(struct jobs *j, struct job *job, struct stub_object *o);
 int job_data(struct jobs *j, struct job *job, struct stub_object *o);
 int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o);
+int job_room(struct jobs *j, struct job *job, struct stub_object *o);
 
 /* Has the object changed over there since it was listed?  Then 1 and why. */
 int jobs_changed(const struct stub_object *o, const struct stub_attr *a, char *why, size_t size);

@@ -49,11 +49,12 @@ static void check_same(const struct stub_record *a, const struct stub_record *b)
 /* As a write, a truncate and a power cut do, at places that the record itself has. */
 static void change(struct stub_record *r)
 {
-	struct stub_range first;
-	struct stub_map before;
+	struct stub_map before, smallest;
 
 	stub_map_copy(&before, &r->now);
-	if (stub_map_smallest(&r->now, &first)) {
+	stub_map_smallest(&r->now, r->now.n, 0, &smallest);
+	if (smallest.n) {
+		struct stub_range first = smallest.r[0];
 		uint64_t third = (first.end - first.start) / 3;
 		int e = stub_map_subtract(&r->now, first.start + third, first.end - third);
 

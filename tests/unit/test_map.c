@@ -92,7 +92,7 @@ static void test_intersect_against_model(void **state)
 {
 	for (unsigned int seed = 1; seed <= 300; seed++) {
 		char x[SIZE], y[SIZE], got[SIZE];
-		struct stub_map a, b;
+		struct stub_map a, b, c, d;
 
 		srandom(seed);
 		stub_map_init(&a, SIZE);
@@ -105,6 +105,16 @@ static void test_intersect_against_model(void **state)
 		}
 		model_of(&a, x);
 		model_of(&b, y);
+		assert_int_equal(stub_map_difference(&a, &b, &c), 0);
+		assert_valid(&c);
+		model_of(&c, got);
+		for (unsigned int k = 0; k < SIZE; k++)
+			assert_int_equal(got[k], x[k] && !y[k]);
+		assert_int_equal(stub_map_union(&b, &c, &d), 0);
+		assert_valid(&d);
+		model_of(&d, got);
+		for (unsigned int k = 0; k < SIZE; k++)
+			assert_int_equal(got[k], x[k] || y[k]);
 		assert_int_equal(stub_map_intersect(&a, &b), 0);
 		assert_valid(&a);
 		model_of(&a, got);
@@ -118,7 +128,7 @@ static void test_intersect_against_model(void **state)
 static void test_full_map_refuses_and_stays(void **state)
 {
 	struct stub_map m;
-	struct stub_range small;
+	struct stub_map small;
 
 	stub_map_init(&m, 1 << 20);
 	for (uint64_t i = 1; m.n < STUB_MAP_MAX; i++)
@@ -127,23 +137,47 @@ static void test_full_map_refuses_and_stays(void **state)
 	assert_int_equal(m.n, STUB_MAP_MAX);
 	assert_true(stub_map_overlaps(&m, 900000, 900001));
 	/* filling the smallest gap makes room */
-	assert_true(stub_map_smallest(&m, &small));
-	assert_int_equal(small.end - small.start, 90);
-	assert_int_equal(stub_map_subtract(&m, small.start, small.end), 0);
+	stub_map_smallest(&m, m.n - 1, UINT64_MAX, &small);
+	assert_int_equal(small.n, 1);
+	assert_int_equal(stub_map_bytes(&small), 90);
+	assert_int_equal(stub_map_subtract(&m, small.r[0].start, small.r[0].end), 0);
 	assert_int_equal(m.n, STUB_MAP_MAX - 1);
 	assert_int_equal(stub_map_subtract(&m, 900000, 900001), 0);
 }
 
 static void test_ends_of_the_number_line(void **state)
 {
-	struct stub_map m;
+	struct stub_map m, none;
 
 	stub_map_init(&m, UINT64_MAX);
 	assert_int_equal(stub_map_subtract(&m, 5, UINT64_MAX), 0);
 	assert_int_equal(stub_map_bytes(&m), 5);
 	stub_map_clip(&m, 0);
 	assert_true(stub_map_empty(&m));
-	assert_false(stub_map_smallest(&m, &(struct stub_range){ 0, 0 }));
+	stub_map_smallest(&m, 0, 100, &none);
+	assert_int_equal(none.n, 0);
+}
+
+/* ---- the smallest ranges ---- */
+
+static void test_smallest_ranges(void **state)
+{
+	const struct stub_range ranges[] = { { 0, 50 }, { 60, 65 }, { 70, 100 }, { 110, 111 },
+					     { 200, 1000 } };
+	struct stub_map m = { .n = 5 }, s;
+
+	memcpy(m.r, ranges, sizeof(ranges));
+	stub_map_smallest(&m, 2, UINT64_MAX, &s);
+	assert_valid(&s);
+	assert_int_equal(s.n, 3);
+	assert_int_equal(s.r[0].start, 60);
+	assert_int_equal(s.r[1].start, 70);
+	assert_int_equal(s.r[2].start, 110);
+	stub_map_smallest(&m, 0, 6, &s); /* 1 and 5 bytes are enough */
+	assert_int_equal(s.n, 2);
+	stub_map_smallest(&m, 5, 0, &s); /* one at least */
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.r[0].start, 110);
 }
 
 int main(void)
@@ -154,6 +188,7 @@ int main(void)
 		cmocka_unit_test(test_intersect_against_model),
 		cmocka_unit_test(test_full_map_refuses_and_stays),
 		cmocka_unit_test(test_ends_of_the_number_line),
+		cmocka_unit_test(test_smallest_ranges),
 	};
 
 	return cmocka_run_group_tests_name("map", tests, NULL, NULL);

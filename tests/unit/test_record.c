@@ -116,13 +116,48 @@ static void test_budget(void **state)
 	uint8_t buf[STUB_RECORD_MAX];
 
 	for (uint64_t i = 1; r.now.n < STUB_MAP_MAX; i++)
-		assert_int_equal(stub_map_subtract(&r.now, i << 30, (i << 30) + (1 << 28)), 0);
+		assert_int_equal(stub_map_subtract(&r.now, i << 24, (i << 24) + (1 << 20)), 0);
 	stub_map_copy(&r.durable, &r.now);
-	r.durable.r[0].end++;
-	assert_int_equal(stub_record_encode(&r, buf, sizeof(buf)), -E2BIG);
-	assert_false(stub_record_fits(&r, &r.now));
-	r.now.n = r.durable.n = 1;
+	assert_true(stub_record_encode(&r, buf, sizeof(buf)) > 0);
 	assert_true(stub_record_fits(&r, &r.now));
+	for (uint32_t i = 0; i < r.now.n; i++) /* as long as the boot did not change */
+		r.now.r[i].end--;
+	assert_int_equal(stub_record_encode(&r, buf, sizeof(buf)), -E2BIG);
+	assert_true(stub_record_fits(&r, &r.now)); /* once it is durable */
+	for (uint32_t i = 1; i < r.now.n; i++) /* the longest numbers */
+		r.now.r[i] = (struct stub_range){ (uint64_t)i << 54, ((uint64_t)i << 54) + (1ull << 53) };
+	assert_false(stub_record_fits(&r, &r.now));
+	r.now.n = 1;
+	assert_true(stub_record_fits(&r, &r.now));
+}
+
+/* The second map is kept as what it has beyond the first: a full record has place for it. */
+static void test_durable_beyond_now(void **state)
+{
+	struct stub_record r = sample(), back;
+	uint8_t buf[STUB_RECORD_MAX];
+	int n;
+
+	for (uint64_t i = 1; r.durable.n < STUB_MAP_MAX; i++)
+		assert_int_equal(stub_map_subtract(&r.durable, i << 21, (i << 21) + 4096), 0);
+	stub_map_copy(&r.now, &r.durable);
+	assert_int_equal(stub_map_subtract(&r.now, 5, 10), -ENOSPC);
+	assert_int_equal(stub_map_subtract(&r.now, 0, 10), 0);
+	for (uint64_t i = 1; i < 60; i++) /* an end, a start, a whole range */
+		assert_int_equal(stub_map_subtract(&r.now, (i << 21) - (i % 3 == 0 ? 1 << 22 : 9),
+						   (i << 21) + (i % 3 == 1 ? 5000 : 0)), 0);
+	n = stub_record_encode(&r, buf, sizeof(buf));
+	assert_true(n > 0);
+	assert_int_equal(stub_record_decode(buf, (size_t)n, &back), 0);
+	assert_same(&r, &back);
+
+	r.now.r[0].end = r.now.r[1].end; /* no part of the durable one: both are written */
+	memmove(&r.now.r[1], &r.now.r[2], (r.now.n - 2) * sizeof(r.now.r[0]));
+	r.now.n = r.durable.n = 100;
+	n = stub_record_encode(&r, buf, sizeof(buf));
+	assert_true(n > 0);
+	assert_int_equal(stub_record_decode(buf, (size_t)n, &back), 0);
+	assert_same(&r, &back);
 }
 
 /* ---- hostile bytes ---- */
@@ -205,6 +240,7 @@ int main(void)
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_refused_names),
 		cmocka_unit_test(test_budget),
+		cmocka_unit_test(test_durable_beyond_now),
 		cmocka_unit_test(test_every_truncation_is_refused),
 		cmocka_unit_test(test_every_changed_bit_is_refused),
 		cmocka_unit_test(test_trailing_bytes_are_refused),
