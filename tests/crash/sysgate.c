@@ -26,7 +26,7 @@
  *
  * LOG has lines
  *   call NUMBER NAME K PID CALL PATH [PATH2]   K: the K-th call of that NAME
- *   mark TEXT | killed PID NAME | failed NUMBER | snap NUMBER
+ *   snap NUMBER | killed PID NAME | failed NUMBER | mark TEXT | > COMMAND
  *
  * Not seen: writes through mmap (MS_SYNC msync is), io_uring (refused with ENOSYS).
  * Needs root.  Exit status: the command's; 125 if the gate itself fails.
@@ -96,6 +96,7 @@ static void snapshot(struct gate *g)
 	close(from);
 	close(to);
 	fprintf(g->log, "snap %lu\n", g->calls);
+	fflush(g->log);
 }
 
 static unsigned long count_named(struct gate *g, const char *name)
@@ -227,7 +228,7 @@ static int obey(struct gate *g, char *text)
 	char a[PATH_MAX], b[PATH_MAX];
 
 	text[strcspn(text, "\n")] = '\0';
-	fprintf(g->log, "%s\n", text);
+	fprintf(g->log, "%s%s\n", strncmp(text, "mark ", 5) ? "> " : "", text);
 	fflush(g->log);
 	if (!strncmp(text, "mark ", 5))
 		return 0;

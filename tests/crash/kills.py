@@ -1,0 +1,372 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SIGKILL at every system call that changes the volume.
+
+    kills.run(plan, seed, say)          a stage of tests/crash/run
+    kills.py [--seed N] [--long] [--case NAME]   the same by itself
+    kills.py --again DIR                a state that was kept, judged once more
+
+Everything runs below sysgate, which numbers the calls of Ganesha, retriever and
+crawler on the volume.  Per case of kills_work two things are done:
+
+    states  the case runs once; before each call the image is copied.  Since SIGKILL
+            leaves the page cache alone, that is what the volume is when all are
+            killed at this point.  Each copy is judged offline (stubdump, and the
+            oracle of cuts_model); from some the migration goes on to its end.
+    kills   the case runs again and again; at its N-th call one process is killed and
+            comes back, while the client keeps at what it was doing.  At the end all
+            must be there, read through the server and on the disk.
+    errors  the same with calls that fail: no space, no quota, broken disk
+"""
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import pathlib
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass
+
+HERE = pathlib.Path(__file__).resolve().parent
+for _path in (HERE, HERE.parent, HERE.parent / "conformance"):
+    if str(_path) not in sys.path:
+        sys.path.insert(0, str(_path))
+
+import images  # noqa: E402
+from cuts_judge import recover  # noqa: E402
+from cuts_model import Image, judge  # noqa: E402
+from kills_bed import BASE, SYSGATE, Bed, dump_lines  # noqa: E402
+from kills_work import CASES, Killed, Source, links_wrong  # noqa: E402
+from nfsclient.fakeserver import FakeServer  # noqa: E402
+
+KEPT = BASE / "kills-kept"
+WORKERS = 2
+
+# recover: one of so many states goes on to the end; kills: at so many calls of each
+# process; errors: so many calls fail
+PLANS = {
+    "quick": dict(rounds=1, recover=40, kills=3, errors=2),
+    "long": dict(rounds=3, recover=10, kills=1000, errors=40),
+}
+PROCESSES = ("postcopy-retrie", "ganesha.nfsd", "postcopy-crawle")
+ERRORS = ("ENOSPC", "EDQUOT", "EIO")
+
+
+@dataclass
+class State:
+    """A copy of the image, and how far the client was."""
+    number: int
+    call: str
+    issued: int
+    acked: int
+
+
+@dataclass
+class Case:
+    name: str
+    seed: int
+    tree: object
+    ops: list
+
+    @classmethod
+    def make(cls, name, seed):
+        source = Source()
+        return cls(name, seed, source.tree, CASES[name](source, random.Random(seed)))
+
+    def world(self, issued, acked):
+        return Killed(self.tree, self.ops, issued, acked)
+
+
+# -- states ---------------------------------------------------------------------
+
+def states_of(log):
+    """(copies in order, {process: calls}) of a log of sysgate."""
+    issued = acked = 0
+    found, calls, last = [], {}, "the end"
+    for line in log.read_text().splitlines():
+        kind, _, rest = line.partition(" ")
+        if line == "mark s":
+            issued += 1
+        elif line == "mark a":
+            acked += 1
+        elif kind == "call":
+            number, name, k = rest.split()[:3]
+            calls[name], last = int(k), rest
+        elif line == "> unwatch":
+            last = "the end"
+        elif kind == "snap":
+            found.append(State(int(rest), last, issued, acked))
+    return found, calls
+
+
+def judge_volume(case, volume, issued, acked):
+    """(what is wrong, the image, the tree that it is)."""
+    lines = dump_lines(volume)
+    image = Image(volume, lines)
+    wrong, tree = judge(image, case.world(issued, acked))
+    wrong += ["parked: %r" % line for line in lines if line.get("park")]
+    if tree:
+        wrong += links_wrong(image, tree)
+    return wrong, image, tree
+
+
+def judge_state(case, bed, image, where, state, go_on):
+    """(what is wrong, recoveries) of one copy."""
+    with images.Mounted(image, where, "xfs"):
+        try:
+            wrong, found, tree = judge_volume(case, pathlib.Path(where), state.issued, state.acked)
+            if wrong or not go_on:
+                return wrong, 0
+            return recover(bed, where, tree, found), 1
+        except (AssertionError, TimeoutError, OSError) as err:
+            return ["%s: %s" % (type(err).__name__, err)], 0
+
+
+def worker(case, bed, todo, part, every):
+    """Judge every WORKERSth state, in a namespace of its own: sockets are at one path."""
+    images.own_namespace()
+    home = bed.home / ("worker%d" % part)
+    (home / "sockets").mkdir(parents=True)
+    images.bind(home / "sockets", bed.sockets)
+    (bed.sockets / "postcopy.conf").write_text(bed.conf)
+    recoveries, failed = 0, []
+    for i, state in enumerate(todo):
+        if i % WORKERS != part:
+            continue
+        image = bed.copies / ("%06d.img" % state.number)
+        wrong, more = judge_state(case, bed, images.clone(image, home / "state.img"),
+                                  home / "mnt", state, i // WORKERS % every == every // 2)
+        recoveries += more
+        if wrong:
+            failed.append((state, wrong))
+    return recoveries, failed
+
+
+def in_parallel(function, *args):
+    """function(*args with the part's number in place of None) in WORKERS processes."""
+    context = multiprocessing.get_context("fork")
+    parts = []
+
+    def told(out, part):
+        try:
+            out.send(function(*(part if a is None else a for a in args)))
+        except BaseException:
+            out.send(traceback.format_exc())
+
+    for part in range(WORKERS):
+        ours, theirs = context.Pipe(False)
+        process = context.Process(target=told, args=(theirs, part))
+        process.start()
+        theirs.close()
+        parts.append((process, ours))
+    answers = []
+    for process, pipe in parts:
+        answers.append(pipe.recv())
+        process.join()
+    broken = [a for a in answers if isinstance(a, str)]
+    if broken:
+        raise RuntimeError(broken[0])
+    return answers
+
+
+def keep(case, bed, state, wrong):
+    """A state that is wrong, where it stays."""
+    where = KEPT / ("%s-%d-%d-%d" % (case.name, case.seed, state.number, os.getpid()))
+    where.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "--sparse=always", str(bed.copies / ("%06d.img" % state.number)),
+                    str(where / "image")], check=True)
+    shutil.copy(bed.log, where / "log")
+    with open(where / "state.pickle", "wb") as f:
+        pickle.dump(dict(case=case.name, seed=case.seed, state=vars(state), wrong=wrong), f)
+    return where
+
+
+# -- the stage --------------------------------------------------------------------
+
+class Stage:
+    def __init__(self, gate, settings, seed, say):
+        self.gate, self.settings, self.say = gate, settings, say
+        self.rng = random.Random(seed)
+        self.sums = dict(kill_points=0, recoveries=0, losses=0)
+
+    def case(self, case, scratch):
+        with FakeServer(case.tree) as source:
+            bed = Bed(scratch / ("%s-%d" % (case.name, case.seed)), source, self.gate)
+            try:
+                bed.prepare()
+                calls = self.states(case, bed)
+                for process, count in sorted(calls.items()):
+                    self.kills(case, bed, process, count)
+            finally:
+                bed.close()
+
+    def states(self, case, bed):
+        begin = time.monotonic()
+        bed.record(case.ops)
+        recorded = time.monotonic() - begin
+        todo, calls = states_of(bed.log)
+        if not todo or not calls.get("postcopy-retrie") or todo[-1].acked != len(case.ops):
+            raise RuntimeError("case %s: the gate saw %r" % (case.name, calls))
+        answers = in_parallel(worker, case, bed, todo, None, self.settings["recover"])
+        failed = sorted((f for a in answers for f in a[1]), key=lambda f: f[0].number)
+        recoveries = sum(a[0] for a in answers)
+        self.sums["kill_points"] += len(todo)
+        self.sums["recoveries"] += recoveries
+        self.sums["losses"] += len(failed)
+        self.say("%s: %d operations, calls %s in %.1f s; %d states judged, %d recovered in "
+                 "%.1f s; %d lost" % (
+                     case.name, len(case.ops),
+                     ", ".join("%s %d" % item for item in sorted(calls.items())), recorded,
+                     len(todo), recoveries, time.monotonic() - begin - recorded, len(failed)))
+        for state, wrong in failed[:3]:
+            self.say("LOSS: seed %d, case %s, before call %s (operation %d): %s" % (
+                case.seed, case.name, state.call, state.issued, "; ".join(wrong[:4])))
+            self.say("      again: tests/crash/kills.py --again %s" % keep(case, bed, state, wrong))
+        return calls
+
+    def kills(self, case, bed, process, count):
+        """Really kill one process at some of its calls; let some calls fail."""
+        if process not in PROCESSES:
+            raise RuntimeError("the volume was changed by %s" % process)
+        for n in sorted(self.rng.sample(range(1, count + 1),
+                                        min(self.settings["kills"], count))):
+            self.one(case, bed, "kill %d %s" % (n, process))
+        if process == "postcopy-retrie":
+            for n in sorted(self.rng.sample(range(1, count + 1),
+                                            min(self.settings["errors"], count))):
+                self.one(case, bed, "fail %d %s %s" % (n, process, self.rng.choice(ERRORS)))
+
+    def one(self, case, bed, command):
+        begin = time.monotonic()
+        try:
+            wrong = bed.disturbed(case, command)
+        except (AssertionError, TimeoutError, OSError) as err:
+            wrong = ["%s: %s" % (type(err).__name__, err)]
+        self.sums["kill_points"] += 1
+        self.sums["recoveries"] += 1
+        if wrong:
+            self.sums["losses"] += 1
+            self.say("LOSS: seed %d, case %s, %s: %s" % (case.seed, case.name, command,
+                                                         "; ".join(wrong[:4])))
+            self.say("      again: tests/crash/kills.py --seed %d --case %s --command '%s'" % (
+                case.seed, case.name, command))
+        else:
+            self.say("%s: %s: %.1f s" % (case.name, command, time.monotonic() - begin))
+
+
+def stage(control, settings, seed, say):
+    """Below sysgate, inside namespaces of our own."""
+    gate = os.open(control, os.O_WRONLY)
+    top = pathlib.Path(tempfile.mkdtemp(prefix="kills-", dir=BASE))
+    it = Stage(gate, settings, seed, say)
+    try:
+        scratch = images.scratch(top)
+        for number in range(settings["rounds"]):
+            for name in settings.get("cases") or CASES:
+                case = Case.make(name, seed + number)
+                if "command" in settings:
+                    with FakeServer(case.tree) as source:
+                        bed = Bed(scratch / name, source, gate)
+                        bed.prepare()
+                        it.one(case, bed, settings["command"])
+                        bed.close()
+                else:
+                    it.case(case, scratch)
+    finally:
+        for path in (top / "scratch", top / "memory"):
+            with contextlib.suppress(OSError):
+                images.umount(path)
+        shutil.rmtree(top, ignore_errors=True)
+    return it.sums
+
+
+def run(plan, seed, say):
+    """A stage of tests/crash/run.  plan: "quick", "long" or a dict as in PLANS."""
+    images.check_machine()
+    BASE.mkdir(parents=True, exist_ok=True)
+    settings = PLANS[plan] if isinstance(plan, str) else plan
+    with tempfile.TemporaryDirectory(prefix="gate-", dir=BASE) as home:
+        control = pathlib.Path(home) / "control"
+        control.touch()
+        argv = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork",
+                "--kill-child", "--mount-proc", str(SYSGATE), "-l", home + "/log",
+                "-c", str(control), "--", sys.executable, str(HERE / "kills.py"), "--inside",
+                json.dumps(dict(settings, control=str(control), log=home + "/log")),
+                "--seed", str(seed)]
+        sums, errors = None, tempfile.TemporaryFile("w+")
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=errors, text=True) as process:
+            for line in process.stdout:
+                told = json.loads(line)
+                if "say" in told:
+                    say(told["say"])
+                else:
+                    sums = told["sums"]
+    errors.seek(0)
+    if process.returncode != 0 or sums is None:
+        raise RuntimeError("kills, seed %d, ended with %d: %s" % (
+            seed, process.returncode, errors.read()[-4000:]))
+    return sums
+
+
+def inside(settings, seed):
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)                        # what children print is no answer
+    control = settings.pop("control")
+    os.environ["SYSGATE_LOG"] = settings.pop("log")
+
+    def say(text):
+        print(json.dumps({"say": text}), file=out)
+    print(json.dumps({"sums": stage(control, settings, seed, say)}), file=out)
+    return 0
+
+
+def again(where):
+    """Judge one kept state once more."""
+    where = pathlib.Path(where)
+    images.own_namespace()
+    with open(where / "state.pickle", "rb") as f:
+        kept = pickle.load(f)
+    state = State(**kept["state"])
+    with tempfile.TemporaryDirectory(dir=BASE) as home, \
+            images.Mounted(where / "image", home + "/mnt", "xfs") as mnt:
+        wrong = judge_volume(Case.make(kept["case"], kept["seed"]), pathlib.Path(mnt),
+                             state.issued, state.acked)[0]
+    print("before call %s (operation %d)" % (state.call, state.issued))
+    print("\n".join(wrong) or "nothing is wrong")
+    return 1 if wrong else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--long", action="store_const", dest="plan", const="long",
+                        default="quick")
+    parser.add_argument("--case", choices=CASES)
+    parser.add_argument("--command", help="of sysgate; with --case: only that run")
+    parser.add_argument("--again", metavar="DIR")
+    parser.add_argument("--inside", type=json.loads, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.inside:
+        return inside(args.inside, args.seed)
+    if args.again:
+        return again(args.again)
+    settings = dict(PLANS[args.plan])
+    if args.case:
+        settings["cases"] = [args.case]
+    if args.command:
+        settings["command"] = args.command
+    sums = run(settings, args.seed, print)
+    print(json.dumps(sums))
+    return 1 if sums["losses"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

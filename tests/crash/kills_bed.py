@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bed: one migration below sysgate, started anew from the same image as often as wanted."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import threading
+
+import images
+from cuts_model import Image, judge
+from kills_work import BLOCK, Killed, perform
+from migration import BUILD, Migration
+from nfsclient import NfsError, RpcError, errors
+from util import wait_until
+
+BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
+SYSGATE = BUILD / "tests" / "crash" / "sysgate"
+STUBDUMP = BUILD / "tests" / "tools" / "stubdump"
+SHIM = BUILD / "tests" / "tools" / "rpcshim.so"
+PATIENCE = 60
+
+# What an operation says that was done already when its answer got lost.
+DONE_ALREADY = {"remove": errors.NOENT, "rmdir": errors.NOENT, "rename": errors.NOENT,
+                "mkdir": errors.EXIST, "symlink": errors.EXIST, "link": errors.EXIST}
+
+
+def dump_lines(volume):
+    """What stubdump says, as objects of JSON."""
+    done = subprocess.run([str(STUBDUMP), str(volume)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, "stubdump: %d %s" % (done.returncode, done.stderr.strip())
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class Quick(Migration):
+    """A Migration that asks the retriever itself, not by way of a command."""
+
+    def ask(self, cmd):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(PATIENCE)
+            s.connect(str(self.control))
+            s.sendall(b'{"cmd":"%s"}\n' % cmd.encode())
+            return json.loads(s.makefile().readline())
+
+    def status(self):
+        try:
+            return self.ask("status")
+        except (OSError, ValueError):
+            return {"state": "retriever-down"}
+
+    def drain(self):
+        def idle():
+            self.ask("drain")
+            status = self.status()
+            return status["inflight"] == 0 and status["active"] == 0
+        wait_until(idle, PATIENCE, "retriever idle")
+
+    def crawl_on(self):
+        """Crawl to the end, whoever dies."""
+        def crawled():
+            return self.start_crawler("--workers", "2").wait(PATIENCE) == 0
+        wait_until(crawled, PATIENCE, "crawled")
+        wait_until(lambda: self.status()["state"] == "complete", PATIENCE, "complete")
+
+
+class Reviver(threading.Thread):
+    """Starts again what has been killed."""
+
+    def __init__(self, m):
+        super().__init__(daemon=True)
+        self.m, self.ended, self.error = m, threading.Event(), None
+
+    def run(self):
+        try:
+            while not self.ended.wait(0.01):
+                if self.m.retriever.poll() is not None:
+                    self.m.start_retriever()
+                if not self.m.server.alive:
+                    self.m.server.start()
+        except Exception as err:             # told by finish()
+            self.error = err
+
+    def finish(self):
+        self.ended.set()
+        self.join(PATIENCE)
+        if self.error:
+            raise AssertionError("cannot start again: %s" % self.error)
+
+
+class Bed:
+    def __init__(self, home, source, gate):
+        self.home, self.source, self._gate = pathlib.Path(home), source, gate
+        self.base, self.image = self.home / "base.img", self.home / "run.img"
+        self.mnt, self.copies = self.home / "mnt", self.home / "copies"
+        self.sockets, self.log = self.home / "m", self.home / "log"
+        self.conf = "block_size = %d\nmax_tries = 1000\n" % BLOCK
+        for path in (self.mnt, self.copies, self.sockets):
+            path.mkdir(parents=True)
+
+    def tell(self, command):
+        os.write(self._gate, command.encode())
+
+    def _migration(self):
+        return Quick(self.sockets, self.source.url(), self.mnt, shim=SHIM, conf=self.conf)
+
+    def prepare(self):
+        images.make(self.base, "xfs")
+        with images.Mounted(self.base, self.mnt, "xfs"):
+            self._migration().init()
+
+    def close(self):
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _running(self):
+        """A running migration on a fresh copy of the base."""
+        for name in ("ask.sock", "control.sock"):
+            (self.sockets / name).unlink(missing_ok=True)
+        images.clone(self.base, self.image)
+        with images.Mounted(self.image, self.mnt, "xfs"):
+            m = self._migration()
+            try:
+                m.start()
+                yield m
+            finally:
+                m.kill_crawler()
+                m.server.kill9()
+                m.kill_retriever()
+
+    def _keep_log(self, since):
+        with open(os.environ["SYSGATE_LOG"], "rb") as f:
+            f.seek(since)
+            self.log.write_bytes(f.read())
+
+    def record(self, ops):
+        """Run once; copies of each state go to `copies`, the gate's log to `log`."""
+        since = os.path.getsize(os.environ["SYSGATE_LOG"])
+        with self._running() as m:
+            self.tell("watch %s" % self.mnt)
+            self.tell("snap %s %s" % (self.image, self.copies))
+            with m.client("v3", patience=PATIENCE) as c:
+                c = c.patient(PATIENCE)
+                for op in ops:
+                    self.tell("mark s")
+                    perform(m, c, op)
+                    self.tell("mark a")
+                m.drain()
+            self.tell("unwatch")
+        self._keep_log(since)
+
+    # -- with something going wrong --------------------------------------------
+
+    def disturbed(self, case, command):
+        """Run with a command of sysgate given; what is wrong in the end."""
+        with self._running() as m:
+            reviver = Reviver(m)
+            self.tell("watch %s" % self.mnt)
+            self.tell(command)
+            reviver.start()
+            try:
+                for op in case.ops:
+                    self._persist(m, op)
+                m.crawl_on()
+            finally:
+                reviver.finish()
+                self.tell("unwatch")
+            wrong = self._read_all(m, case)
+            m.drain()
+            m.audit(complete=True)
+            m.stop(scan=False)
+            lines = dump_lines(self.mnt)
+            n = len(case.ops)
+            more, _tree = judge(Image(self.mnt, lines), Killed(case.tree, case.ops, n, n))
+        return wrong + more
+
+    def _persist(self, m, op):
+        """An operation by a client that comes back until it has an answer."""
+        tries = 0
+
+        def once():
+            nonlocal tries
+            tries += 1
+            try:
+                with m.client("v3", patience=PATIENCE, timeout=10) as c:
+                    perform(m, c.patient(PATIENCE), op)
+                return True
+            except NfsError as err:
+                if tries > 1 and err.status == DONE_ALREADY.get(op[0]):
+                    return True
+                if err.status in (errors.NOSPC, errors.DQUOT, errors.IO):
+                    return False             # what sysgate let fail came as far as here
+                raise AssertionError("%r: %s" % (op[:3], err)) from None
+            except (RpcError, OSError):      # the server is away
+                return False
+        wait_until(once, PATIENCE, "%r" % (op[:3],))
+
+    @staticmethod
+    def _read_all(m, case):
+        """What a client reads at the end, against the model."""
+        n, wrong = len(case.ops), []
+        tree = Killed(case.tree, case.ops, n, n).trees[-1][1]
+        with m.client("v3", patience=PATIENCE) as c:
+            for path, obj in tree.items():
+                if obj.kind == "file" and c.read_file(path) != obj.states[-1][1]:
+                    wrong.append("%r: other bytes" % path)
+        return wrong

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What goes on while processes are killed: small trees, and what clients do to them.
+
+A case is a tree on the source and a list of operations, those of cuts_work and
+    ("open0", path)          create over a name: cut to nothing
+    ("times", path)          a client sets the modification time
+    ("crawl",)               the crawler works to the end
+A seed moves offsets and sizes; the kinds of operations stay.
+"""
+import cuts_work
+from cuts_model import World
+from cuts_work import pattern
+from nfsclient.faketree import Tree
+
+NS = 1_500_000_000_000_000_000      # all times of the source: long ago
+BLOCK = 65536                       # the retriever's block_size
+SET_TIME = 1_700_000_000_000_000_000
+
+
+class Source:
+    """A tree in the making."""
+
+    def __init__(self):
+        self.tree, self._count = Tree(), iter(range(1, 10000))
+        root = self.tree.root
+        root.atime = root.mtime = root.ctime = NS
+
+    def _old(self):
+        stamp = NS + next(self._count) * 1_000_003
+        return dict(uid=1001, gid=1002, atime=stamp, mtime=stamp, ctime=stamp)
+
+    def _place(self, path):
+        head, _, name = path.rpartition("/")
+        return self.tree.find(head), name.encode()
+
+    def dir(self, path):
+        parent, name = self._place(path)
+        parent.nlink += 1
+        return self.tree.mkdir(parent, name, **self._old())
+
+    def file(self, path, size, mode=0o640):
+        data = pattern(b"S%d" % next(self._count), size)
+        return self.tree.file(*self._place(path), data, mode=mode, **self._old())
+
+    def link(self, path, of):
+        self.tree.hardlink(*self._place(path), self.tree.find(of))
+
+    def symlink(self, path, target):
+        self.tree.symlink(*self._place(path), target, **self._old())
+
+
+class Data:
+    """Bytes that clients write, all different."""
+
+    def __init__(self):
+        self._count = iter(range(1, 10000))
+
+    def __call__(self, path, offset, size, stable=False):
+        return "write", path, offset, pattern(b"W%d" % next(self._count), size), stable
+
+
+# -- cases: each fills a Source and returns the operations --------------------
+
+def looking(s, rng):
+    """Look-ups that create stubs, listing with them there, directories in directories."""
+    s.dir("a"), s.dir("a/sub"), s.dir("a/sub/deep"), s.dir("b")
+    for i in range(4):
+        s.file("a/f%d" % i, 3000 + rng.randrange(20000))
+    s.file("a/sub/g", 5000), s.file("a/sub/deep/h", 700), s.file("a/empty", 0)
+    s.symlink("a/way", "../b/k")
+    s.file("b/k", 12345, 0o4755)
+    return [("look", b"a/f1"), ("look", b"a/sub/deep/h"), ("read", b"a/f1"), ("look", b"a/way"),
+            ("list", b"a/sub"), ("list", b"a"), ("read", b"a/sub/g"), ("list", b""),
+            ("crawl",)]
+
+
+def linked(s, rng):
+    """Hard links across directories, with their provisional files."""
+    s.dir("x"), s.dir("y"), s.dir("z")
+    for i in range(4):
+        s.file("x/h%d" % i, 4000 + rng.randrange(9000))
+        s.link("y/g%d" % i, "x/h%d" % i)
+    s.link("z/k0", "x/h0")
+    write = Data()
+    return [("look", b"x/h0"), write(b"x/h0", rng.randrange(3000), 900, True), ("list", b"y"),
+            ("read", b"y/g1"), ("look", b"x/h1"), ("remove", b"y/g2"),
+            ("rename", b"y/g3", b"z/moved"), ("link", b"x/h0", b"y/more"),
+            write(b"y/g0", 2000, 1500), ("commit", b"x/h0", True), ("list", b""), ("crawl",)]
+
+
+def bytes_(s, rng):
+    """Writes and truncates in every state of a file."""
+    s.dir("d")
+    big = 2 * BLOCK + 4321
+    for name in "mnopqrst":
+        s.file("d/" + name, big if name in "mno" else 30000 + rng.randrange(9000))
+    write, some = Data(), rng.randrange
+    return [write(b"d/m", some(4000), 5000), ("commit", b"d/m", True),
+            write(b"d/m", BLOCK + some(999), 4096, True), ("part", b"d/m", BLOCK, 10),
+            write(b"d/m", BLOCK + 100, 3000), write(b"d/m", 2 * BLOCK, 2000, True),
+            ("part", b"d/n", 0, 10), ("truncate", b"d/n", BLOCK + 10000),
+            ("truncate", b"d/n", 2 * BLOCK), write(b"d/n", 2 * BLOCK - 100, 300),
+            ("truncate", b"d/o", 5000), write(b"d/o", 9000, 500, True),
+            write(b"d/p", 29000, 20000), write(b"d/q", 60000, 1000, True),
+            ("truncate", b"d/r", 0), write(b"d/r", 0, 700), ("truncate", b"d/r", 40000),
+            ("open0", b"d/s"), write(b"d/s", 100, 100), ("commit", b"d/s", True),
+            write(b"d/t", 0, 4096), write(b"d/t", 8192, 4096), write(b"d/t", 4096, 4096, True),
+            ("read", b"d/t"), ("read", b"d/m"), ("crawl",)]
+
+
+def naming(s, rng):
+    """Names come, go and move, in listed and unlisted directories."""
+    s.dir("a"), s.dir("b"), s.dir("b/in"), s.dir("c"), s.dir("e")
+    for i in range(6):
+        s.file("a/f%d" % i, 2000 + rng.randrange(5000))
+    for i in range(3):
+        s.file("b/in/g%d" % i, 3000 + rng.randrange(5000))
+    s.file("c/k", 6000), s.file("c/l", 6000)
+    write = Data()
+    return [("rename", b"a/f0", b"c/moved"), ("rename", b"b", b"c/b"),
+            ("look", b"c/b/in/g1"), ("rename", b"c/b/in/g1", b"c/b/in/g2"),
+            ("remove", b"a/f1"), ("rename", b"a/f2", b"a/f3"), ("link", b"a/f4", b"c/hard"),
+            ("rmdir", b"e"), ("mkdir", b"e"), ("create", b"e/n"), write(b"e/n", 0, 3000, True),
+            ("symlink", b"e/s", b"../a"), ("chmod", b"a/f5", 0o600), ("times", b"c/k"),
+            ("open0", b"c/l"), ("create", b"a/f1"), write(b"a/f1", 10, 100),
+            ("rename", b"c/b", b"e/b"), ("remove", b"c/hard"), ("crawl",)]
+
+
+def batch(s, rng):
+    """Nothing but the crawler: fills, and completion in batches."""
+    for d in "abc":
+        s.dir(d)
+        for i in range(8):
+            s.file("%s/f%d" % (d, i), rng.choice((0, 1, 4096, 9000, 20000)))
+    s.link("c/again", "a/f1")
+    write = Data()
+    return [("crawl",), write(b"b/f1", 5, 100), ("list", b"a")]
+
+
+CASES = {"looking": looking, "linked": linked, "bytes": bytes_, "naming": naming, "batch": batch}
+
+
+# -- what they lead to ----------------------------------------------------------
+
+class Killed(World):
+    """SIGKILL leaves the page cache alone: what was answered is there, stable or not."""
+
+    def __init__(self, tree, ops, issued, acked):
+        super().__init__(tree, ops, issued, acked)
+        self.floor = acked
+        for obj in {id(o): o for _n, names in self.trees for o in names.values()}.values():
+            known = [i for i, (number, _data) in enumerate(obj.states) if number <= acked]
+            obj.floor = known[-1] if known else 0
+
+    def _open0(self, number, path):
+        self._truncate(number, path, 0)
+
+    def _times(self, number, path):
+        self.names[path].touched = True
+
+    def _crawl(self, number):
+        pass
+
+    def _part(self, number, path, offset, size):
+        pass
+
+
+def perform(m, c, op):
+    """One operation; c is a patient client of migration m."""
+    if op[0] == "crawl":
+        m.crawl_on()
+    elif op[0] == "open0":
+        c.create(op[1], size=0)
+    elif op[0] == "times":
+        c.setattr(op[1], mtime=SET_TIME)
+    elif op[0] == "part":
+        c.read(op[1], op[2], op[3])
+    else:
+        cuts_work.perform(c, op)
+
+
+def links_wrong(image, tree):
+    """One inode for all names; while some are to come, a provisional file holds it."""
+    wrong, groups = [], {}
+    for path, obj in tree.items():
+        if obj.kind == "file":
+            groups.setdefault(id(obj), (obj, []))[1].append(path)
+    for obj, paths in groups.values():
+        inodes = {image.objects[p]["ino"] for p in paths if p in image.objects}
+        if len(inodes) > 1:
+            wrong.append("%r: %d inodes" % (paths, len(inodes)))
+        to_come = [p for p in paths if p not in image.objects]
+        if inodes and to_come and not inodes & image.provisional:
+            wrong.append("%r: nothing holds the inode for %r" % (paths, to_come))
+    return wrong
