@@ -44,16 +44,17 @@ from cuts_judge import recover  # noqa: E402
 from cuts_model import Image, judge  # noqa: E402
 from kills_bed import BASE, SYSGATE, Bed, dump_lines  # noqa: E402
 from kills_work import CASES, Killed, Source, links_wrong  # noqa: E402
+from nfsclient import NfsError  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
 KEPT = BASE / "kills-kept"
 WORKERS = 2
 
-# recover: one of so many states goes on to the end; kills: at so many calls of each
-# process; errors: so many calls fail
+# recover: of the states between two kinds of calls so many go on to the end; kills: at
+# so many calls of each process; errors: so many calls fail
 PLANS = {
-    "quick": dict(rounds=1, recover=40, kills=3, errors=2),
-    "long": dict(rounds=3, recover=10, kills=1000, errors=40),
+    "quick": dict(rounds=1, recover=1, kills=3, errors=1),
+    "long": dict(rounds=3, recover=20, kills=1000, errors=40),
 }
 PROCESSES = ("postcopy-retrie", "ganesha.nfsd", "postcopy-crawle")
 ERRORS = ("ENOSPC", "EDQUOT", "EIO")
@@ -63,7 +64,8 @@ ERRORS = ("ENOSPC", "EDQUOT", "EIO")
 class State:
     """A copy of the image, and how far the client was."""
     number: int
-    call: str
+    call: str                        # the one that was not made any more
+    between: tuple                   # kinds of the last that was made, and of this one
     issued: int
     acked: int
 
@@ -89,7 +91,7 @@ class Case:
 def states_of(log):
     """(copies in order, {process: calls}) of a log of sysgate."""
     issued = acked = 0
-    found, calls, last = [], {}, "the end"
+    found, calls, last, kinds = [], {}, "the end", ("", "")
     for line in log.read_text().splitlines():
         kind, _, rest = line.partition(" ")
         if line == "mark s":
@@ -97,12 +99,13 @@ def states_of(log):
         elif line == "mark a":
             acked += 1
         elif kind == "call":
-            number, name, k = rest.split()[:3]
+            _number, name, k, _pid, what = rest.split()[:5]
             calls[name], last = int(k), rest
+            kinds = kinds[1], "journal" if "/.postcopy/journal/" in rest else what
         elif line == "> unwatch":
-            last = "the end"
+            last, kinds = "the end", (kinds[1], "")
         elif kind == "snap":
-            found.append(State(int(rest), last, issued, acked))
+            found.append(State(int(rest), last, kinds, issued, acked))
     return found, calls
 
 
@@ -129,7 +132,15 @@ def judge_state(case, bed, image, where, state, go_on):
             return ["%s: %s" % (type(err).__name__, err)], 0
 
 
-def worker(case, bed, todo, part, every):
+def to_recover(todo, each, rng):
+    """Numbers of the states that go on to the end: `each` of every kind."""
+    kinds = {}
+    for state in todo:
+        kinds.setdefault(state.between, []).append(state.number)
+    return {n for found in kinds.values() for n in rng.sample(found, min(each, len(found)))}
+
+
+def worker(case, bed, todo, part, going_on):
     """Judge every WORKERSth state, in a namespace of its own: sockets are at one path."""
     images.own_namespace()
     home = bed.home / ("worker%d" % part)
@@ -142,7 +153,7 @@ def worker(case, bed, todo, part, every):
             continue
         image = bed.copies / ("%06d.img" % state.number)
         wrong, more = judge_state(case, bed, images.clone(image, home / "state.img"),
-                                  home / "mnt", state, i // WORKERS % every == every // 2)
+                                  home / "mnt", state, state.number in going_on)
         recoveries += more
         if wrong:
             failed.append((state, wrong))
@@ -209,12 +220,19 @@ class Stage:
 
     def states(self, case, bed):
         begin = time.monotonic()
-        bed.record(case.ops)
+        try:
+            bed.record(case.ops)
+        except (AssertionError, NfsError, TimeoutError) as err:
+            self.sums["losses"] += 1
+            self.say("LOSS: seed %d, case %s, with nobody killed: %s: %s" % (
+                case.seed, case.name, type(err).__name__, err))
+            return {}
         recorded = time.monotonic() - begin
         todo, calls = states_of(bed.log)
         if not todo or not calls.get("postcopy-retrie") or todo[-1].acked != len(case.ops):
             raise RuntimeError("case %s: the gate saw %r" % (case.name, calls))
-        answers = in_parallel(worker, case, bed, todo, None, self.settings["recover"])
+        answers = in_parallel(worker, case, bed, todo, None,
+                              to_recover(todo, self.settings["recover"], self.rng))
         failed = sorted((f for a in answers for f in a[1]), key=lambda f: f[0].number)
         recoveries = sum(a[0] for a in answers)
         self.sums["kill_points"] += len(todo)

@@ -141,14 +141,16 @@ class Bed:
         with self._running() as m:
             self.tell("watch %s" % self.mnt)
             self.tell("snap %s %s" % (self.image, self.copies))
-            with m.client("v3", patience=PATIENCE) as c:
-                c = c.patient(PATIENCE)
-                for op in ops:
-                    self.tell("mark s")
-                    perform(m, c, op)
-                    self.tell("mark a")
-                m.drain()
-            self.tell("unwatch")
+            try:
+                with m.client("v3", patience=PATIENCE) as c:
+                    c = c.patient(PATIENCE)
+                    for op in ops:
+                        self.tell("mark s")
+                        perform(m, c, op)
+                        self.tell("mark a")
+                    m.drain()
+            finally:
+                self.tell("unwatch")
         self._keep_log(since)
 
     # -- with something going wrong --------------------------------------------

@@ -4,7 +4,9 @@
 A case is a tree on the source and a list of operations, those of cuts_work and
     ("open0", path)          create over a name: cut to nothing
     ("times", path)          a client sets the modification time
+    ("part", path, offset, size)   read a part
     ("crawl",)               the crawler works to the end
+    ("settle",)              wait until nothing is in flight
 A seed moves offsets and sizes; the kinds of operations stay.
 """
 import cuts_work
@@ -83,7 +85,7 @@ def linked(s, rng):
     s.link("z/k0", "x/h0")
     write = Data()
     return [("look", b"x/h0"), write(b"x/h0", rng.randrange(3000), 900, True), ("list", b"y"),
-            ("read", b"y/g1"), ("look", b"x/h1"), ("remove", b"y/g2"),
+            ("read", b"y/g1"), ("settle",), ("look", b"x/h1"), ("remove", b"y/g2"),
             ("rename", b"y/g3", b"z/moved"), ("link", b"x/h0", b"y/more"),
             write(b"y/g0", 2000, 1500), ("commit", b"x/h0", True), ("list", b""), ("crawl",)]
 
@@ -161,6 +163,8 @@ class Killed(World):
     def _crawl(self, number):
         pass
 
+    _settle = _crawl
+
     def _part(self, number, path, offset, size):
         pass
 
@@ -169,6 +173,8 @@ def perform(m, c, op):
     """One operation; c is a patient client of migration m."""
     if op[0] == "crawl":
         m.crawl_on()
+    elif op[0] == "settle":
+        m.drain()
     elif op[0] == "open0":
         c.create(op[1], size=0)
     elif op[0] == "times":
