@@ -245,7 +245,7 @@ static void not_ours(void **state)
 /* A crash while the journal was being made. */
 static void half_made(void **state)
 {
-	char path[160];
+	char path[160], half[100] = "half";
 	int fd;
 
 	assert_int_equal(mkdir(journal_dir, 0700), 0);
@@ -253,7 +253,7 @@ static void half_made(void **state)
 	assert_int_equal(mkdir(path, 0700), 0);
 	snprintf(path, sizeof(path), "%s/new/data.mdb", journal_dir);
 	fd = open(path, O_CREAT | O_WRONLY, 0600);
-	assert_int_equal(write(fd, path, 100), 100);
+	assert_int_equal(write(fd, half, sizeof(half)), sizeof(half));
 	close(fd);
 	stub_journal_close(open_journal(0));
 	assert_int_equal(access(path, F_OK), -1);
