@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judging: the states a recorded disk may have, each mounted as of another boot.
+
+Every state is looked at offline (stubdump, cuts_model).  From some the migration
+goes on: two starts of the retriever, the second of which must find nothing to do,
+then the crawl to the end, after which all bytes are what they were before.
+"""
+import contextlib
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import traceback
+
+import images
+from cuts_model import Image, judge, logical
+from cuts_record import SOCKETS
+from migration import BUILD, CRAWLER, RETRIEVER
+from util import wait_until
+
+STUBDUMP = BUILD / "tests" / "tools" / "stubdump"
+WORKERS = 2
+
+
+def dump(volume):
+    done = subprocess.run([str(STUBDUMP), str(volume)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        raise AssertionError("stubdump: %d %s" % (done.returncode, done.stderr.strip()))
+    return Image(volume, [json.loads(line) for line in done.stdout.splitlines()])
+
+
+class Recovery:
+    """The migration goes on after the cut."""
+
+    def __init__(self, run, volume):
+        self.run, self.volume = run, volume
+        self.log = SOCKETS / "recovery.log"
+
+    def _spawn(self, *argv):
+        with open(self.log, "ab") as out:
+            return subprocess.Popen([*map(str, argv), str(self.volume)], stdout=out, stderr=out,
+                                    stdin=subprocess.DEVNULL)
+
+    def _ask(self, cmd):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(60)
+            s.connect(str(SOCKETS / "control.sock"))
+            s.sendall(b'{"cmd":"%s"}\n' % cmd.encode())
+            return json.loads(s.makefile().readline())
+
+    @contextlib.contextmanager
+    def retriever(self):
+        process = self._spawn(RETRIEVER, "--config", SOCKETS / "postcopy.conf")
+        try:
+            def up():
+                assert process.poll() is None, "retriever: " + self.log.read_text()[-1000:]
+                return self._ask("status")["ok"]
+            wait_until(up, 30, "retriever")
+            yield
+            self._ask("drain")
+            process.terminate()
+            code = process.wait(30)
+            assert code == 0, "retriever ended with %d" % code
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def start_and_stop(self):
+        with self.retriever():
+            pass
+        return dump(self.volume)
+
+    def to_the_end(self):
+        with self.retriever():
+            crawler = self._spawn(CRAWLER)
+            try:
+                code = crawler.wait(60)
+            finally:
+                crawler.kill()
+                crawler.wait()
+            assert code == 0, "crawler: %s" % self.log.read_text()[-1000:]
+            wait_until(lambda: self._ask("status")["state"] == "complete", 30, "complete")
+        return dump(self.volume)
+
+
+def same_objects(one, other):
+    """Do two dumps tell the same of every object?"""
+    ours = {p: {k: v for k, v in line.items() if k != "ino"} for p, line in one.objects.items()}
+    theirs = {p: {k: v for k, v in line.items() if k != "ino"}
+              for p, line in other.objects.items()}
+    return ["%r: %r, then %r" % (p, ours.get(p), theirs.get(p))
+            for p in sorted(set(ours) | set(theirs)) if ours.get(p) != theirs.get(p)]
+
+
+def recover(run, volume, tree, before):
+    """Start twice: nothing but what the first start does.  Then to the end."""
+    again = Recovery(run, volume)
+    wanted = logical(before, tree)
+    first = again.start_and_stop()
+    second = again.start_and_stop()
+    wrong = ["second start: " + text for text in same_objects(first, second)]
+    last = again.to_the_end()
+    counts = last.volume
+    left = {k: counts[k] for k in ("stubs", "unlisted", "journal", "leftovers") if counts[k]}
+    if left or not counts["complete"]:
+        wrong.append("at the end: %r" % counts)
+    if set(last.objects) != set(tree):
+        wrong.append("names at the end: %r" % sorted(set(last.objects) ^ set(tree)))
+    else:
+        now = logical(last, tree)
+        wrong += ["%r is other bytes at the end" % p for p in wanted if now[p] != wanted[p]]
+    return wrong
+
+
+def judge_state(run, builder, where, cut, state, go_on):
+    """(what is wrong, recoveries) of one state."""
+    image = builder.state(state)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(images.Mounted(image, where, run.fstype))
+        except OSError as err:
+            return ["does not mount: %s" % err], 0
+        volume = pathlib.Path(where) / "vol"
+        try:
+            found = dump(volume)
+            wrong, tree = judge(found, run.world(cut))
+            if wrong or not go_on:
+                return wrong, 0
+            return recover(run, volume, tree, found), 1
+        except (AssertionError, TimeoutError, OSError) as err:
+            return ["%s: %s" % (type(err).__name__, err)], 0
+
+
+@contextlib.contextmanager
+def judging(run, part):
+    """A namespace with sockets of its own, and another boot; gives a directory."""
+    images.own_namespace()
+    home = run.home / ("worker%d" % part)
+    (home / "sockets").mkdir(parents=True)
+    images.bind(home / "sockets", SOCKETS)
+    images.new_boot(home)
+    (SOCKETS / "postcopy.conf").write_text("")
+    yield home
+    images.umount(images.BOOT_ID)
+    images.umount(SOCKETS)
+
+
+def worker(run, plan, part, go_on):
+    """Judge every WORKERSth state."""
+    with judging(run, part) as home:
+        return _judge_part(run, plan, part, go_on, home)
+
+
+def _judge_part(run, plan, part, go_on, home):
+    builder = images.Builder(run.log, run.base, home)
+    number, recoveries, judged, failed = 0, 0, 0, []
+    for cut, states in plan:
+        builder.advance(cut)
+        for state in states:
+            number += 1
+            if number % WORKERS != part:
+                continue
+            wrong, more = judge_state(run, builder, home / "mnt", cut, state,
+                                      number // WORKERS % go_on == 0)
+            judged += 1
+            recoveries += more
+            if wrong:
+                failed.append((cut.number, state.name, wrong))
+    builder.close()
+    return judged, recoveries, failed
+
+
+def judge_run(run, settings, seed):
+    plan = run.log.plan(run.fstype, random.Random(seed), settings["subsets"], settings["states"])
+    context = multiprocessing.get_context("fork")
+    parts = []
+    for part in range(WORKERS):
+        ours, theirs = context.Pipe(False)
+        process = context.Process(target=lambda out: out.send(_told(worker, run, plan, part,
+                                                                    settings["recover"])),
+                                  args=(theirs,))
+        process.start()
+        theirs.close()
+        parts.append((process, ours))
+    answers = []
+    for process, pipe in parts:
+        answers.append(pipe.recv())
+        process.join()
+    broken = [a for a in answers if isinstance(a, str)]
+    if broken:
+        raise RuntimeError(broken[0])
+    return (sum(a[0] for a in answers), sum(a[1] for a in answers),
+            sorted(f for a in answers for f in a[2]))
+
+
+def _told(fn, *args):
+    """The answer of fn, or why there is none."""
+    try:
+        return fn(*args)
+    except BaseException:
+        return traceback.format_exc()

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Recording: a migration with clients on a disk that remembers.
+
+Retriever, crawler and Ganesha work on a volume on logdisk while a client does what
+cuts_work says; each operation leaves a mark in the disk's log when it is sent ("s")
+and when it is answered ("a").  Adversaries:
+    plain   as it comes
+    meta    changes of names and records get to the disk at once, data only by a sync
+    data    data gets to the disk early, records late
+"""
+import contextlib
+import ctypes
+import os
+import pathlib
+import pickle
+import random
+import subprocess
+import threading
+
+import cuts_work
+import images
+from cuts_model import World
+from disklog import Log
+from migration import BUILD, Migration
+from util import build_rpcshim, wait_until
+
+LOGDISK = BUILD / "tests" / "crash" / "logdisk"
+BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
+SOCKETS = BASE / "cuts-sockets"          # the volumes' sockets; each run's own
+KEPT = BASE / "cuts-kept"                # runs that failed
+DELAY_US = 200
+
+
+class Disk:
+    """A volume's file system on logdisk."""
+
+    def __init__(self, image, log, where, fstype, options=""):
+        self.where, self.log = pathlib.Path(where), log
+        self.mnt, self._ctl = self.where / "mnt", self.where / "disk" / "ctl"
+        for path in (self.mnt, self._ctl.parent):
+            path.mkdir(parents=True)
+        self.process = subprocess.Popen([str(LOGDISK), str(self._ctl.parent), str(image),
+                                         str(log)], stdin=subprocess.DEVNULL)
+        wait_until(lambda: self.process.poll() is None and self._ctl.exists(), 10, "logdisk")
+        device, fd = images.loop(self._ctl.parent / "disk", direct=True)
+        images.mount(device, self.mnt, fstype,
+                     ",".join(o for o in (images.OPTIONS[fstype], options) if o))
+        os.close(fd)
+        self._fd = os.open(self._ctl, os.O_WRONLY)
+        self.tell("delay %d" % DELAY_US)
+
+    def tell(self, command):
+        os.write(self._fd, command.encode())
+
+    def power_off(self):
+        self.tell("freeze")
+
+    def close(self):
+        images.umount(self.mnt)
+        os.close(self._fd)
+        images.umount(self._ctl.parent)
+        self.process.wait(30)
+
+
+class Adversary(threading.Thread):
+    """Brings one kind of thing to the disk early, over and over."""
+
+    def __init__(self, how, disk, volume):
+        super().__init__(daemon=True)
+        self.step = {"meta": self._names, "data": self._bytes}.get(how)
+        self.volume, self.ended, self.error = volume, threading.Event(), None
+        self._noise = os.open(disk.mnt / "noise", os.O_CREAT | os.O_RDWR)
+        self._mode = 0o600
+        self._libc = ctypes.CDLL(None)
+
+    def run(self):
+        try:
+            while self.step and not self.ended.wait(0.001):
+                self.step()
+        except Exception as err:         # told by finish()
+            self.error = err
+
+    def _names(self):
+        """A sync of another file takes along all changes of metadata so far."""
+        self._mode ^= 0o100
+        os.fchmod(self._noise, self._mode)
+        os.fsync(self._noise)
+
+    def _bytes(self):
+        for top, _dirs, files in os.walk(self.volume):
+            for name in files:
+                with contextlib.suppress(OSError):    # gone, a link, a pipe
+                    fd = os.open(os.path.join(top, name), os.O_RDONLY | os.O_NOFOLLOW |
+                                 os.O_NONBLOCK)
+                    self._libc.sync_file_range(fd, ctypes.c_long(0), ctypes.c_long(0), 2)
+                    os.close(fd)
+
+    def finish(self):
+        self.ended.set()
+        self.join(30)
+        os.close(self._noise)
+        if self.error:
+            raise self.error
+
+
+# -- recording ---------------------------------------------------------------
+
+class Run:
+    """One migration, recorded.  Everything is in `home`, on the scratch."""
+
+    def __init__(self, home, fstype, how, seed, source):
+        self.home, self.fstype, self.how, self.seed = pathlib.Path(home), fstype, how, seed
+        self.source = source
+        self.home.mkdir(parents=True)
+        self.base, self.logfile = self.home / "base.img", self.home / "disk.log"
+        self.ops = cuts_work.mixed(random.Random(seed))
+        self.log = None
+
+    def _migration(self, volume):
+        return Migration(SOCKETS, self.source.url(), volume, shim=self.shim)
+
+    def record(self):
+        self.shim = build_rpcshim(SOCKETS / "build")
+        images.make(self.base, self.fstype)
+        with images.Mounted(self.base, self.home / "disk" / "init", self.fstype) as where:
+            volume = pathlib.Path(where) / "vol"
+            volume.mkdir()
+            self._migration(volume).init()
+        image = images.clone(self.base, self.home / "run.img")
+        # XFS knows this adversary by itself: each transaction is synced
+        options = "wsync" if (self.fstype, self.how) == ("xfs", "meta") else ""
+        disk = Disk(image, self.logfile, self.home / "disk", self.fstype, options)
+        try:
+            self._play(disk)
+        finally:
+            disk.power_off()
+            disk.close()
+            os.unlink(image)
+        self.log = Log(self.logfile)
+
+    def _play(self, disk):
+        volume = disk.mnt / "vol"
+        m = self._migration(volume)
+        adversary = Adversary(self.how, disk, volume)
+        crawl_at = random.Random(self.seed).randrange(len(self.ops) // 4, len(self.ops) // 2)
+        try:
+            m.start()
+            adversary.start()
+            with m.client("v3") as c:
+                patient = c.patient(60)
+                for number, op in enumerate(self.ops):
+                    if number == crawl_at:
+                        m.start_crawler("--workers", "2")
+                    disk.tell("mark s")
+                    cuts_work.perform(patient, op)
+                    disk.tell("mark a")
+            assert m.crawler.wait(60) == 0, (m.workdir / "crawler.log").read_text()
+            m.drain()
+        finally:
+            disk.power_off()
+            m.server.kill9()
+            m.kill_crawler()
+            m.kill_retriever()
+            adversary.finish()
+
+    def world(self, cut):
+        sent = self.log.marks[:cut.marks].count("s")
+        return World(self.source.tree, self.ops, sent, self.log.marks[:cut.marks].count("a"))
+
+    def keep(self, failed, subsets):
+        """What reproduces a failure, where it stays."""
+        where = KEPT / ("%s-%s-%d-%d" % (self.fstype, self.how, self.seed, os.getpid()))
+        where.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "--sparse=always", str(self.base), str(self.logfile), str(where)],
+                       check=True)
+        with open(where / "run.pickle", "wb") as f:
+            pickle.dump(dict(fstype=self.fstype, how=self.how, seed=self.seed, ops=self.ops,
+                             port=self.source.port, subsets=subsets, failed=failed), f)
+        return where

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What goes on while the power may go: a tree on the source, and what clients do.
+
+Every script below is one client's doing on objects of its own; a seed mixes them.
+Operations are those of cuts_model.World: ("write", path, offset, data, stable) ...
+"""
+from nfsclient.faketree import Tree
+from nfsclient.nfstypes import FILE_SYNC, UNSTABLE
+
+NS = 1_600_000_000_123_456_789     # all times of the source: years ago
+
+
+def source_tree(rng):
+    """A tree whose every sector has bytes of its own."""
+    tree = Tree()
+    count = iter(range(1, 100000))
+
+    def times():
+        stamp = NS + next(count) * 1_000_003
+        return dict(atime=stamp, mtime=stamp, ctime=stamp)
+
+    def file(parent, name, size, **kw):
+        return tree.file(parent, name, pattern(b"S%d" % next(count), size), uid=501, gid=20,
+                         **times(), **kw)
+
+    root = tree.root
+    root.mtime = root.ctime = root.atime = NS
+    for name, sizes in ((b"a", (3000, 9000, 20000, 40000, 65536, 5000)),
+                        (b"b", (4096, 8192, 12345, 30000, 30001, 7)),
+                        (b"c", (25000, 25000, 25000, 25000))):
+        parent = tree.mkdir(root, name, **times())
+        for i, size in enumerate(sizes):
+            file(parent, b"f%d" % i, size, mode=rng.choice((0o600, 0o644, 0o755)))
+        tree.file(parent, b"empty", b"", **times())
+        tree.symlink(parent, b"way", b"../c/f0", **times())
+    sub = tree.mkdir(tree.find(b"c"), b"sub", **times())
+    for i in range(3):
+        file(sub, b"s%d" % i, 6000 + i)
+    small = tree.mkdir(root, b"small", **times())
+    for i in range(24):
+        file(small, b"t%02d" % i, 100 + 37 * i)
+    down = root
+    for name in (b"d1", b"d2", b"d3"):
+        down = tree.mkdir(down, name, **times())
+    file(down, b"deep", 10000)
+    x, y = (tree.mkdir(root, name, **times()) for name in (b"x", b"y"))
+    for i in range(4):
+        node = file(x, b"h%d" % i, 8000 + i)
+        tree.hardlink(y, b"g%d" % i, node)
+    return tree
+
+
+def pattern(tag, size):
+    """Bytes none of which is zero; each sector is unlike all others."""
+    sectors = range(0, size, 512)
+    return b"".join(((tag + b".%d|" % at) * 128)[:512] for at in sectors)[:size]
+
+
+def scripts(rng):
+    """Lists of operations, each to be done in order."""
+    count = iter(range(1, 1000))
+
+    def data(size):
+        return pattern(b"W%d" % next(count), size)
+
+    def write(path, offset, size, stable=False):
+        return "write", path, offset, data(size), stable
+
+    def commit(path):
+        return "commit", path, True
+
+    some = rng.randrange
+    return [
+        [("read", b"d1/d2/d3/deep"), write(b"d1/d2/d3/deep", 4096, 4096, True),
+         write(b"d1/d2/d3/deep", 6000, 100), ("list", b"d1/d2"), commit(b"d1/d2/d3/deep")],
+        # partial writes into missing ranges, stable and not, again and again
+        [write(b"a/f3", 8192, 4096), commit(b"a/f3"), write(b"a/f3", 8192, 2048),
+         write(b"a/f3", 20000 + some(500), 3000), commit(b"a/f3"), write(b"a/f3", 0, 512)],
+        [("look", b"b/f3"), write(b"b/f3", some(2000), 5000, True), write(b"b/f3", 15000, 700),
+         write(b"b/f3", 15100, 700, True), ("read", b"b/f3")],
+        # over the end, and over all of it
+        [write(b"b/f2", 12000, 4000, True), write(b"b/f2", 30000, 600), commit(b"b/f2")],
+        [write(b"b/f0", 0, 4096), commit(b"b/f0"), write(b"b/f0", 0, 4096),
+         write(b"b/f1", 0, 8192)],
+        # shorter, longer: what was cut off never comes back
+        [("truncate", b"a/f2", 1000), ("truncate", b"a/f2", 9000),
+         write(b"a/f2", 8600, 200, True), write(b"a/f2", 2000, 3000), commit(b"a/f2")],
+        [("truncate", b"a/f4", 0), write(b"a/f4", 100, 5000, True), ("truncate", b"a/f4", 70000),
+         commit(b"a/f4")],
+        [write(b"b/f4", 4096, 4096), ("truncate", b"b/f4", 6000), commit(b"b/f4")],
+        # names
+        [("rename", b"a/f1", b"b/moved"), write(b"b/moved", 3000, 3000, True),
+         ("remove", b"b/moved"), ("create", b"b/moved"), write(b"b/moved", 0, 1000, True)],
+        [("list", b"c"), ("rename", b"c/sub", b"a/sub"), write(b"a/sub/s1", 1000, 1000, True),
+         ("remove", b"a/sub/s0")],
+        [("remove", b"a/f5"), ("create", b"a/f5"), write(b"a/f5", 0, 3000, True),
+         ("rename", b"a/f5", b"a/f0"), write(b"a/f0", 100, 100), commit(b"a/f0")],
+        [("mkdir", b"new"), ("create", b"new/n"), write(b"new/n", 0, 10000), commit(b"new/n"),
+         ("symlink", b"new/l", b"n"), ("link", b"c/f2", b"new/h"),
+         write(b"new/h", 5000, 5000, True), ("mkdir", b"new/sub"), ("rmdir", b"new/sub")],
+        # hard links of the source, found in one directory and then in the other
+        [("look", b"x/h0"), write(b"x/h0", 1000, 2000, True), ("list", b"y"),
+         write(b"y/g0", 2000, 2000, True), ("remove", b"x/h1"), write(b"y/g1", 0, 700, True),
+         ("rename", b"y/g2", b"x/g2"), ("read", b"x/h2")],
+        [("chmod", b"small/t03", 0o640), ("list", b"small"), ("read", b"small/t05"),
+         ("remove", b"small/t07"), ("rename", b"small/t08", b"small/t09"),
+         write(b"small/t10", 50, 50, True)],
+        [("read", b"c/f0"), write(b"c/f0", 10000, 100, True), write(b"c/f1", 0, 25000),
+         commit(b"c/f1"), write(b"c/f1", 512, 512)],
+    ]
+
+
+def mixed(rng):
+    """The scripts, one operation of one of them at a time."""
+    todo, ops = [list(s) for s in scripts(rng)], []
+    while todo:
+        script = rng.choice(todo)
+        ops.append(script.pop(0))
+        if not script:
+            todo.remove(script)
+    return ops
+
+
+def perform(c, op):
+    """One operation by a client, which is patient."""
+    kind, path, rest = op[0], op[1], op[2:]
+    if kind == "write":
+        offset, data, stable = rest
+        done = c.write(path, offset, data, FILE_SYNC if stable else UNSTABLE)
+        assert done.count == len(data), "short write"
+        assert not stable or done.committed == FILE_SYNC, "not as stable as asked for"
+    elif kind == "truncate":
+        c.setattr(path, size=rest[0])
+    elif kind == "chmod":
+        c.setattr(path, mode=rest[0])
+    elif kind == "look":
+        c.getattr(path)
+    elif kind == "read":
+        c.read_file(path)
+    elif kind == "list":
+        c.listdir(path)
+    elif kind == "commit":
+        c.commit(path)
+    else:                                # the client's own names: create, rename ...
+        getattr(c, kind)(path, *rest)
