@@ -38,7 +38,7 @@ class Recovery:
 
     def __init__(self, run, volume):
         self.run, self.volume = run, volume
-        self.log = SOCKETS / "recovery.log"
+        self.log = run.sockets / "recovery.log"
 
     def _spawn(self, *argv):
         with open(self.log, "ab") as out:
@@ -48,13 +48,13 @@ class Recovery:
     def _ask(self, cmd):
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(60)
-            s.connect(str(SOCKETS / "control.sock"))
+            s.connect(str(self.run.sockets / "control.sock"))
             s.sendall(b'{"cmd":"%s"}\n' % cmd.encode())
             return json.loads(s.makefile().readline())
 
     @contextlib.contextmanager
     def retriever(self):
-        process = self._spawn(RETRIEVER, "--config", SOCKETS / "postcopy.conf")
+        process = self._spawn(RETRIEVER, "--config", self.run.sockets / "postcopy.conf")
         try:
             def up():
                 assert process.poll() is None, "retriever: " + self.log.read_text()[-1000:]
@@ -144,7 +144,7 @@ def judging(run, part):
     (home / "sockets").mkdir(parents=True)
     images.bind(home / "sockets", SOCKETS)
     images.new_boot(home)
-    (SOCKETS / "postcopy.conf").write_text("")
+    (run.sockets / "postcopy.conf").write_text("")
     yield home
     images.umount(images.BOOT_ID)
     images.umount(SOCKETS)

@@ -110,17 +110,17 @@ class Run:
 
     def __init__(self, home, fstype, how, seed, source):
         self.home, self.fstype, self.how, self.seed = pathlib.Path(home), fstype, how, seed
-        self.source = source
+        self.source, self.sockets = source, SOCKETS
         self.home.mkdir(parents=True)
         self.base, self.logfile = self.home / "base.img", self.home / "disk.log"
         self.ops = cuts_work.mixed(random.Random(seed))
         self.log = None
 
     def _migration(self, volume):
-        return Migration(SOCKETS, self.source.url(), volume, shim=self.shim)
+        return Migration(self.sockets, self.source.url(), volume, shim=self.shim)
 
     def record(self):
-        self.shim = build_rpcshim(SOCKETS / "build")
+        self.shim = build_rpcshim(self.sockets / "build")
         images.make(self.base, self.fstype)
         with images.Mounted(self.base, self.home / "disk" / "init", self.fstype) as where:
             volume = pathlib.Path(where) / "vol"
