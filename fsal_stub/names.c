@@ -183,18 +183,19 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 
 /*
  * In the bracket: is @name still one of object @i?  Another client may have put something
- * else in its place while we waited.  Then DELAY: the client's next try finds what is
- * there now.  A count that moves for the wrong inode would let hard links pass for
- * complete before all of them have come.  Once this is true it stays true to the end of
- * the bracket, since who takes a name from a stub has that stub in a bracket.
+ * else in its place while we waited, of another type perhaps.  Then DELAY: the client's
+ * next try finds what is there now.  A count that moves for the wrong inode would let hard
+ * links pass for complete before all of them have come.  For a stub this stays true to
+ * the end of the bracket, since who takes a name from it has it in a bracket too.
  */
 static fsal_status_t still_named(const struct glue_change *change, unsigned int i,
-				 struct stubfs_obj *obj, struct stubfs_obj *dir, const char *name)
+				 const struct glue_wait *w, struct stubfs_obj *obj,
+				 struct stubfs_obj *dir, const char *name)
 {
 	struct stubfs_obj *now;
 	bool same;
 
-	if (!obj || obj->handle.type == DIRECTORY || !glue_change_stub(change, i))
+	if (!obj || (!w->begun && !glue_change_stub(change, i)))
 		return ok;
 	names_find(dir, name, &now);
 	same = now && now->handle.fileid == obj->handle.fileid;
@@ -220,7 +221,7 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 		r = glue_change_begin(&change, in, 2);
 	if (r < 0)
 		return glue_status(r);
-	status = still_named(&change, 1, in[1], in[0], name);
+	status = still_named(&change, 1, &wait, in[1], in[0], name);
 	if (!FSAL_IS_ERROR(status))
 		status = below(sub->obj_ops->unlink(sub, stubfs_below(obj), name));
 	glue_change_nlink(&change, obj->type == DIRECTORY ? 0 : 1, -1);
@@ -270,7 +271,10 @@ static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_han
 	if (!FSAL_IS_ERROR(status))
 		status = glue_status(glue_change_begin(&change, in, RENAME_OBJECTS));
 	if (!FSAL_IS_ERROR(status)) {
-		status = still_named(&change, REPLACED, in[REPLACED], in[NEW_DIR], new_name);
+		status = still_named(&change, MOVED, &wait, in[MOVED], in[OLD_DIR], old_name);
+		if (!FSAL_IS_ERROR(status))
+			status = still_named(&change, REPLACED, &wait, in[REPLACED], in[NEW_DIR],
+					     new_name);
 		if (!FSAL_IS_ERROR(status))
 			status = below(sub->obj_ops->rename(stubfs_below(obj), sub, old_name,
 							    stubfs_below(new_dir), new_name));

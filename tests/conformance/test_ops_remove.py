@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """REMOVE and RMDIR: what is removed never comes back, what the old server still has
 in a directory keeps it from being removed, an open file stays whole."""
+import threading
+
 import pytest
 
 from nfsclient import NfsError
@@ -322,6 +324,31 @@ def test_rmdir_while_the_old_server_is_gone(case, client, world):
     client.rmdir(case.path("empty"))
     case.gone("empty")
     assert status_of(client.rmdir, case.path("full")) in (errors.NOTEMPTY, errors.EXIST)
+
+
+def test_rmdir_while_a_file_takes_the_name(case, client3, world):
+    """RMDIR waits for the listing; when it comes the name is a file's.  The file stays."""
+    case.dir("d")
+    case.file("f")
+    case.list()
+    fh, node, gate, seen = client3.fh(case.path()), case.node("d"), Gate(), []
+    world.fake.hook("READDIRPLUS", only(lambda c: c.node is node, gate))
+    with world.client("v3") as other:
+        remover = threading.Thread(
+            target=lambda: seen.append(status_of(other.rmdir, (fh, b"d"))))
+        remover.start()
+        try:
+            wait_until(lambda: gate.waiting, 10, "a listing at the old server")
+            client3.rename((fh, b"d"), (fh, b"e"))
+            client3.rename((fh, b"f"), (fh, b"d"))
+        finally:
+            gate.open()
+            remover.join(60)
+    case.moved("d", "e")
+    case.moved("f", "d")
+    assert seen == [errors.NOTDIR]
+    same(client3.read_file(case.path("d")), case.data("d"))
+    assert client3.names(fh) == [b"d", b"e"]
 
 
 @pytest.mark.parametrize("where", ["listed", "unlisted", "cold"])
