@@ -41,6 +41,17 @@ void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs
 		attrs->spaceused = (attrs->filesize + S_BLKSIZE - 1) / S_BLKSIZE * S_BLKSIZE;
 }
 
+/* As a stub or, where only .postcopy is in the way, as the FSAL below says. */
+static void attrs_show(const struct stubfs_obj *o, const struct stub_view *view,
+		       struct fsal_attrlist *attrs)
+{
+	stubfs_attrs_show(view, attrs);
+	/* btrfs counts no subdirectories: there a directory has 1 */
+	if (!view->needs && FSAL_TEST_MASK(attrs->valid_mask, ATTR_NUMLINKS) &&
+	    attrs->numlinks > 2 && stubfs_hides_link(o))
+		attrs->numlinks--;
+}
+
 /* An error that the caller may find in the attributes instead. */
 static fsal_status_t attrs_failed(struct fsal_attrlist *attrs, fsal_status_t status)
 {
@@ -61,7 +72,7 @@ static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrl
 		return attrs_failed(attrs, glue_status(r));
 	status = below(sub->obj_ops->getattrs(sub, attrs));
 	if (!FSAL_IS_ERROR(status))
-		stubfs_attrs_show(&view, attrs);
+		attrs_show(stubfs_obj(obj), &view, attrs);
 	return status;
 }
 
@@ -70,13 +81,16 @@ fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
 {
 	struct fsal_obj_handle *sub = o->below;
 	fsal_status_t status = { ERR_FSAL_NO_ERROR, 0 };
-	struct stub_view view;
+	struct stub_view view = { .needs = 0 };
 	unsigned int needed;
 	int r;
 
-	if (!attrs || attrs->valid_mask == ATTR_RDATTR_ERR || attrs->fs_locations ||
-	    !glue_maybe_stub(o))
+	if (!attrs || attrs->valid_mask == ATTR_RDATTR_ERR || attrs->fs_locations)
 		return status;
+	if (!glue_maybe_stub(o)) {
+		attrs_show(o, &view, attrs);
+		return status;
+	}
 	r = glue_look(o, &view);
 	needed = view.needs;
 	if (r == 0)
@@ -89,7 +103,7 @@ fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
 		status = below(sub->obj_ops->getattrs(sub, attrs));
 	}
 	if (!FSAL_IS_ERROR(status)) {
-		stubfs_attrs_show(&view, attrs);
+		attrs_show(o, &view, attrs);
 		return status;
 	}
 	fsal_release_attrs(attrs);

@@ -139,6 +139,7 @@ bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name);
 fsal_status_t stubfs_name_check(const struct stubfs_obj *dir, const char *name,
 				fsal_errors_t hidden);
 bool stubfs_hides_below(const struct fsal_obj_handle *below);
+bool stubfs_hides_link(const struct stubfs_obj *o); /* one in its link count */
 bool stubfs_hides_xattr(const char *name, size_t len);
 
 #endif

@@ -244,12 +244,12 @@ static nfsstat4 obj_layoutcommit(struct fsal_obj_handle *obj, XDR *body,
 	return NFS4ERR_NOTSUPP;
 }
 
+/* MDCACHE keeps the attributes that this fetches: they must be ours, not those of
+ * the FSAL below. */
 static bool obj_is_referral(struct fsal_obj_handle *obj, struct fsal_attrlist *attrs,
 			    bool cache_attrs)
 {
-	struct fsal_obj_handle *sub = stubfs_below(obj);
-
-	return below(sub->obj_ops->is_referral(sub, attrs, cache_attrs));
+	return fsal_common_is_referral(obj, attrs, cache_attrs);
 }
 
 void stubfs_handle_ops(struct fsal_obj_ops *ops)

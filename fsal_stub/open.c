@@ -166,6 +166,11 @@ static fsal_status_t open_name(struct opening *op)
 	struct stubfs_obj *found;
 	fsal_status_t status = names_may_come(op->obj, &op->wait, op->name, &found);
 
+	/* FSAL_VFS would follow it, past the old server: out of the directory that was
+	 * asked about, or out of the export */
+	if (!FSAL_IS_ERROR(status) && found && found->handle.type == SYMBOLIC_LINK &&
+	    op->mode < FSAL_GUARDED)
+		status = fsalstat(ERR_FSAL_SYMLINK, 0);
 	if (!FSAL_IS_ERROR(status))
 		status = open_found(op, found);
 	else if (status.major == ERR_FSAL_ACCESS && op->mode == FSAL_NO_CREATE)

@@ -62,6 +62,16 @@ bool stubfs_hides_below(const struct fsal_obj_handle *below)
 	       stub_volume_hides(x->volume, below->fileid) && still_there(x);
 }
 
+/* .postcopy is a subdirectory of the root: its ".." counts there. */
+bool stubfs_hides_link(const struct stubfs_obj *o)
+{
+	struct stubfs_export *x = stubfs_export();
+
+	return x->volume && o->handle.type == DIRECTORY &&
+	       o->handle.fs == x->export.sub_export->root_fs &&
+	       o->handle.fileid == stub_volume_root_ino(x->volume) && still_there(x);
+}
+
 /* The record, what spills from it, and nothing else; NFS names have no "trusted."
  * of their own, so this only meets a FSAL below that shows it. */
 bool stubfs_hides_xattr(const char *name, size_t len)

@@ -1,0 +1,184 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The model-based random test.
+
+Two NFS clients (3 and 4.1), a crawler, a slow and shaky source, and kill -9 of every
+daemon work on a volume; a plain file system in memory does the same.  The volume must
+always behave like that, with the source's tree in it, whatever has been migrated.
+
+    model_plan.py    writes histories           model_world.py   the model
+    model_run.py     runs one, and compares     model_client.py  the operations
+    model_rig.py     servers and their troubles
+"""
+import argparse
+import json
+import pathlib
+import random
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+for _path in (str(HERE), str(HERE.parent), str(HERE.parent / "conformance")):
+    if _path not in sys.path:
+        sys.path.insert(0, _path)
+
+from model_plan import Writer  # noqa: E402
+from model_rig import Disk  # noqa: E402
+from model_run import Failed, Run  # noqa: E402
+
+HISTORY = 450                 # operations of one
+SHRINK = 120                  # seconds
+
+
+class Sum:
+    def __init__(self):
+        self.numbers = {"model_operations": 0, "recoveries": 0, "losses": 0}
+
+    def add(self, run):
+        self.numbers["model_operations"] += run.operations
+        self.numbers["recoveries"] += run.rig.recoveries
+
+
+def play(disk, history, total=None, stock=False):
+    """Run a history.  None, or the Failed that says what is wrong."""
+    run = Run(disk, history, stock)
+    try:
+        run.go()
+    except Failed as err:
+        return err
+    finally:
+        if total:
+            total.add(run)
+    return None
+
+
+def shrink(disk, history, kind, seconds, say, stock=False):
+    """A shorter history that fails in the same way (delta debugging over its steps,
+    then over operations of one step)."""
+    end, tries = time.monotonic() + seconds, 0
+
+    def fails(steps):
+        nonlocal tries
+        tries += 1
+        err = play(disk, dict(history, steps=steps), stock=stock)
+        return err is not None and err.kind == kind
+
+    steps, parts = history["steps"], 2
+    while len(steps) > 1 and time.monotonic() < end:
+        size = max(1, len(steps) // parts)
+        for start in range(0, len(steps), size):
+            fewer = steps[:start] + steps[start + size:]
+            if time.monotonic() < end and fewer and fails(fewer):
+                steps, parts = fewer, max(2, parts - 1)
+                break
+        else:
+            if size == 1:
+                break
+            parts = min(len(steps), parts * 2)
+    for number in range(len(steps)):
+        for op in list(steps[number]):
+            fewer = [s if i != number else [o for o in s if o is not op]
+                     for i, s in enumerate(steps)]
+            if len(steps[number]) > 1 and time.monotonic() < end and fails(fewer):
+                steps = fewer
+    say("model: %d steps of %d left after %d tries" % (len(steps), len(history["steps"]), tries))
+    return dict(history, steps=steps)
+
+
+def fitting(history):
+    """Without the parts of the tree that no step names."""
+    used = {op[key].split("/")[0] for step in history["steps"] for op in step
+            for key in ("path", "path2") if key in op}
+    tree = [item for item in history["tree"] if item["path"].split("/")[0] in used]
+    return dict(history, tree=tree or history["tree"])
+
+
+def failed(disk, history, err, say, where, seconds, stock=False):
+    say("model: seed %s FAILED: %s" % (history["seed"], err))
+    small = shrink(disk, history, err.kind, seconds, say, stock)
+    if play(disk, fitting(small), stock=stock):
+        small = fitting(small)
+    path = pathlib.Path(where) / ("model-%s.json" % history["seed"])
+    path.write_text(dump(dict(small, why=str(err).splitlines()[0][:500])))
+    say("model: shrunk history: %s (model.py --replay %s)" % (path, path))
+
+
+def dump(history):
+    """JSON with one step, and one object, a line."""
+    def lines(items):
+        return "[\n%s\n]" % ",\n".join("  " + json.dumps(item) for item in items)
+    parts = ["%s: %s" % (json.dumps(key), lines(value) if key in ("steps", "tree")
+                         else json.dumps(value)) for key, value in history.items()]
+    return "{%s}\n" % ",\n".join(parts)
+
+
+def run(plan, seed, say):
+    """A stage of tests/crash/run.  plan: a dict, or an object with attributes:
+    operations (at least so many, default 10000) or hours; shrink (seconds, default
+    120); where (directory for shrunk histories, default /var/tmp)."""
+    def planned(key, default):
+        value = plan.get(key) if isinstance(plan, dict) else getattr(plan, key, None)
+        return default if value is None else value
+
+    operations, hours = planned("operations", 10000), planned("hours", 0)
+    end = time.monotonic() + hours * 3600
+    rng, total, began = random.Random("model %s" % seed), Sum(), time.monotonic()
+    with Disk() as disk:
+        while (time.monotonic() < end if hours
+               else total.numbers["model_operations"] < operations):
+            history = Writer(rng.randrange(1 << 32), HISTORY).write()
+            err = play(disk, history, total, planned("stock", False))
+            if err:
+                total.numbers["losses"] += 1
+                failed(disk, history, err, say, planned("where", "/var/tmp"),
+                       planned("shrink", SHRINK), planned("stock", False))
+                if not planned("go_on", False):
+                    break
+    took = time.monotonic() - began
+    say("model: seed %s: %d operations, %d recoveries, %d losses in %.0f s (%.0f/s)" % (
+        seed, *total.numbers.values(), took, total.numbers["model_operations"] / took))
+    return total.numbers
+
+
+def replay(path, stock=False):
+    """The Failed that says what is wrong with a kept history now, or None."""
+    with Disk() as disk:
+        return play(disk, json.loads(pathlib.Path(path).read_text()), stock=stock)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="model-based random test of a migration")
+    parser.add_argument("--operations", type=int, default=10000, metavar="N")
+    parser.add_argument("--hours", type=float, default=0, metavar="H",
+                        help="run for so long instead")
+    parser.add_argument("--seed", type=int, metavar="N", help="default: a new one")
+    parser.add_argument("--history", type=int, metavar="SEED",
+                        help="run this one history, whose seed was printed")
+    parser.add_argument("--replay", metavar="FILE", help="run a shrunk history")
+    parser.add_argument("--stock", action="store_true",
+                        help="against plain FSAL_VFS: what fails is the model's fault")
+    parser.add_argument("--shrink", type=float, default=SHRINK, metavar="SECONDS")
+    parser.add_argument("--where", default="/var/tmp", metavar="DIR",
+                        help="directory for shrunk histories")
+    args = parser.parse_args()
+    if args.replay:
+        err = replay(args.replay, args.stock)
+        print(err or "good")
+        return 1 if err else 0
+    if args.history is not None:
+        with Disk() as disk:
+            history = Writer(args.history, HISTORY).write()
+            err = play(disk, history, stock=args.stock)
+            if err:
+                failed(disk, history, err, print, args.where, args.shrink, args.stock)
+        print("failed" if err else "good")
+        return 1 if err else 0
+    seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
+    print("model: seed %d" % seed, flush=True)
+    plan = {"operations": args.operations, "hours": args.hours, "stock": args.stock,
+            "where": args.where, "shrink": args.shrink}
+    return 1 if run(plan, seed, lambda text: print(text, flush=True))["losses"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
