@@ -59,7 +59,13 @@ int job_lookup(struct jobs *j, struct job *job)
 		stub_object_close(&dir);
 		return 0;
 	}
+	if (absent_known(&j->absent, job->hash, &job->h, job->name, job->name_len)) {
+		stub_object_close(&dir);
+		return -ENOENT;
+	}
 	r = lookup_entry(j, job, &dir, job->name, job->name_len, &e, target);
+	if (r == -ENOENT)
+		absent_remember(&j->absent, job->hash, &job->h, job->name, job->name_len);
 	if (r == 0) {
 		r = stub_make_entry(j->c.volume, &dir, &e);
 		if (r == 0)

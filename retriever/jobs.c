@@ -611,6 +611,7 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	pthread_mutex_init(&j->throttle_lock, NULL);
 	pthread_mutex_init(&j->budget.lock, NULL);
 	pthread_cond_init(&j->budget.freed, NULL);
+	absent_init(&j->absent);
 	j->budget.left[SOURCE_DEMAND] = c->buffer_bytes / 3;
 	j->budget.left[SOURCE_BACKGROUND] = c->buffer_bytes - c->buffer_bytes / 3;
 	queue_init(&j->demand);
@@ -666,6 +667,7 @@ void jobs_destroy(struct jobs *j)
 	pthread_mutex_destroy(&j->throttle_lock);
 	pthread_mutex_destroy(&j->budget.lock);
 	pthread_cond_destroy(&j->budget.freed);
+	absent_finish(&j->absent);
 	free(j->threads);
 	free(j);
 }

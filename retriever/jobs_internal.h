@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "absent.h"
 #include "jobs.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -69,6 +70,7 @@ struct jobs {
 	pthread_mutex_t throttle_lock;
 	uint64_t throttle_next_us;
 	struct budget budget;
+	struct absent absent;
 	struct source_limits limits;
 	atomic_bool limits_known;
 	uint32_t active;

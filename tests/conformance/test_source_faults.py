@@ -412,3 +412,23 @@ def test_gone_from_the_source(changing):
     assert (entry["path"], entry["why"]) == ("f", "error") and "Stale" in entry["reason"]
     m.crawl()
     m.audit(parked=1)
+
+
+def test_slower_than_clients_wait(started):
+    """A source that always takes longer than a request may wait: what is not there is
+    "not there" in the end, and new names can be made in a directory nobody has listed."""
+    tree = Tree()
+    tree.file(tree.mkdir(tree.root, "dir"), "f", b"hello")
+    with FakeServer(tree) as fake:
+        m = started(fake.url(), fsal_more="Delay_V3 = 50; Delay_V4 = 50;")
+        for proto in ("v3", "v4.1"):
+            with m.client(proto) as c:
+                c = c.patient(20)
+                dir_fh = c.fh("dir")
+                unhook = fake.hook("LOOKUP", hooks.delay(0.3))
+                assert not c.exists((dir_fh, "nothing-" + proto))
+                c.mkdir((dir_fh, "made-" + proto))
+                c.create((dir_fh, "file-" + proto), how="guarded")
+                assert c.read_file((dir_fh, "f")) == b"hello"
+                assert c.delays > 0
+                unhook()

@@ -14,6 +14,7 @@ import argparse
 import json
 import pathlib
 import random
+import signal
 import sys
 import time
 
@@ -161,6 +162,7 @@ def main():
     parser.add_argument("--where", default="/var/tmp", metavar="DIR",
                         help="directory for shrunk histories")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # leave nothing behind
     if args.replay:
         err = replay(args.replay, args.stock)
         print(err or "good")

@@ -259,7 +259,7 @@ class Rig:
         status, scan = self.control("status"), self.m.scan()
         counter = status["pending"] + status["parked"] + status["conflicts"]
         assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
-        assert counter == scan["covered"] + scan["stale"], (status, scan)
+        assert counter == scan["journal"], (status, scan)
         assert status["parked"] + status["conflicts"] == 0, (
             status, self.m.tool("parked", self.volume))
         if complete:

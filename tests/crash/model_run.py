@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from model_client import LOOKS, PATIENCE, REPEATABLE, Handles, perform
 from model_plan import bind, first_world
 from model_rig import Rig
-from model_world import (FOREVER, ROOT, Disagree, Token, agrees, between, difference,
+from model_world import (FOREVER, ROOT, Disagree, Raced, Token, agrees, between, difference,
                          outcomes)
 from nfsclient import errors
 from nfsclient.nfstypes import DIR, LNK, REG
@@ -259,6 +259,8 @@ class Run:
             for after, want in outcomes(w, op):
                 try:
                     after = agrees(after, want, op, reply, self.windows, alone=False)
+                except Raced:
+                    after = w
                 except Disagree as err:
                     self.because(op, err)
                     continue

@@ -355,6 +355,10 @@ class Disagree(Exception):
         self.kind = kind or text
 
 
+class Raced(Disagree):
+    """Nothing was done: stock Ganesha met the object of a name as it went."""
+
+
 def _must(condition, text, *args):
     if not condition:
         raise Disagree(text % args, text)
@@ -410,6 +414,8 @@ def agrees(w, want, op, reply, windows, alone=True):
 
     alone: nothing else was in flight, so attributes are those of this moment."""
     allowed = want.status
+    if not alone and reply.status == errors.STALE and "name" in op:
+        raise Raced("the name went while it was looked for")
     if errors.NOENT in allowed and not alone:
         allowed = GONE_NAME           # stock Ganesha found the name just before it went
     _must(reply.status in allowed, "%s, not %s", reply.status_name,
