@@ -416,6 +416,8 @@ def agrees(w, want, op, reply, windows, alone=True):
     allowed = want.status
     if not alone and reply.status == errors.STALE and "name" in op:
         raise Raced("the name went while it was looked for")
+    if not alone and want.status == GONE and reply.status == errors.OK:
+        raise Raced("another operation still held the object that has gone")
     if errors.NOENT in allowed and not alone:
         allowed = GONE_NAME           # stock Ganesha found the name just before it went
     _must(reply.status in allowed, "%s, not %s", reply.status_name,
@@ -480,10 +482,13 @@ def _between_attrs(pairs, attrs):
     shown = [w[want.shown] for w, want in pairs if want.shown is not None]
     if attrs is None or not shown:
         return
+    loose = {DIR: ("size",), LNK: ("mode",)}.get(shown[0].type, ())
+    going = {0} if len(shown) < len(pairs) else set()      # seen without its last name
     for key in ("type", "mode", "uid", "gid", "nlink", "size"):
-        if key == "size" and shown[0].type == DIR:
+        if key in loose:
             continue
         values, got = {getattr(inode, key) for inode in shown}, getattr(attrs, key)
+        values |= going if key == "nlink" else set()
         # a file grows page by page while it is written
         _must(got in values or key == "size" and min(values) < got < max(values),
               "%s: %s, not one of %s", key, got, sorted(values))
