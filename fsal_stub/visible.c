@@ -68,7 +68,7 @@ bool stubfs_hides_link(const struct stubfs_obj *o)
 	struct stubfs_export *x = stubfs_export();
 
 	return x->volume && o->handle.type == DIRECTORY &&
-	       o->handle.fs == x->export.sub_export->root_fs &&
+	       o->handle.fs == x->fs &&
 	       o->handle.fileid == stub_volume_root_ino(x->volume) && still_there(x);
 }
 
