@@ -5,8 +5,10 @@ than the 1023 bytes of target that XFS takes.
 The directory is listed without them and parked; a refused name is an I/O error for
 clients, never "no such file"; `postcopy retry` tries these names and no others.
 """
+import errno
 import json
 import os
+import shutil
 
 import pytest
 
@@ -281,16 +283,43 @@ def test_all_names_of_a_hard_linked_one(m, fake):
     assert os.lstat(m.volume / "long2").st_ino == os.lstat(m.volume / "d/long").st_ino
 
 
-def test_file_too_large(new_volume, new_migration, fake):
-    """ext4 takes no 4 EiB."""
-    volume = new_volume("ext4", "256M")
-    home = volume.path / "volume"
+@pytest.fixture
+def on_ext4(new_volume, new_migration, fake):
+    home = new_volume("ext4", "256M").path / "volume"
     home.mkdir()
     fake.tree.find("d/long").target = b"fits"
-    fake.tree.file(fake.tree.find("d"), "huge", Pattern(100)).claim(size=1 << 62)
     m = new_migration(fake.url(), home, conf="max_tries = 1\n").init()
     m.server.allow = ["converted to NFS[34]ERR_IO"]
-    m.start()
+    return m.start()
+
+
+def test_too_many_links(on_ext4, fake):
+    """ext4 takes 65000: a name is refused that cannot be linked, as one that cannot be made."""
+    m = on_ext4
+    fake.tree.hardlink(fake.tree.root, "f0too", fake.tree.find("d/f0"))
+    with m.client() as c:
+        assert c.names() == [b"d", b"f0too"]
+        aside = m.volume.parent / "aside"
+        aside.mkdir()
+        with pytest.raises(OSError) as info:
+            for i in range(65000):
+                os.link(m.volume / "f0too", aside / str(i))
+        assert info.value.errno == errno.EMLINK
+        assert c.names("d") == [b"dir", b"f1", b"f2", b"long", b"short"]
+        assert status_of(c.lookup, "d/f0") == errors.IO
+    m.audit(parked=1)
+    assert 'entry "f0"' in parked(m)[0][1] and "Too many links" in parked(m)[0][1]
+    shutil.rmtree(aside)
+    retry(m)
+    wait_until(lambda: m.status()["state"] == "complete", 20)
+    m.audit(complete=True)
+    assert os.stat(m.volume / "f0too").st_ino == os.stat(m.volume / "d/f0").st_ino
+
+
+def test_file_too_large(on_ext4, fake):
+    """ext4 takes no 4 EiB."""
+    m = on_ext4
+    fake.tree.file(fake.tree.find("d"), "huge", Pattern(100)).claim(size=1 << 62)
     m.crawl()
     m.audit(parked=1)
     (path, reason), = parked(m)
@@ -298,4 +327,4 @@ def test_file_too_large(new_volume, new_migration, fake):
     with m.client() as c:
         assert c.names("d") == sorted([*OTHERS, b"long"])
         assert status_of(c.lookup, "d/huge") == errors.IO
-    assert json.loads(m.postcopy("scan", "--json", home).stdout)["refused"] == 1
+    assert json.loads(m.postcopy("scan", "--json", m.volume).stdout)["refused"] == 1
