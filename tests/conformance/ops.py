@@ -41,6 +41,7 @@ BLOCK = 65536                       # the retriever's block_size
 SIZE = 5 * BLOCK + 1234             # a file of several blocks and an odd end
 STATES = ("normal", "partial", "some", "dummy", "cold")
 PLACES = STATES + ("looked",)       # the last two: in an unlisted directory
+DIRS = ("listed", "unlisted", "dummy", "cold", "looked")
 USER, GROUP = 1001, 1002
 OLD = 1500000000 * 10 ** 9          # times of the source: long ago
 ANY = object()                      # model: whatever clients see when the test ends
@@ -281,6 +282,18 @@ class Case:
             self.list(parent)
         for name in names:
             getattr(self, "_enter_" + state)(self.path(name))
+
+    def enter_dir(self, state, name="d"):
+        """Bring a directory of the source into one of DIRS; its path for clients."""
+        if state in ("listed", "unlisted", "dummy"):
+            self.list(name.rpartition("/")[0])
+        if state == "listed":
+            self.list(name)
+        elif state == "looked":
+            self.reach(name)
+        elif state == "dummy":
+            self.world.stubtool("dummy", self.path(name))
+        return self.path(name)
 
     def _enter_partial(self, path):
         pass
@@ -526,7 +539,7 @@ def place(request):
     return request.param
 
 
-__all__ = ["ANY", "AuthSys", "BLOCK", "GROUP", "OLD", "PLACES", "SIZE", "STATES", "USER", "case",
-           "client", "client3", "client4", "client42",
-           "difference", "errors", "kernel_handle",
-           "overlay", "pattern", "place", "same", "state", "status_of", "view", "world"]
+__all__ = ["ANY", "AuthSys", "BLOCK", "DIRS", "GROUP", "OLD", "PLACES", "SIZE", "STATES",
+           "USER", "case", "client", "client3", "client4", "client42", "difference", "errors",
+           "kernel_handle", "overlay", "pattern", "place", "same", "state", "status_of", "view",
+           "world"]

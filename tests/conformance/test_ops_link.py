@@ -5,24 +5,10 @@ import pytest
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, SOCK
 from ops import *  # noqa: F401,F403
-from ops import BLOCK, SIZE, errors, same, status_of, view
+from ops import BLOCK, DIRS, errors, same, status_of, view
 from util import wait_until
 
 ATTR_CACHE = 0
-DIRS = ("listed", "unlisted", "dummy", "cold", "looked")
-
-
-def directory(case, where, name):
-    """Bring a directory of the source into a state."""
-    if where in ("listed", "unlisted", "dummy"):
-        case.list(name.rpartition("/")[0])
-    if where == "looked":
-        case.reach(name)
-    elif where == "listed":
-        case.list(name)
-    elif where == "dummy":
-        case.world.stubtool("dummy", case.path(name))
-    return case.path(name)
 
 
 def test_link(case, client, place):
@@ -55,7 +41,7 @@ def test_into_another_directory(case, client, frm, to):
     for name in ("now", "later"):
         case.file("from/" + name)
     case.enter(frm, "from/now", "from/later")
-    target = directory(case, to, "to")
+    target = case.enter_dir(to, "to")
     for name in ("now", "later"):
         client.link(case.path("from/" + name), target + "/" + name)
         case.linked("to/" + name, "from/" + name)
@@ -96,11 +82,12 @@ def test_then_write_by_one_name(case, client, place):
 
 
 @pytest.mark.parametrize("target", ["normal", "partial", "dummy", "looked", "cold", "dir"])
-def test_where_the_source_has_the_name(case, client, place, target):
+@pytest.mark.parametrize("stub", ["partial", "looked"])
+def test_where_the_source_has_the_name(case, client, stub, target):
     case.file()
     case.dir("to")
     case.file("to/x", size=10) if target != "dir" else case.dir("to/x")
-    case.enter(place, "f")
+    case.enter(stub, "f")
     if target != "dir":
         case.enter(target, "to/x")
     before = client.getattr(case.path("f"))
@@ -135,7 +122,7 @@ def test_other_types(case, client, kind, where):
 @pytest.mark.parametrize("where", DIRS)
 def test_of_a_directory(case, client, where):
     case.dir("d")
-    path = directory(case, where, "d")
+    path = case.enter_dir(where, "d")
     assert status_of(client.link, path, case.path("x")) in (
         errors.ISDIR, errors.INVAL, errors.PERM, errors.NOTDIR, errors.BADTYPE)
     assert client.names(case.path()) == [b"d"]

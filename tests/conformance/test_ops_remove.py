@@ -9,25 +9,10 @@ from nfsclient import NfsError
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, DIR, FIFO, SOCK
 from ops import *  # noqa: F401,F403
-from ops import BLOCK, SIZE, AuthSys, errors, pattern, same, status_of
+from ops import BLOCK, DIRS, SIZE, AuthSys, errors, pattern, same, status_of
 from util import wait_until
 
 ATTR_CACHE = 0
-DIRS = ("listed", "unlisted", "dummy", "cold", "looked")
-
-
-def directory(case, where, name="d"):
-    """Bring a directory of the source into a state."""
-    parent = name.rpartition("/")[0]
-    if where in ("listed", "unlisted", "dummy"):
-        case.list(parent)
-    if where == "looked":
-        case.reach(name)
-    if where == "listed":
-        case.list(name)
-    if where == "dummy":
-        case.world.stubtool("dummy", case.path(name))
-    return case.path(name)
 
 
 def wipe(client, path):
@@ -254,7 +239,7 @@ def test_remove_while_it_is_filled(case, client, world):
 def test_rmdir_of_an_empty_directory(case, client, where):
     case.dir("d")
     case.dir("stays")
-    path = directory(case, where)
+    path = case.enter_dir(where)
     before = client.getattr(case.path())
     client.rmdir(path)
     case.gone("d")
@@ -272,7 +257,7 @@ def test_rmdir_of_what_the_source_has_entries_in(case, client, where, inside):
     {"file": lambda: case.file("d/x"), "dir": lambda: case.dir("d/x"),
      "symlink": lambda: case.symlink("d/x", "y"),
      "fifo": lambda: case.special("d/x", FIFO)}[inside]()
-    path = directory(case, where)
+    path = case.enter_dir(where)
     fh = client.fh(path)
     assert status_of(client.rmdir, path) in (errors.NOTEMPTY, errors.EXIST)
     assert client.names(fh) == [b"x"]
@@ -286,7 +271,7 @@ def test_rmdir_of_what_the_source_has_entries_in(case, client, where, inside):
 @pytest.mark.parametrize("where", DIRS)
 def test_rmdir_with_what_a_client_made(case, client, where):
     case.dir("d")
-    path = directory(case, where)
+    path = case.enter_dir(where)
     client.create(path + "/new")
     assert status_of(client.rmdir, path) in (errors.NOTEMPTY, errors.EXIST)
     case.made("d/new", data=b"")
@@ -298,7 +283,7 @@ def test_rmdir_then_mkdir(case, client, where):
     """The new directory lists nothing of the old one's."""
     case.dir("d")
     case.file("d/x", size=10)
-    path = directory(case, where)
+    path = case.enter_dir(where)
     client.remove(path + "/x")
     client.rmdir(path)
     case.gone("d")
@@ -469,7 +454,7 @@ def test_removed_and_open_while_the_old_server_is_gone(case, client4, world):
 def test_a_removed_directory_makes_nothing(case, client, where):
     """With a handle of before: no new names, no listing, whatever the state was."""
     case.dir("d")
-    path = directory(case, where)
+    path = case.enter_dir(where)
     fh = client.fh(path)
     client.rmdir(path)
     case.gone("d")

@@ -6,25 +6,11 @@ import pytest
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import CHR, DIR, FIFO
 from ops import *  # noqa: F401,F403
-from ops import BLOCK, PLACES, SIZE, AuthSys, errors, pattern, same, status_of, view
+from ops import BLOCK, DIRS, PLACES, SIZE, AuthSys, errors, pattern, same, status_of, view
 from util import wait_until
 
 ATTR_CACHE = 0
-DIRS = ("listed", "unlisted", "dummy", "cold", "looked")
 FULL = (errors.NOTEMPTY, errors.EXIST)
-
-
-def directory(case, where, name):
-    """Bring a directory of the source into a state."""
-    if where in ("listed", "unlisted", "dummy"):
-        case.list(name.rpartition("/")[0])
-    if where == "looked":
-        case.reach(name)
-    elif where == "listed":
-        case.list(name)
-    elif where == "dummy":
-        case.world.stubtool("dummy", case.path(name))
-    return case.path(name)
 
 
 def make(case, kind, name):
@@ -156,13 +142,13 @@ def test_across_directories(case, client, kind, frm, to):
         for i in range(3):
             case.file("%s/%s-%d" % (d, d, i), size=10 + i)
     make(case, kind, "from/x")
-    source = directory(case, frm, "from")
+    source = case.enter_dir(frm, "from")
     if to == "made":
         client.mkdir(case.path("to"))
         case.made("to", DIR, mode=0o755)
         target = case.path("to")
     else:
-        target = directory(case, to, "to")
+        target = case.enter_dir(to, "to")
     before = client.getattr(source + "/x")
     links = [client.getattr(d).nlink for d in (source, target)]
     client.rename(source + "/x", target + "/y")
@@ -207,46 +193,10 @@ def test_over_a_file(case, client, moved, target):
 
 
 @pytest.mark.parametrize("target", DIRS)
-@pytest.mark.parametrize("moved", ["listed", "unlisted", "cold"])
-def test_directory_over_an_empty_one(case, client, moved, target):
-    for d in ("a", "b"):
-        case.dir(d)
-    case.file("a/f", size=3000)
-    case.dir("a/sub")
-    case.file("a/sub/g", size=30)
-    source, over = directory(case, moved, "a"), directory(case, target, "b")
-    above = client.getattr(case.path()).nlink
-    client.rename(source, over)
-    case.moved("a", "b")
-    assert client.getattr(case.path()).nlink == above - 1
-    assert client.names(over) == [b"f", b"sub"]
-    same(client.read_file(over + "/f"), case.data("b/f"))
-    same(client.read_file(over + "/sub/g"), case.data("b/sub/g"))
-
-
-@pytest.mark.parametrize("target", DIRS)
-def test_directory_over_one_that_is_not_empty(case, client, target):
-    """Decided by the old server's entries; nothing has moved then."""
-    for d in ("a", "b"):
-        case.dir(d)
-        case.file("%s/%s" % (d, d), size=10)
-    over = directory(case, target, "b")
-    before = client.fh(case.path("a"))
-    assert status_of(client.rename, case.path("a"), over) in FULL
-    assert client.fh(case.path("a")) == before
-    assert (client.names(case.path("a")), client.names(over)) == ([b"a"], [b"b"])
-    client.remove(over + "/b")
-    client.rename(case.path("a"), over)
-    case.gone("b")
-    case.moved("a", "b")
-    assert client.names(over) == [b"a"]
-
-
-@pytest.mark.parametrize("target", DIRS)
 def test_file_over_a_directory(case, client, target):
     case.file()
     case.dir("d")
-    over = directory(case, target, "d")
+    over = case.enter_dir(target, "d")
     assert status_of(client.rename, case.path("f"), over) in FULL + (errors.ISDIR,)
     assert client.names(case.path()) == [b"d", b"f"]
 
@@ -289,90 +239,6 @@ def test_over_a_name_that_is_taken_again(case, client, place):
     case.made("b", data=b"new b")
     same(client.read_file(case.path("a")), case.data("a"))
     same(client.read_file(case.path("b")), b"new b")
-
-
-# -- directories ---------------------------------------------------------------------
-
-@pytest.mark.parametrize("where", DIRS)
-def test_unlisted_directories_bring_their_entries(case, client, where):
-    """Whatever was not here yet arrives at the new place: at once, or by the crawl."""
-    case.dir("to")
-    for d in ("now", "later"):
-        case.dir(d)
-        case.dir(d + "/sub")
-        case.file(d + "/sub/g", size=3000)
-        for i in range(5):
-            case.file("%s/f%d" % (d, i), size=100 + i)
-    for d in ("now", "later"):
-        client.rename(directory(case, where, d), case.path("to/" + d))
-        case.moved(d, "to/" + d)
-    same(client.read_file(case.path("to/now/sub/g")), case.data("to/now/sub/g"))
-    same(client.read_file(case.path("to/now/f3")), case.data("to/now/f3"))
-    assert client.names(case.path("to/now")) == [b"f%d" % i for i in range(5)] + [b"sub"]
-    assert client.names(case.path()) == [b"to"]
-    assert client.names(case.path("to")) == [b"later", b"now"]
-
-
-@pytest.mark.parametrize("where", DIRS)
-def test_directory_then_mkdir_of_the_old_name(case, client, where):
-    case.dir("d")
-    case.file("d/f", size=10)
-    path = directory(case, where, "d")
-    client.rename(path, case.path("e"))
-    case.moved("d", "e")
-    client.mkdir(path, mode=0o700)
-    case.made("d", DIR, mode=0o700)
-    assert client.names(path) == []
-    assert status_of(client.lookup, path + "/f") == errors.NOENT
-    assert client.names(case.path("e")) == [b"f"]
-
-
-def test_a_directory_that_is_being_listed(case, client, world):
-    case.dir("d")
-    for i in range(5):
-        case.file("d/f%d" % i, size=10)
-    case.list()
-    fh, node, gate = client.fh(case.path("d")), case.node("d"), Gate()
-    world.fake.hook("READDIRPLUS", only(lambda c: c.node is node, gate))
-    try:
-        assert status_of(client.patient(0).readdir_page, fh) == errors.DELAY
-        wait_until(lambda: gate.waiting, 10, "a listing at the old server")
-        client.patient(0).rename(case.path("d"), case.path("e"))
-    finally:
-        gate.open()
-    case.moved("d", "e")
-    assert client.names(case.path("e")) == [b"f%d" % i for i in range(5)]
-    assert client.names(case.path()) == [b"e"]
-
-
-@pytest.mark.parametrize("where", DIRS)
-def test_into_itself(case, client, where):
-    case.dir("d")
-    case.dir("d/sub")
-    path = directory(case, where, "d")
-    for target in (path + "/x", path + "/sub/x", path + "/sub"):
-        assert status_of(client.rename, path, target) in (errors.INVAL,) + FULL
-    assert client.names(path) == [b"sub"]
-    assert client.names(path + "/sub") == []
-
-
-@pytest.mark.parametrize("where", ["listed", "unlisted", "looked"])
-def test_over_what_it_is_in(case, client, where):
-    """d/sub -> d is never possible: d is not empty."""
-    case.dir("d")
-    case.dir("d/sub")
-    path = directory(case, where, "d")
-    assert status_of(client.rename, path + "/sub", path) in (errors.INVAL,) + FULL
-    assert client.names(path) == [b"sub"]
-
-
-def test_dot_dot_of_a_moved_directory(case, client3):
-    case.dir("a")
-    case.dir("a/d")
-    case.dir("b")
-    client3.rename(case.path("a/d"), case.path("b/d"))
-    case.moved("a/d", "b/d")
-    assert client3.lookup((client3.fh(case.path("b/d")), b".."))[0] == client3.fh(case.path("b"))
 
 
 # -- what cannot be ------------------------------------------------------------------

@@ -6,10 +6,9 @@ import pytest
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, NOW, SOCK
 from ops import *  # noqa: F401,F403
-from ops import BLOCK, GROUP, SIZE, USER, AuthSys, errors, same, status_of
+from ops import BLOCK, DIRS, GROUP, SIZE, USER, AuthSys, errors, same, status_of
 
 ATTR_CACHE = 0
-DIRS = ("listed", "unlisted", "dummy", "cold", "looked")
 WHEN = 1234567890 * 10 ** 9 + 123456789
 CHANGES = {
     "mode": dict(mode=0),
@@ -77,14 +76,7 @@ def test_a_directory(case, client, where, changes):
     case.dir("d", mode=0o750)
     for i in range(3):
         case.file("d/f%d" % i, size=10)
-    if where in ("listed", "unlisted", "dummy"):
-        case.list()
-    if where == "listed":
-        case.list("d")
-    elif where == "dummy":
-        case.world.stubtool("dummy", case.path("d"))
-    elif where == "looked":
-        case.reach("d")
+    case.enter_dir(where)
     before = client.getattr(case.path("d"))
     client.setattr(case.path("d"), **what)
     expect(case, "d", what)
