@@ -418,7 +418,7 @@ static int fill_a_small_disk(void)
 	uint32_t added = 0;
 	int fd, r;
 
-	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("tmpfs", work_dir, "tmpfs", 0, "size=4m") < 0)
 		return 1;
 	snprintf(ballast, sizeof(ballast), "%s/ballast", work_dir);
