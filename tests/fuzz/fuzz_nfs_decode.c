@@ -8,8 +8,9 @@
  * memory that is gone when the callback returns.  So everything above the queue is
  * under test: nfs_list.c, nfs_page.c, nfs_read.c, nfs_attr.c, nfs_zdr.c, source.c.
  *
- * The first byte says what to call.  A result is u16 length, bytes; with the top
- * bit of the length: u16 length, u16 count, bytes, so often behind the first.
+ * A byte says what to call, and what follows are its results; and so again.  A
+ * result is u16 length, bytes; with the top bit of the length: u16 length, u16 count,
+ * bytes, so often behind the first.
  */
 #include <errno.h>
 
@@ -18,6 +19,7 @@
 #include "nfs_calls.h"
 
 #define RESULT_MAX (1u << 20)
+#define CALLS_MAX  16
 
 int __wrap_nfs_submit(struct source *s, struct nfs_call *c);
 int __wrap_nfs_wait_known(struct source *s);
@@ -114,7 +116,6 @@ int __wrap_nfs_wait_known(struct source *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct source *s = calloc(1, sizeof(*s));
-	unsigned int what;
 
 	CHECK(s);
 	pthread_mutex_init(&s->lock, NULL);
@@ -122,8 +123,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	s->root = (struct stub_origin){ 4, "root" };
 	strcpy(s->uri.host, "host");
 	input = (struct fuzz_in){ data, size };
-	what = (unsigned int)fuzz_take(&input, 1);
-	nfs_calls_make(s, what % 7);
+	for (int calls = 0; calls < CALLS_MAX && input.left; calls++)
+		nfs_calls_make(s, (unsigned int)fuzz_take(&input, 1) % 7);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 	return 0;
