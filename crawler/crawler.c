@@ -137,13 +137,10 @@ static void link_lost(struct crawl *w, uint64_t now)
 	w->s.lost++;
 	w->connect_wait_ms = CONNECT_MIN_MS;
 	w->connect_at_ms = now + CONNECT_MIN_MS;
-	for (unsigned int i = 0; i < w->c->workers; i++) {
-		if (w->flight[i].used)
-			queue_hold(w->queue, &w->flight[i].h, now);
+	for (unsigned int i = 0; i < w->c->workers; i++)
 		w->flight[i].used = false;
-	}
 	w->s.inflight = 0;
-	queue_hurry(w->queue, now, CONNECT_MIN_MS);
+	queue_forget(w->queue, now);
 }
 
 static void link_connect(struct crawl *w, uint64_t now)

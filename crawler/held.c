@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SLOTS  131072u /* 2 MiB; at 5000 files/s and 10 s each, 50 000 are in use */
 #define PROBES 16u /* neighbours that one key may stand in */
@@ -25,6 +26,11 @@ int held_create(struct held **out)
 void held_destroy(struct held *t)
 {
 	free(t);
+}
+
+void held_clear(struct held *t)
+{
+	memset(t, 0, sizeof(*t));
 }
 
 /* FNV-1a with a final mix: handles differ in few bits only. */

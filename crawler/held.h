@@ -25,6 +25,7 @@ uint64_t held_key(const struct stub_handle *h);
 
 /* Not before @until_ms. Replaces what was said of this key before. */
 void held_put(struct held *t, uint64_t key, uint64_t until_ms);
+void held_clear(struct held *t); /* nothing is held any more */
 bool held_is(const struct held *t, uint64_t key, uint64_t now_ms);
 
 #endif

@@ -221,6 +221,14 @@ void queue_hold(struct queue *q, const struct stub_handle *h, uint64_t until_ms)
 	held_put(q->held, held_key(h), until_ms);
 }
 
+void queue_forget(struct queue *q, uint64_t now_ms)
+{
+	held_clear(q->held);
+	q->in_pass = false;
+	q->wait_ms = WAIT_MIN_MS;
+	q->next_pass_ms = now_ms;
+}
+
 int queue_counts(struct queue *q, struct stub_journal_counts *out)
 {
 	int r = journal_open(q);

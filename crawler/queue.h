@@ -43,6 +43,10 @@ void queue_hurry(struct queue *q, uint64_t now_ms, unsigned int within_ms);
 /* Do not give the entry out again before @until_ms; now or earlier: at once. */
 void queue_hold(struct queue *q, const struct stub_handle *h, uint64_t until_ms);
 
+/* Hold nothing any more, and begin a new pass: the retriever that answered is gone, and
+ * what it called done may not be. */
+void queue_forget(struct queue *q, uint64_t now_ms);
+
 /* As the journal has them now. 0 or -errno. */
 int queue_counts(struct queue *q, struct stub_journal_counts *out);
 
