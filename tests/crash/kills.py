@@ -43,15 +43,15 @@ import images  # noqa: E402
 from cuts_judge import recover  # noqa: E402
 from cuts_model import Image, judge  # noqa: E402
 from kills_bed import BASE, SYSGATE, Bed, dump_lines  # noqa: E402
-from kills_work import CASES, Killed, Source, links_wrong  # noqa: E402
+from kills_work import CASES, Killed, Source, links_wrong, sizes_wrong  # noqa: E402
 from nfsclient import NfsError  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
 KEPT = BASE / "kills-kept"
 WORKERS = 2
 
-# recover: of the states between two kinds of calls so many go on to the end; kills: at
-# so many calls of each process; errors: so many calls fail
+# recover: of the states after each kind of call so many go on to the end; kills: at so
+# many calls of each process; errors: so many calls fail
 PLANS = {
     "quick": dict(rounds=1, recover=1, kills=3, errors=1),
     "long": dict(rounds=3, recover=20, kills=1000, errors=40),
@@ -65,7 +65,7 @@ class State:
     """A copy of the image, and how far the client was."""
     number: int
     call: str                        # the one that was not made any more
-    between: tuple                   # kinds of the last that was made, and of this one
+    after: str                       # kind of the last one that was made
     issued: int
     acked: int
 
@@ -83,15 +83,23 @@ class Case:
         return cls(name, seed, source.tree, CASES[name](source, random.Random(seed)))
 
     def world(self, issued, acked):
-        return Killed(self.tree, self.ops, issued, acked)
+        return Killed(self.tree, self.ops, issued, acked, all_died=True)
 
 
 # -- states ---------------------------------------------------------------------
 
+def kind_of(call):
+    """What a call did, and where."""
+    for place in ("journal", "staging", "provisional"):
+        if "/.postcopy/%s/" % place in call:
+            return "%s %s" % (place, "" if place == "journal" else call.split()[4])
+    return call.split()[4]
+
+
 def states_of(log):
     """(copies in order, {process: calls}) of a log of sysgate."""
     issued = acked = 0
-    found, calls, last, kinds = [], {}, "the end", ("", "")
+    found, calls, last, after, this = [], {}, "the end", "", ""
     for line in log.read_text().splitlines():
         kind, _, rest = line.partition(" ")
         if line == "mark s":
@@ -99,24 +107,24 @@ def states_of(log):
         elif line == "mark a":
             acked += 1
         elif kind == "call":
-            _number, name, k, _pid, what = rest.split()[:5]
+            _number, name, k = rest.split()[:3]
             calls[name], last = int(k), rest
-            kinds = kinds[1], "journal" if "/.postcopy/journal/" in rest else what
+            after, this = this, kind_of(rest)
         elif line == "> unwatch":
-            last, kinds = "the end", (kinds[1], "")
+            last, after = "the end", this
         elif kind == "snap":
-            found.append(State(int(rest), last, kinds, issued, acked))
+            found.append(State(int(rest), last, after, issued, acked))
     return found, calls
 
 
 def judge_volume(case, volume, issued, acked):
     """(what is wrong, the image, the tree that it is)."""
     lines = dump_lines(volume)
-    image = Image(volume, lines)
-    wrong, tree = judge(image, case.world(issued, acked))
+    image, world = Image(volume, lines), case.world(issued, acked)
+    wrong, tree = judge(image, world)
     wrong += ["parked: %r" % line for line in lines if line.get("park")]
     if tree:
-        wrong += links_wrong(image, tree)
+        wrong += links_wrong(image, tree) + sizes_wrong(image, tree, world)
     return wrong, image, tree
 
 
@@ -136,7 +144,7 @@ def to_recover(todo, each, rng):
     """Numbers of the states that go on to the end: `each` of every kind."""
     kinds = {}
     for state in todo:
-        kinds.setdefault(state.between, []).append(state.number)
+        kinds.setdefault(state.after, []).append(state.number)
     return {n for found in kinds.values() for n in rng.sample(found, min(each, len(found)))}
 
 

@@ -145,14 +145,30 @@ CASES = {"looking": looking, "linked": linked, "bytes": bytes_, "naming": naming
 # -- what they lead to ----------------------------------------------------------
 
 class Killed(World):
-    """SIGKILL leaves the page cache alone: what was answered is there, stable or not."""
+    """SIGKILL leaves the page cache alone: names, sizes and attributes are as answered.
 
-    def __init__(self, tree, ops, issued, acked):
+    So are bytes, as long as one process lives that has the volume open.  When all die
+    an era ends (libstubcore/era.c): unstable writes that were not committed may be
+    lost, as a client must expect of a server that comes back with another verifier.
+    """
+
+    def __init__(self, tree, ops, issued, acked, all_died=False):
         super().__init__(tree, ops, issued, acked)
-        self.floor = acked
-        for obj in {id(o): o for _n, names in self.trees for o in names.values()}.values():
-            known = [i for i, (number, _data) in enumerate(obj.states) if number <= acked]
-            obj.floor = known[-1] if known else 0
+        self.floor, self.acked = acked, acked
+        for obj in self.objects():
+            if not all_died:
+                obj.floor = self._last(obj)
+
+    def objects(self):
+        return {id(o): o for _n, names in self.trees for o in names.values()}.values()
+
+    def _last(self, obj):
+        known = [i for i, (number, _data) in enumerate(obj.states) if number <= self.acked]
+        return known[-1] if known else 0
+
+    def sizes(self, obj):
+        """Of a file: as answered, or as what was sent since would have it."""
+        return [len(data) for _number, data in obj.states[self._last(obj):]]
 
     def _open0(self, number, path):
         self._truncate(number, path, 0)
@@ -183,6 +199,12 @@ def perform(m, c, op):
         c.read(op[1], op[2], op[3])
     else:
         cuts_work.perform(c, op)
+
+
+def sizes_wrong(image, tree, world):
+    return ["%r is %d bytes long, not %s" % (path, image.objects[path]["size"], world.sizes(obj))
+            for path, obj in tree.items() if obj.kind == "file" and path in image.objects and
+            image.objects[path]["size"] not in world.sizes(obj)]
 
 
 def links_wrong(image, tree):
