@@ -288,6 +288,15 @@ STUB_PUBLIC int stub_commit_prepare(struct stub_volume *v, const struct stub_han
 	return 0;
 }
 
+static int commit_sync(struct stub_commit *c, int fd)
+{
+	int r = fsync(fd) < 0 ? -errno : 0;
+
+	if (r < 0)
+		stub_volume_new_era(c->v);
+	return r;
+}
+
 /* What was present when the sync began is durable now; what came since is not. */
 static int commit_fold(struct stub_commit *c, int fd)
 {
@@ -295,8 +304,10 @@ static int commit_fold(struct stub_commit *c, int fd)
 	struct stat st;
 	int r = stub_record_load(c->v, fd, &c->h, &st, &rec);
 
+	/* finished meanwhile: the record is gone, but not from the disk, where it may
+	 * still say that what was written is missing */
 	if (r == -ENOENT)
-		return 0;
+		return commit_sync(c, fd);
 	if (r < 0)
 		return r;
 	/* what was present is not known to be so any more, whatever our fsync said */
@@ -305,11 +316,7 @@ static int commit_fold(struct stub_commit *c, int fd)
 	r = stub_map_intersect(&rec.durable, c->now);
 	if (r == 0)
 		r = stub_record_store_fitting(c->v, fd, &c->h, &rec);
-	if (r == 0 && fsync(fd) < 0) {
-		r = -errno;
-		stub_volume_new_era(c->v);
-	}
-	return r;
+	return r < 0 ? r : commit_sync(c, fd);
 }
 
 STUB_PUBLIC void stub_commit_drop(struct stub_commit *c)

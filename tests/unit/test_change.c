@@ -262,6 +262,39 @@ static void test_failed_sync_goes_back_to_durable(void **state)
 	assert_int_equal(stub_data_ready(x->v, &h, 0, 10), 0);
 }
 
+/* fsync calls of the program, of any file; they are done for real (--wrap=fsync). */
+static unsigned int fsyncs;
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+int __wrap_fsync(int fd)
+{
+	fsyncs++;
+	return __real_fsync(fd);
+}
+
+/* The finisher drops the record between the caller's fsync and the fold.  Until that
+ * is on the disk, a power cut brings the old record back, which says "missing". */
+static void test_record_dropped_during_commit_is_durable(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_handle h = fixture_handle(x, "f");
+	int fd = fixture_open(x, "f", O_RDWR);
+	struct stub_commit c;
+
+	client_write(x, "f", 0, SIZE, '!');
+	assert_int_equal(stub_commit_prepare(x->v, &h, &c), 0);
+	assert_int_equal(fsync(fd), 0);
+	stub_finisher_add(x->f, &h);
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(fixture_view(x, "f").needs, 0);
+	fsyncs = 0;
+	assert_int_equal(stub_commit_finish(&c, 0), 0);
+	assert_int_equal(fsyncs, 1);
+	close(fd);
+}
+
 /* ---- fragmentation ---- */
 
 static void test_fragmented_map_asks_for_a_fetch(void **state)
@@ -482,6 +515,7 @@ int main(void)
 		ON_FILE(test_nlink_follows_the_client),
 		ON_FILE(test_other_boot_goes_back_to_durable),
 		ON_FILE(test_failed_sync_goes_back_to_durable),
+		ON_FILE(test_record_dropped_during_commit_is_durable),
 		ON_BIG(test_full_record_is_filled),
 		ON_BIG(test_full_record_takes_writes),
 		ON_BIG(test_commit_between_writes_to_a_full_record),
