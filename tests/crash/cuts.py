@@ -165,6 +165,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--long", action="store_const", dest="plan", const="long",
                         default="quick")
+    parser.add_argument("--plan", type=json.loads, help="one like those in PLANS, as JSON")
     parser.add_argument("--inside", type=json.loads, help=argparse.SUPPRESS)
     parser.add_argument("--again", nargs=3, metavar=("DIR", "CUT", "STATE"))
     parser.add_argument("--again-inside", nargs=3, help=argparse.SUPPRESS)
