@@ -197,7 +197,8 @@ def _names_wrong(image, tree):
             wrong.append("%r is gone" % path)
         elif line and line["type"] != obj.kind:
             wrong.append("%r is a %s" % (path, line["type"]))
-        if image.unlisted(path):         # all its names on the source will come
+        if obj.kind == "dir" and (line is None or image.unlisted(path)):
+            # all its names on the source will come
             prefix = path + b"/" if path else b""
             wrong += ["%r will come back" % (prefix + name) for name, _node in
                       (obj.src.entries if obj.src else ()) if prefix + name not in tree]

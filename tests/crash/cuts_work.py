@@ -39,6 +39,9 @@ def source_tree(rng):
     small = tree.mkdir(root, b"small", **times())
     for i in range(24):
         file(small, b"t%02d" % i, 100 + 37 * i)
+    whole = tree.mkdir(root, b"whole", **times())
+    for i in range(12):
+        file(whole, b"w%02d" % i, 4096)
     down = root
     for name in (b"d1", b"d2", b"d3"):
         down = tree.mkdir(down, name, **times())
@@ -71,6 +74,9 @@ def scripts(rng):
 
     some = rng.randrange
     return [
+        # all of a file, committed while the crawler finishes it
+        [op for i in range(12) for path in (b"whole/w%02d" % i,)
+         for op in (write(path, 0, 4096), commit(path))],
         [("read", b"d1/d2/d3/deep"), write(b"d1/d2/d3/deep", 4096, 4096, True),
          write(b"d1/d2/d3/deep", 6000, 100), ("list", b"d1/d2"), commit(b"d1/d2/d3/deep")],
         # partial writes into missing ranges, stable and not, again and again
