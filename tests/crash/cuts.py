@@ -32,11 +32,13 @@ for _path in (HERE, HERE.parent, HERE.parent / "conformance"):
 
 import cuts_work  # noqa: E402
 import images  # noqa: E402
-from cuts_judge import judge_run, judge_state, judging  # noqa: E402
-from cuts_record import BASE, SOCKETS, Run  # noqa: E402
+from cuts_judge import STUBDUMP, judge_run, judge_state, judging  # noqa: E402
+from cuts_record import BASE, LOGDISK, SOCKETS, Run  # noqa: E402
 from disklog import Log  # noqa: E402
+from migration import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
+PROGRAMS = (LOGDISK, STUBDUMP, CRAWLER, RETRIEVER, VOLUME_TOOL)
 # states: at most so many of a run are judged; recover: one of so many goes on to the end
 PLANS = {
     "quick": dict(rounds=1, subsets=2, states=220, recover=22,
@@ -55,6 +57,9 @@ NAMESPACES = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork
 def workplace():
     """A scratch file system of our own, and sockets where each run has them."""
     images.check_machine()
+    for program in PROGRAMS:
+        if not program.exists():
+            raise images.Missing("%s is not built (POSTCOPY_BUILD)" % program)
     SOCKETS.mkdir(parents=True, exist_ok=True)
     top = pathlib.Path(tempfile.mkdtemp(prefix="cuts-", dir=BASE))
     try:
@@ -106,7 +111,6 @@ def stage(settings, seed, say):
 
 def run(plan, seed, say):
     """A stage of tests/crash/run.  plan: "quick", "long" or a dict as in PLANS."""
-    images.check_machine()
     settings = PLANS[plan] if isinstance(plan, str) else plan
     argv = [*NAMESPACES, "--inside", json.dumps(settings), "--seed", str(seed)]
     sums, errors = None, tempfile.TemporaryFile("w+")

@@ -292,17 +292,8 @@ def logical(image, tree):
     return found
 
 
-def judge(image, world):
-    """(what is wrong, the tree that it is)."""
-    wrong, tree = structure_wrong(image), None
-    first = max((i for i, (number, _t) in enumerate(world.trees) if number <= world.floor))
-    for _number, candidate in reversed(world.trees[first:]):
-        names = _names_wrong(image, candidate)
-        if not names:
-            tree = candidate
-            break
-    if tree is None:
-        return wrong + names, None
+def _tree_wrong(image, tree):
+    wrong = []
     for path, (kind, value) in logical(image, tree).items():
         obj = tree[path]
         if kind == "file":
@@ -312,4 +303,18 @@ def judge(image, world):
                 wrong.append("%r %s" % (path, problem))
         if obj.src and not obj.touched and path in image.objects:
             wrong += _attrs_wrong(image.objects[path], obj, path)
-    return wrong, tree
+    return wrong
+
+
+def judge(image, world):
+    """(what is wrong, the tree that it is).  Names alone may fit several trees, if an
+    object was replaced by another of the same name."""
+    structure, tried = structure_wrong(image), []
+    first = max(i for i, (number, _t) in enumerate(world.trees) if number <= world.floor)
+    for _number, tree in reversed(world.trees[first:]):
+        names = _names_wrong(image, tree)
+        wrong = names or _tree_wrong(image, tree)
+        if not wrong:
+            return structure, tree
+        tried.append((bool(names), wrong))
+    return structure + min(tried, key=lambda t: (t[0], len(t[1])))[1], None
