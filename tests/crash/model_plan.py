@@ -56,6 +56,7 @@ class Writer:
         for name in FILES:
             if self.rng.random() < 0.9:
                 self.plant("file", top + "/" + name, size=self.pick(*SIZES))
+        self.plant("file", top + "/big", size=400000)
         for name in ("d0", "d1"):
             self.plant("dir", top + "/" + name)
         for name in FILES[:2]:
@@ -88,6 +89,7 @@ class Writer:
         share = self.left // acts
         for number in range(acts):
             self.top, end = "a%d" % number, self.left - share
+            self.storms()
             while self.left > max(0, end):
                 self.step()
         if self.paused:
@@ -122,6 +124,29 @@ class Writer:
             ops.append({"op": "kill-server", "after": self.rng.randrange(4)})
         self.steps.append(ops)
 
+    def storms(self):
+        """Writes to a file of many blocks while the source's answers come in."""
+        for _ in range(0 if self.caching else self.pick(1, 2)):
+            path = self.top + "/big"
+            ops = [self.given(path, "read", offset=0, length=350000)]
+            ops += [self.given(path, "write", on_read=self.rng.randrange(3000), length=100,
+                               offset=self.rng.randrange(400000)) for _ in range(4)]
+            if self.rng.random() < 0.3:
+                ops.append(self.given(path, "size", on_read=self.rng.randrange(3000)))
+            self.steps.append(ops)
+
+    def given(self, path, kind, **more):
+        """An operation on this path."""
+        self.number += 1
+        self.left -= 1
+        op = {"op": kind, "id": self.number, "c": self.pick("v3", "v4.1")}
+        self.always = path
+        getattr(self, "_" + kind)(op)
+        self.always = None
+        op.update(more)
+        self.imagine(op)
+        return op
+
     def trouble(self):
         """Something befalls the daemons or the source."""
         chance = self.rng.random()
@@ -150,10 +175,12 @@ class Writer:
             op.update(odds=self.pick(0.05, 0.2))
         self.steps.append([{"op": "well"} if kind == "well" else op])
 
-    focus = None
+    focus = always = None
 
     def path(self, kind=None):
         """A path in this act: of the wanted type mostly, or of nothing."""
+        if self.always:
+            return self.always
         if self.focus and kind in (None, REG) and self.rng.random() < 0.75:
             return self.focus
         found = [p for p, n in self.world.paths(self.world.find(self.top), self.top)

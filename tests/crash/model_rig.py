@@ -15,6 +15,7 @@ import socket
 import struct
 import sys
 import tempfile
+import threading
 import time
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
@@ -117,6 +118,7 @@ class Rig:
         self.unhook = lambda: None
         self.verifiers = set()             # of server processes that have died
         self.crawling = False
+        self.reading = threading.Event()       # the source answers a READ
 
     def start(self):
         if self.stock:
@@ -124,6 +126,7 @@ class Rig:
             plant_locally(self.objects, self.volume)
             self.m.server.start()
             return self
+        self.fake.hook("READ", hooks.after(lambda _call: self.reading.set()))
         self.fake.start()
         self.m.url = self.fake.url()
         self.m.init()
