@@ -89,7 +89,8 @@ static fsal_status_t check_permissions(struct config_error_type *err)
 /* *out is NULL where nothing is to be migrated. */
 static fsal_status_t volume_open(struct config_error_type *err, struct stub_volume **out)
 {
-	int r = stub_volume_open(CTX_FULLPATH(op_ctx), STUB_OPEN_SEARCH, glue_log, NULL, out);
+	int r = stub_volume_open(CTX_FULLPATH(op_ctx), STUB_OPEN_SEARCH | STUB_OPEN_FOLD, glue_log,
+				 NULL, out);
 
 	if (r == 0) {
 		LogEvent(COMPONENT_FSAL, "Export %d (%s): FSAL STUB: fills from %s%s",

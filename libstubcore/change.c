@@ -158,6 +158,7 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 	struct stub_record *rec = o->rec;
 	struct stat after;
 	int64_t nlink;
+	int r;
 
 	if (fstat(o->fd, &after) < 0)
 		return -errno;
@@ -172,7 +173,10 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 		stub_map_clip(&rec->now, (uint64_t)after.st_size);
 		stub_map_clip(&rec->durable, (uint64_t)after.st_size);
 	}
-	return stub_record_store_fitting(c->v, o->fd, &o->h, rec);
+	r = stub_record_store_fitting(c->v, o->fd, &o->h, rec);
+	if (r == 0)
+		stub_folder_note(c->v->folder, &o->h, rec);
+	return r;
 }
 
 STUB_PUBLIC int stub_change_end(struct stub_change *c, int result)
@@ -298,7 +302,7 @@ static int commit_sync(struct stub_commit *c, int fd)
 }
 
 /* What was present when the sync began is durable now; what came since is not. */
-static int commit_fold(struct stub_commit *c, int fd)
+static int commit_fold(struct stub_commit *c, int fd, bool sync)
 {
 	struct stub_record rec;
 	struct stat st;
@@ -307,7 +311,7 @@ static int commit_fold(struct stub_commit *c, int fd)
 	/* finished meanwhile: the record is gone, but not from the disk, where it may
 	 * still say that what was written is missing */
 	if (r == -ENOENT)
-		return commit_sync(c, fd);
+		return sync ? commit_sync(c, fd) : 0;
 	if (r < 0)
 		return r;
 	/* what was present is not known to be so any more, whatever our fsync said */
@@ -316,7 +320,7 @@ static int commit_fold(struct stub_commit *c, int fd)
 	r = stub_map_intersect(&rec.durable, c->now);
 	if (r == 0)
 		r = stub_record_store_fitting(c->v, fd, &c->h, &rec);
-	return r < 0 ? r : commit_sync(c, fd);
+	return r < 0 || !sync ? r : commit_sync(c, fd);
 }
 
 STUB_PUBLIC void stub_commit_drop(struct stub_commit *c)
@@ -326,22 +330,13 @@ STUB_PUBLIC void stub_commit_drop(struct stub_commit *c)
 	c->stub = false;
 }
 
-STUB_PUBLIC int stub_commit_finish(struct stub_commit *c, int result)
+static int commit_locked(struct stub_commit *c, bool sync)
 {
+	int r, fd CLEANUP_CLOSE = stub_handle_open(c->v, &c->h, O_RDONLY | O_NONBLOCK);
 	uint64_t ino;
 	unsigned int n;
 	struct stat st;
-	int r, fd CLEANUP_CLOSE = -1;
 
-	if (!c->stub)
-		return 0;
-	if (result < 0) {
-		/* the kernel may have dropped what it could not write: nothing since
-		 * the last good sync counts as present */
-		r = stub_volume_new_era(c->v);
-		goto out;
-	}
-	fd = stub_handle_open(c->v, &c->h, O_RDONLY | O_NONBLOCK);
 	r = fd < 0 ? fd : 0;
 	if (r == 0 && fstat(fd, &st) < 0)
 		r = -errno;
@@ -350,10 +345,26 @@ STUB_PUBLIC int stub_commit_finish(struct stub_commit *c, int result)
 		r = stub_lock(&c->v->locks, &ino, 1, &n);
 	}
 	if (r == 0) {
-		r = commit_fold(c, fd);
+		r = commit_fold(c, fd, sync);
 		stub_unlock(&c->v->locks, &ino, n);
 	}
-out:
 	stub_commit_drop(c);
 	return r;
+}
+
+STUB_PUBLIC int stub_commit_finish(struct stub_commit *c, int result)
+{
+	if (!c->stub)
+		return 0;
+	if (result == 0)
+		return commit_locked(c, true);
+	/* the kernel may have dropped what it could not write: nothing since the last
+	 * good sync counts as present */
+	stub_commit_drop(c);
+	return stub_volume_new_era(c->v);
+}
+
+int stub_commit_fold(struct stub_commit *c)
+{
+	return commit_locked(c, false);
 }

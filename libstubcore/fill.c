@@ -135,6 +135,8 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 			r = take_out(rec, offset, offset + length);
 		if (r == 0)
 			r = stub_record_store_fitting(v, o->fd, &o->h, rec);
+		if (r == 0 && rec->now.n) /* else the finisher syncs */
+			stub_folder_note(v->folder, &o->h, rec);
 	}
 	if (r == 0)
 		r = (int64_t)stub_map_bytes(&rec->now);

@@ -140,6 +140,7 @@ struct stub_state_page { /* .postcopy/state, mapped shared by all processes */
 
 struct stub_ask_pool;
 struct stub_notes;
+struct stub_folder;
 
 struct stub_volume {
 	struct stub_log log;
@@ -162,7 +163,19 @@ struct stub_volume {
 	atomic_uint_fast64_t staged; /* names in staging/ are numbered */
 	struct stub_ask_pool *pool;
 	struct stub_notes *notes;
+	struct stub_folder *folder; /* NULL without STUB_OPEN_FOLD */
 };
+
+/* ---- fold.c ---- */
+
+int stub_folder_create(struct stub_volume *v, struct stub_folder **out);
+void stub_folder_destroy(struct stub_folder *f); /* what is remembered is durable then */
+/* The record of @h is stored as it is in @r: to be folded, if it lags.  @f may be NULL. */
+void stub_folder_note(struct stub_folder *f, const struct stub_handle *h,
+		      const struct stub_record *r);
+
+/* change.c: stub_commit_finish() after a good sync, but without one of the record. */
+int stub_commit_fold(struct stub_commit *c);
 
 /* ---- era.c ---- */
 

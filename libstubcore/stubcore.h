@@ -179,6 +179,10 @@ int stub_volume_create(const char *dir, const struct stub_volume_info *info,
 
 enum {
 	STUB_OPEN_SEARCH = 1, /* @path may lie inside the volume: walk up to its root */
+	/* this process changes or fills files: a thread, started when there is something to
+	 * do, makes durable within seconds, and stub_volume_close() at once, what nobody
+	 * commits */
+	STUB_OPEN_FOLD = 2,
 };
 
 /*

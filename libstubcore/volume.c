@@ -239,6 +239,8 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 		r = stub_ask_pool_create(v, &v->pool);
 	if (r == 0)
 		r = stub_notes_create(&v->notes);
+	if (r == 0 && flags & STUB_OPEN_FOLD)
+		r = stub_folder_create(v, &v->folder);
 	if (r < 0) {
 		stub_volume_close(v);
 		return r;
@@ -251,6 +253,7 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 {
 	if (!v)
 		return;
+	stub_folder_destroy(v->folder);
 	stub_notes_destroy(v->notes);
 	stub_ask_pool_destroy(v->pool);
 	if (v->boot)
