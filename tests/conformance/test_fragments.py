@@ -73,6 +73,7 @@ def big(case):
     case.world.fake.resume()
     with case.world.client("v3") as c:
         c.remove(b.path)
+    case.world.settle()                     # what is still being fetched of it
     case.world.tree.unlink(case.source, b.name)
 
 
