@@ -18,8 +18,26 @@
 
 #include "stub_glue.h"
 
+#define STUB_EXPIRE 1 /* s; MDCACHE counts whole seconds, so it may be nearly two */
+
+/*
+ * How long MDCACHE may show them.  Other processes finish a stub, after which its change
+ * time, used space and a directory's size are others; a normal object has the export's
+ * time.  MDCACHE keeps what it was told last, so it is told each time; 0 would say
+ * nothing, which is right where the export's time is 0: it never asks for anything else.
+ */
+static void attrs_expire(const struct stub_view *view, struct fsal_attrlist *attrs)
+{
+	int32_t most = op_ctx->export_perms.expire_time_attr;
+
+	if (view->needs && (most < 0 || most > STUB_EXPIRE))
+		most = STUB_EXPIRE;
+	attrs->expire_time_attr = most;
+}
+
 void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs)
 {
+	attrs_expire(view, attrs);
 	if (!view->needs)
 		return;
 	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_MTIME))
