@@ -104,6 +104,8 @@ static int batch_link(struct stub_volume *v, const struct stub_object *dir, stru
 		r = stub_dir_lock(v, dir, &ino, rec);
 		if (r < 0)
 			return r;
+		if (!(rec->flags & STUB_FLAG_UNLISTED))
+			r = -ENOENT; /* listed by another: clients remove names since then */
 		for (; i < end && r == 0; i++) {
 			name_of(b->of[i], name);
 			r = stub_staged_link(v, &b->staged[i], dir->fd, name);
@@ -226,8 +228,10 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir,
 		return 0; /* listed already */
 	if (r < 0)
 		return r;
-	if ((rec->flags & STUB_FLAG_LOOKUPS_NEW) ||
-	    ((rec->flags & STUB_FLAG_LOOKUPS) && !searched)) {
+	if (!(rec->flags & STUB_FLAG_UNLISTED)) {
+		r = 0; /* likewise, and it has a record for another reason */
+	} else if ((rec->flags & STUB_FLAG_LOOKUPS_NEW) ||
+		   ((rec->flags & STUB_FLAG_LOOKUPS) && !searched)) {
 		rec->flags &= (uint16_t)~STUB_FLAG_LOOKUPS_NEW;
 		r = stub_record_store(v, dir->fd, rec);
 		r = r < 0 ? r : 1;

@@ -561,6 +561,7 @@ int stub_name_check(const char *name, size_t len);
  * out and goes into @refused, which starts zeroed, stays with the listing, and is
  * handed to finish(): the directory is listed then, and its record remembers them.
  *   -EBADMSG  hostile entry; *bad is its index
+ *   -ENOENT   @dir is listed by now, somebody else did it: nothing to do any more
  *   -ENOSPC, -EDQUOT, -EIO
  *   what stub_refusal() knows: more names are refused than a record holds
  */

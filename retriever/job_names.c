@@ -121,6 +121,7 @@ struct listing {
 	const struct stub_object *dir;
 	uint64_t n;
 	char bad[64]; /* name of the entry that failed */
+	bool done; /* by another job, while this one began */
 	struct stub_refused refused;
 };
 
@@ -133,6 +134,10 @@ static int list_entries(void *arg, const struct stub_entry *e, size_t n)
 	if (atomic_load(&l->j->stopping))
 		return -ECANCELED;
 	r = stub_list_batch(l->j->c.volume, l->j->c.journal, l->dir, e, n, &l->refused, &bad);
+	if (r == -ENOENT) {
+		l->done = true;
+		return -ECANCELED;
+	}
 	if (r < 0 && bad < n)
 		printable(e[bad].name, e[bad].name_len, l->bad, sizeof(l->bad));
 	if (r == 0) {
@@ -147,6 +152,8 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 	struct listing l = { .j = j, .job = job, .dir = o };
 	int r = source_list(j->c.source, job_priority(job), &o->origin, list_entries, &l);
 
+	if (l.done)
+		return 0;
 	if (r == 0)
 		r = stub_list_finish(j->c.volume, j->c.journal, o, &l.refused);
 	if (r < 0) {

@@ -99,6 +99,24 @@ static void test_too_many(void **state)
 	stub_object_close(&o);
 }
 
+/* A second listing, under way when the first was done: clients have removed names since. */
+static void test_a_late_listing_makes_nothing(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("file", S_IFREG | 0644, 10);
+	struct stub_object o = fixture_root(x);
+	struct stub_refused none = { 0 };
+	size_t bad;
+
+	list_three(x);
+	assert_int_equal(unlinkat(x->v->fd, "file", 0), 0);
+	assert_int_equal(stub_list_batch(x->v, x->j, &o, &e, 1, &none, &bad), -ENOENT);
+	assert_false(there(x, "file"));
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &none), 0);
+	assert_int_equal(fixture_scan(x).refused, 2);
+	stub_object_close(&o);
+}
+
 /* ---- stub_refused_has ---- */
 
 static void test_has(void **state)
@@ -203,6 +221,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_VOLUME(test_the_others_are_listed),
 		ON_VOLUME(test_too_many),
+		ON_VOLUME(test_a_late_listing_makes_nothing),
 		ON_VOLUME(test_has),
 		ON_VOLUME(test_made_later),
 		ON_VOLUME(test_refused_again),
