@@ -3,7 +3,8 @@
  * file.c - content: read, write, commit, seek, punch, locks.
  *
  *   - Nothing is read below before its range is there (invariant 1): a hole of a
- *     stub says nothing.  SEEK tells a missing range as data.
+ *     stub says nothing.  Where the volume takes no data it is passed on (pass.c).
+ *     SEEK tells a missing range as data.
  *   - A write is in the bracket from before the bytes until the record says that
  *     they are the client's (invariant 2).  It does not wait for the old server.
  *   - What is acknowledged as stable is so with its record.
@@ -17,7 +18,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "stub_glue.h"
+#include "pass.h"
 
 #define ROOM_TRIES 16 /* fetches that make room in a record for one write */
 
@@ -94,6 +95,10 @@ static void obj_read2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb do
 		return;
 	}
 	r = glue_need_data(stubfs_obj(obj), &wait, io->offset, io_length(io));
+	if (pass_instead(r)) {
+		done(obj, pass_read(stubfs_obj(obj), &wait, bypass, io), io, arg);
+		return;
+	}
 	if (r < 0) {
 		done(obj, glue_status(r), io, arg);
 		return;
@@ -106,17 +111,17 @@ static void obj_read2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb do
 
 /* ---- write ---- */
 
-/* FSAL_VFS is done when write2 returns; another FSAL may need until later. */
-struct writing {
+/* FSAL_VFS is done when read2 or write2 returns; another FSAL may need until later. */
+struct waiting {
 	pthread_mutex_t lock;
 	pthread_cond_t done;
 	bool is_done;
 	fsal_status_t status;
 };
 
-static void writing_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
+static void waiting_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
 {
-	struct writing *w = arg;
+	struct waiting *w = arg;
 
 	pthread_mutex_lock(&w->lock);
 	w->status = status;
@@ -125,14 +130,16 @@ static void writing_done(struct fsal_obj_handle *sub, fsal_status_t status, void
 	pthread_mutex_unlock(&w->lock);
 }
 
-static fsal_status_t write_below(struct fsal_obj_handle *sub, bool bypass, struct fsal_io_arg *io)
+fsal_status_t io_below(void (*op)(struct fsal_obj_handle *, bool, fsal_async_cb,
+				  struct fsal_io_arg *, void *),
+		       struct fsal_obj_handle *sub, bool bypass, struct fsal_io_arg *io)
 {
-	struct writing w = {
+	struct waiting w = {
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.done = PTHREAD_COND_INITIALIZER,
 	};
 
-	below(sub->obj_ops->write2(sub, bypass, writing_done, io, &w));
+	below(op(sub, bypass, waiting_done, io, &w));
 	pthread_mutex_lock(&w.lock);
 	while (!w.is_done)
 		pthread_cond_wait(&w.done, &w.lock);
@@ -182,7 +189,7 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 	stub = glue_change_any(&change);
 	if (stub)
 		io->fsal_stable = false; /* one sync, with the record, is enough */
-	status = write_below(o->below, bypass, io);
+	status = io_below(o->below->obj_ops->write2, o->below, bypass, io);
 	status = range_end(&change, status, io->offset, io->io_amount);
 	glue_room_ahead(&change, o);
 	if (stub && stable && !FSAL_IS_ERROR(status)) {

@@ -12,6 +12,7 @@
  *   names.c    create, link, rename, unlink  open.c     open, the truncate doors
  *   file.c     read, write, seek, locks      attrs.c    attributes
  *   xattrs.c   extended attributes           visible.c  what clients never see
+ *   pass.c     reading where nothing can be stored
  *   stub_glue.c  asks libstubcore            below.h    enters the FSAL below
  *
  * Lock order: MDCACHE's locks, the bracket of libstubcore (glue_change), locks of

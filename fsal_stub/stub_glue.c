@@ -216,11 +216,20 @@ static int retriever_gone(struct stubfs_export *x)
 	return now - since >= (int64_t)x->options.give_up * 1000 ? -EREMOTEIO : 0;
 }
 
-static int ask_within(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *ask)
+/* @fd: of a PASS, else NULL */
+static int ask_once(struct stubfs_export *x, const struct stub_ask *ask, uint64_t ms, int *fd)
+{
+	unsigned int wait = (unsigned int)(ms < SLICE_MS ? ms : SLICE_MS);
+
+	return fd ? stub_pass(x->volume, ask, wait, fd) : stub_ask(x->volume, ask, wait);
+}
+
+static int ask_within(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *ask,
+		      int *fd)
 {
 	for (;;) {
 		uint64_t left = wait_left(x, w), began = now_ms(), took;
-		int r = stub_ask(x->volume, ask, (unsigned int)(left < SLICE_MS ? left : SLICE_MS));
+		int r = ask_once(x, ask, left, fd);
 
 		if (r != -EAGAIN) {
 			atomic_store(&x->absent, 0);
@@ -249,16 +258,21 @@ static bool place_take(struct stubfs_export *x, struct glue_wait *w)
 	}
 }
 
-static int ask(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *a)
+static int ask_for(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *a, int *fd)
 {
 	int r;
 
 	wait_begin(x, w);
 	if (!place_take(x, w))
-		return stub_ask(x->volume, a, 0); /* the work begins, nobody waits */
-	r = ask_within(x, w, a);
+		return ask_once(x, a, 0, fd); /* the work begins, nobody waits */
+	r = ask_within(x, w, a, fd);
 	atomic_fetch_sub(&x->waiting, 1);
 	return r;
+}
+
+static int ask(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *a)
+{
+	return ask_for(x, w, a, NULL);
 }
 
 /* ---- looking ---- */
@@ -376,6 +390,13 @@ int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, u
 	return -EAGAIN;
 }
 
+int glue_pass(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length, int *fd)
+{
+	struct stub_ask a = { .kind = STUB_ASK_PASS, .offset = offset, .length = length };
+
+	return handle_of(o, &a.h) ? -EINVAL : ask_for(stubfs_export(), w, &a, fd);
+}
+
 int glue_missing(struct stubfs_obj *o, uint64_t offset, uint64_t end, struct stub_range *out)
 {
 	struct stub_handle h;
@@ -436,6 +457,20 @@ int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, 
 	r = stub_change_written(&g->c, slot, offset, length);
 	g->crowded = stub_change_crowded(&g->c, slot);
 	return r;
+}
+
+const struct stub_map *glue_change_missing(const struct glue_change *g, unsigned int i)
+{
+	if (!g->open || g->slot[i] < 0)
+		return NULL;
+	return stub_change_missing(&g->c, (unsigned int)g->slot[i]);
+}
+
+void glue_change_drop(struct glue_change *g)
+{
+	if (g->open)
+		stub_change_drop(&g->c);
+	g->open = false;
 }
 
 int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wait *w,

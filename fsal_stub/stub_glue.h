@@ -50,6 +50,9 @@ int glue_need_gone(struct stubfs_obj *dir, struct glue_wait *w);
 int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name);
 int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length);
 
+/* Bytes that the volume cannot store, as stub_pass(): *fd is the caller's. */
+int glue_pass(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length, int *fd);
+
 /* First missing range in [offset, end): 1 and *out, or 0. */
 int glue_missing(struct stubfs_obj *o, uint64_t offset, uint64_t end, struct stub_range *out);
 
@@ -72,6 +75,10 @@ int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, 
  * now: the bracket was closed to wait for it, begin anew; -errno, the bracket is closed. */
 int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wait *w,
 		     uint64_t offset, uint64_t length);
+/* What is missing of object @i now, until the bracket ends; NULL: it is normal. */
+const struct stub_map *glue_change_missing(const struct glue_change *g, unsigned int i);
+/* End it with nothing done but looking. */
+void glue_change_drop(struct glue_change *g);
 /* The operation's status in, the answer's out. */
 fsal_status_t glue_change_end(struct glue_change *g, fsal_status_t status);
 /* After a write to @o, the first object, whose bracket is closed: if its record is filling

@@ -118,6 +118,7 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 	struct stat st;
 	uint64_t ino;
 	int64_t r;
+	int times;
 
 	if (!rec)
 		return -ENOMEM;
@@ -129,8 +130,11 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 		r = -EINVAL;
 	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length)) {
 		r = write_missing(o, rec, offset, data, length);
-		if (stub_times_restore(o->fd, rec) < 0 && r == 0)
-			r = -EIO;
+		if (r == -EBADF) /* stub_object_open() could not have it for writing */
+			r = -EROFS;
+		times = stub_times_restore(o->fd, rec);
+		if (r == 0)
+			r = times;
 		if (r == 0)
 			r = take_out(rec, offset, offset + length);
 		if (r == 0)

@@ -524,7 +524,7 @@ int stub_journal_next(struct stub_journal *j, struct stub_journal_cursor *c, boo
 /* An object opened by handle, with its record as it is now. */
 struct stub_object {
 	struct stub_handle h;
-	int fd; /* O_RDWR for files, O_RDONLY for directories */
+	int fd; /* O_RDWR for files, O_RDONLY for directories and on a read-only file system */
 	unsigned int needs;
 	uint16_t depth;
 	struct stub_origin origin;
@@ -609,7 +609,7 @@ int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
 /*
  * Store fetched bytes where, and only where, they are still missing.
  * Returns the number of missing bytes left in the whole file, or -errno (nothing
- * is marked as present then): -ENOSPC, -EDQUOT, -EIO, -ENOENT (it is normal now),
+ * is marked as present then): -ENOSPC, -EDQUOT, -EROFS, -EIO, -ENOENT (it is normal now),
  * -E2BIG (the map would have too many ranges: fill from the first missing byte).
  */
 int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint64_t offset,

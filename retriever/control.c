@@ -131,6 +131,10 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "queued", s.queued);
 	add_u(o, "throttle_bytes_per_s", s.throttle);
 	add_f(o, "uptime_s", rates.uptime);
+	json_object_object_add(o, "volume_error",
+			       json_object_new_string(s.store_error ? strerror(s.store_error) : ""));
+	add_f(o, "volume_error_s", (double)s.store_error_ms / 1000);
+	add_u(o, "bytes_passed", s.passed);
 	return o;
 }
 

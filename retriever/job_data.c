@@ -14,6 +14,7 @@
  * versions are never mixed (DESIGN section 8).
  */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "jobs_internal.h"
 
@@ -44,6 +45,8 @@ struct transfer {
 	uint64_t wrap_end; /* ... to where the first leg began */
 	const struct stub_map *only; /* nothing but these ranges; NULL: all */
 	bool small_first;
+	int pass_fd; /* read into it what is asked for, not what is missing; -1: fill */
+	uint64_t pass_start; /* first byte in it */
 	unsigned int inflight;
 	int error;
 	int64_t left; /* missing bytes in the file after the last store, -1 unknown */
@@ -130,7 +133,10 @@ static int next_range(struct transfer *t, uint32_t max, struct stub_range *out)
 		int r;
 
 		while (next_part(t, &part)) {
-			r = stub_fill_next(t->j->c.volume, t->o, part.start, out);
+			*out = part;
+			r = t->pass_fd >= 0 ?
+				    1 :
+				    stub_fill_next(t->j->c.volume, t->o, part.start, out);
 			if (r < 0)
 				return r;
 			if (r == 0)
@@ -229,6 +235,21 @@ static int check_version(struct transfer *t, struct chunk *c)
 	return 0;
 }
 
+static int pass_chunk(struct transfer *t, const struct chunk *c)
+{
+	size_t done = 0;
+
+	while (done < c->length) {
+		ssize_t n = pwrite(t->pass_fd, c->data + done, c->length - done,
+				   (off_t)(c->offset + done - t->pass_start));
+
+		if (n < 0 && errno != EINTR)
+			return jobs_failed(t->j, &t->o->h, -errno, "memory for passing data on");
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
 /* 0, or what the waiters get. */
 static int store_chunk(struct transfer *t, struct chunk *c)
 {
@@ -242,13 +263,16 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 		return r;
 	if (c->result != c->length)
 		return jobs_failed(t->j, &t->o->h, -EIO, "read: shorter than the size says");
+	if (t->pass_fd >= 0)
+		return pass_chunk(t, c);
 	left = stub_fill_data(t->j->c.volume, t->o, c->offset, c->data, c->length);
 	if (left == -ENOENT) /* finished by somebody else */
 		left = 0;
 	if (left == -E2BIG) /* stays missing; the whole-file fill takes it from the front */
 		return -E2BIG;
 	if (left < 0)
-		return jobs_failed(t->j, &t->o->h, (int)left, "write to the new volume");
+		return jobs_store_failed(t->j, &t->o->h, (int)left, "write to the new volume");
+	jobs_stored(t->j);
 	atomic_fetch_add(&t->j->bytes, c->length);
 	t->left = left;
 	return 0;
@@ -308,6 +332,7 @@ int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
 		.priority = job_priority(job),
 		.budget = job->kind == STUB_ASK_FILL ? SOURCE_BACKGROUND : SOURCE_DEMAND,
 		.end = UINT64_MAX,
+		.pass_fd = -1,
 		.left = -1,
 	};
 	int r = know_limits(j);
@@ -316,6 +341,28 @@ int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
 		return jobs_failed(j, &job->h, r, "limits of the old server");
 	r = transfer_run(&t);
 	return r == -E2BIG ? -EAGAIN : r;
+}
+
+int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t offset,
+	      uint64_t length, int fd)
+{
+	struct transfer t = {
+		.j = j,
+		.job = job,
+		.o = o,
+		.priority = job_priority(job),
+		.budget = SOURCE_DEMAND,
+		.next = offset,
+		.end = offset + length,
+		.pass_fd = fd,
+		.pass_start = offset,
+		.left = -1,
+	};
+	int r = know_limits(j);
+
+	if (r < 0)
+		return jobs_failed(j, &job->h, r, "limits of the old server");
+	return transfer_run(&t);
 }
 
 /* Where the first waiter waits, and how far any of them needs to see. */
@@ -365,6 +412,7 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 		.budget = job->kind == STUB_ASK_FILL ? SOURCE_BACKGROUND : SOURCE_DEMAND,
 		.wrap = start,
 		.small_first = true,
+		.pass_fd = -1,
 		.left = -1,
 	};
 	int r = know_limits(j);
@@ -405,6 +453,7 @@ int job_room(struct jobs *j, struct job *job, struct stub_object *o)
 		.priority = job_priority(job),
 		.end = UINT64_MAX,
 		.only = &only,
+		.pass_fd = -1,
 		.left = -1,
 	};
 	int r = know_limits(j);

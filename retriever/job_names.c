@@ -46,7 +46,7 @@ int job_lookup(struct jobs *j, struct job *job)
 	char target[STUB_TARGET_MAX];
 	struct stub_entry e = { 0 };
 	struct stub_object dir;
-	bool refused = false;
+	bool refused = false, local = false;
 	int r = stub_object_open(j->c.volume, &job->h, &dir);
 
 	if (r == -ENOENT)
@@ -68,6 +68,7 @@ int job_lookup(struct jobs *j, struct job *job)
 		absent_remember(&j->absent, job->hash, &job->h, job->name, job->name_len);
 	if (r == 0) {
 		r = stub_make_entry(j->c.volume, &dir, &e);
+		local = r < 0;
 		if (r == 0)
 			atomic_fetch_add(&j->entries, 1);
 		refused = stub_refusal(r);
@@ -79,7 +80,8 @@ int job_lookup(struct jobs *j, struct job *job)
 		printable(job->name, job->name_len, name, sizeof(name));
 		snprintf(what, sizeof(what), "look-up of \"%s\"", name);
 		if (!refused)
-			return jobs_failed(j, &job->h, r, what);
+			return local ? jobs_store_failed(j, &job->h, r, what) :
+				       jobs_failed(j, &job->h, r, what);
 		/* no failure of the directory; its listing will keep the books */
 		jobs_log(j, STUB_LOG_INFO, "%s: the new file system refuses it: %s", what,
 			 strerror(-r));
@@ -123,6 +125,7 @@ struct listing {
 	char bad[64]; /* name of the entry that failed */
 	bool done; /* by another job, while this one began */
 	struct stub_refused refused;
+	bool local; /* it was our volume that failed */
 };
 
 static int list_entries(void *arg, const struct stub_entry *e, size_t n)
@@ -138,6 +141,7 @@ static int list_entries(void *arg, const struct stub_entry *e, size_t n)
 		l->done = true;
 		return -ECANCELED;
 	}
+	l->local = r < 0;
 	if (r < 0 && bad < n)
 		printable(e[bad].name, e[bad].name_len, l->bad, sizeof(l->bad));
 	if (r == 0) {
@@ -154,8 +158,10 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 
 	if (l.done)
 		return 0;
-	if (r == 0)
+	if (r == 0) {
 		r = stub_list_finish(j->c.volume, j->c.journal, o, &l.refused);
+		l.local = r < 0;
+	}
 	if (r < 0) {
 		char what[128];
 
@@ -163,10 +169,12 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 			snprintf(what, sizeof(what), "listing, entry \"%s\"", l.bad);
 		else
 			snprintf(what, sizeof(what), "listing a directory");
-		return jobs_failed(j, &job->h, r, what);
+		return l.local ? jobs_store_failed(j, &job->h, r, what) :
+				 jobs_failed(j, &job->h, r, what);
 	}
 	if (l.refused.len)
 		check_refused(j, &job->h, l.refused.error);
+	jobs_stored(j);
 	return 0; /* it is listed */
 }
 
@@ -203,13 +211,15 @@ int job_attr(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	struct stub_attr a;
 	int r = source_getattr(j->c.source, job_priority(job), &o->origin, &a);
+	bool local = r == 0;
 
 	if (r == 0)
 		r = stub_fill_attr(j->c.volume, o, &a);
 	if (r == -ESTALE)
 		return jobs_conflict(j, &job->h, "the object has been replaced on the old server");
 	if (r < 0)
-		return jobs_failed(j, &job->h, r, "attributes");
+		return local ? jobs_store_failed(j, &job->h, r, "attributes") :
+			       jobs_failed(j, &job->h, r, "attributes");
 	stub_object_close(o);
 	r = stub_object_open(j->c.volume, &job->h, o);
 	if (r == -ENOENT || r == -ESTALE) {

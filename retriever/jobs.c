@@ -61,7 +61,7 @@ static uint32_t job_hash(const struct job *job)
 static bool job_same(const struct job *a, const struct job *b)
 {
 	return a->hash == b->hash && a->kind == b->kind && a->block == b->block &&
-	       a->name_len == b->name_len && stub_handle_equal(&a->h, &b->h) &&
+	       a->length == b->length && a->name_len == b->name_len && stub_handle_equal(&a->h, &b->h) &&
 	       (a->name_len == 0 || !memcmp(a->name, b->name, a->name_len));
 }
 
@@ -144,12 +144,16 @@ static void queue_promote(struct jobs *j, struct job *job)
 
 /* ---- answering ---- */
 
-static void answer_all(struct waiter *w, int result)
+/* @fd goes with a result of 0, -1: none. */
+static void answer_all(struct waiter *w, int result, int fd)
 {
 	while (w) {
 		struct waiter *next = w->next;
 
-		stub_request_answer(w->r, result);
+		if (result == 0 && fd >= 0)
+			stub_request_pass(w->r, fd);
+		else
+			stub_request_answer(w->r, result);
 		free(w);
 		w = next;
 	}
@@ -197,11 +201,13 @@ void job_answer_ready(struct jobs *j, struct job *job, const struct stub_object 
 		job->waiters = mine;
 		pthread_mutex_unlock(&j->lock);
 	}
-	answer_all(ready, 0);
+	answer_all(ready, 0, -1);
 }
 
 static void job_free(struct job *job)
 {
+	if (job->pass_fd >= 0)
+		close(job->pass_fd);
 	free(job->name);
 	free(job);
 }
@@ -216,14 +222,13 @@ static void job_done(struct jobs *j, struct job *job, int result)
 	job->waiters = NULL;
 	j->active--;
 	pthread_mutex_unlock(&j->lock);
-	answer_all(w, result);
+	answer_all(w, result, job->pass_fd);
 	job_free(job);
 }
 
 /* ---- books ---- */
 
-/* One line a minute for what repeats (a full disk). */
-static bool may_warn(struct jobs *j)
+bool jobs_may_warn(struct jobs *j)
 {
 	uint64_t now = now_us() / 1000, last = atomic_load(&j->warned_ms);
 
@@ -253,17 +258,10 @@ int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const ch
 		return -EAGAIN;
 	case -ETIMEDOUT: /* the policy limit: says nothing about the object */
 		return -EREMOTEIO;
-	case -ENOSPC:
-	case -EDQUOT:
-		if (may_warn(j))
-			jobs_log(j, STUB_LOG_WARN,
-				 "%s: the new volume is full; objects stay stubs, free some space",
-				 what);
-		return -ENOSPC;
 	case -ENOMEM:
 	case -EMFILE:
 	case -ENFILE:
-		if (may_warn(j))
+		if (jobs_may_warn(j))
 			jobs_log(j, STUB_LOG_WARN, "%s: %s; trying again", what, strerror(-error));
 		return -EAGAIN;
 	}
@@ -380,7 +378,8 @@ static int run_fill(struct jobs *j, struct job *job)
 	}
 	if (r < 0)
 		return jobs_failed(j, &job->h, r, "stub record");
-	if (o.needs & STUB_NEEDS_ATTRS)
+	r = jobs_full_now(j);
+	if (r == 0 && (o.needs & STUB_NEEDS_ATTRS))
 		r = job_attr(j, job, &o);
 	if (r == 0 && (o.needs & STUB_NEEDS_ENTRIES)) {
 		if (become_list(j, job)) {
@@ -419,9 +418,13 @@ static int run_demand(struct jobs *j, struct job *job)
 			stub_finisher_add(j->c.finisher, &job->h);
 	}
 	if (r == 0 && job->kind == STUB_ASK_DATA && o.type == S_IFREG)
+		r = jobs_full_now(j);
+	if (r == 0 && job->kind == STUB_ASK_DATA && o.type == S_IFREG)
 		r = job_data(j, job, &o);
 	if (r == 0 && job->kind == STUB_ASK_ROOM && o.type == S_IFREG)
 		r = job_room(j, job, &o);
+	if (r == 0 && job->kind == STUB_ASK_PASS)
+		r = job_pass(j, job, &o);
 	stub_object_close(&o);
 	return r;
 }
@@ -490,11 +493,16 @@ static struct job *job_create(const struct jobs *j, const struct stub_ask *ask)
 
 	if (!job)
 		return NULL;
+	job->pass_fd = -1;
 	job->kind = ask->kind;
 	job->h = ask->h;
 	job->background = ask->kind == STUB_ASK_FILL;
 	if (ask->kind == STUB_ASK_DATA)
 		job->block = ask->offset / j->c.block_bytes;
+	if (ask->kind == STUB_ASK_PASS) {
+		job->block = ask->offset;
+		job->length = ask->length;
+	}
 	if (ask->kind == STUB_ASK_LOOKUP) {
 		job->name = malloc(ask->name_len + 1);
 		if (!job->name) {
@@ -551,7 +559,7 @@ void jobs_submit(struct jobs *j, struct stub_request *r)
 		submit_locked(j, job);
 	pthread_mutex_unlock(&j->lock);
 	if (stopped) {
-		answer_all(w, -EAGAIN);
+		answer_all(w, -EAGAIN, -1);
 		job_free(job);
 	}
 }
@@ -610,6 +618,7 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	pthread_mutex_init(&j->lock, NULL);
 	pthread_mutex_init(&j->throttle_lock, NULL);
 	pthread_mutex_init(&j->budget.lock, NULL);
+	jobs_full_init(j);
 	pthread_cond_init(&j->budget.freed, NULL);
 	absent_init(&j->absent);
 	j->budget.left[SOURCE_DEMAND] = c->buffer_bytes / 3;
@@ -634,7 +643,7 @@ static void drop_queued(struct jobs *j, struct queue *q)
 	struct job *job;
 
 	while ((job = queue_pop(q))) {
-		answer_all(job->waiters, -EAGAIN);
+		answer_all(job->waiters, -EAGAIN, -1);
 		table_remove(j, job);
 		job_free(job);
 	}
@@ -666,6 +675,7 @@ void jobs_destroy(struct jobs *j)
 	pthread_mutex_destroy(&j->lock);
 	pthread_mutex_destroy(&j->throttle_lock);
 	pthread_mutex_destroy(&j->budget.lock);
+	jobs_full_finish(j);
 	pthread_cond_destroy(&j->budget.freed);
 	absent_finish(&j->absent);
 	free(j->threads);
@@ -700,6 +710,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 		.paused = atomic_load(&j->paused),
 		.throttle = atomic_load(&j->throttle),
 	};
+	jobs_full_stats(j, out);
 	pthread_mutex_lock(&j->lock);
 	out->active = j->active;
 	out->queued = j->demand.length + j->fill.length;

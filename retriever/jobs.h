@@ -48,6 +48,9 @@ struct jobs_stats {
 	uint32_t active, queued;
 	bool paused;
 	uint64_t throttle;
+	int store_error; /* errno with which the volume refuses data now, 0: it takes it */
+	uint64_t store_error_ms; /* for how long */
+	uint64_t passed; /* bytes passed on without being stored */
 };
 void jobs_stats(struct jobs *j, struct jobs_stats *out);
 

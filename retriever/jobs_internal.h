@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * jobs_internal.h - shared by jobs.c (queues, joining, answering), job_names.c
- * (look-up, listing, attributes) and job_data.c (bytes).
+ * (look-up, listing, attributes), job_data.c (bytes) and job_pass.c
+ * (a volume that takes none).
  */
 #ifndef JOBS_INTERNAL_H
 #define JOBS_INTERNAL_H
@@ -26,13 +27,15 @@ struct job {
 	/* what: the key by which asks join */
 	enum stub_ask_kind kind;
 	struct stub_handle h;
-	uint64_t block; /* DATA: number of the block */
+	uint64_t block; /* DATA: number of the block; PASS: first byte */
+	uint64_t length; /* PASS: bytes */
 	char *name;	/* LOOKUP */
 	size_t name_len;
 	uint32_t hash;
 	struct job *hash_next;
 	/* who waits */
 	struct waiter *waiters;
+	int pass_fd; /* PASS: what they get, -1 else; the job's */
 	/* where */
 	struct job *queue_next;
 	bool background;
@@ -53,6 +56,24 @@ struct budget {
 			   * for the crawler, so that neither waits for the other */
 };
 
+/* Data that was passed on a moment ago. */
+struct kept {
+	struct stub_handle h;
+	uint64_t offset, length, at_ms;
+	int fd; /* -1: free */
+};
+
+#define KEPT_MAX 16
+
+/* The new volume takes no data. */
+struct full {
+	pthread_mutex_t lock; /* a leaf */
+	atomic_int error; /* errno; 0: it takes data */
+	uint64_t since_ms, until_ms;
+	struct kept kept[KEPT_MAX];
+	unsigned int next_kept;
+};
+
 #define JOB_BUCKETS 4096
 
 struct jobs {
@@ -71,12 +92,13 @@ struct jobs {
 	uint64_t throttle_next_us;
 	struct budget budget;
 	struct absent absent;
+	struct full full;
 	struct source_limits limits;
 	atomic_bool limits_known;
 	uint32_t active;
 	/* statistics */
 	atomic_uint_fast64_t fills, lookups, lists, attrs, data, joined, bytes, entries, errors,
-		conflicts;
+		conflicts, passed;
 	atomic_uint_fast64_t warned_ms;
 };
 
@@ -105,6 +127,7 @@ void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes);
  */
 int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what);
 int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char *what); /* at once */
+bool jobs_may_warn(struct jobs *j); /* one line a minute for what repeats */
 int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reason);
 
 /* The work itself: 0 or what the waiters get, as documented at stub_ask(). */
@@ -115,6 +138,20 @@ int job_attr(struct jobs *j, struct job *job, struct stub_object *o);
 int job_data(struct jobs *j, struct job *job, struct stub_object *o);
 int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o);
 int job_room(struct jobs *j, struct job *job, struct stub_object *o);
+int job_pass(struct jobs *j, struct job *job, struct stub_object *o);
+
+/* Read [offset, offset+length) into @fd instead of the object. */
+int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t offset,
+	      uint64_t length, int fd);
+
+/* As jobs_failed(), for an @error that came from storing: what says that the volume
+ * takes no data is answered as it is. */
+int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what);
+void jobs_stored(struct jobs *j); /* it takes data */
+int jobs_full_now(struct jobs *j); /* 0, or why there is no use in storing now */
+void jobs_full_init(struct jobs *j);
+void jobs_full_finish(struct jobs *j);
+void jobs_full_stats(struct jobs *j, struct jobs_stats *out);
 
 /* Has the object changed over there since it was listed?  Then 1 and why. */
 int jobs_changed(const struct stub_object *o, const struct stub_attr *a, char *why, size_t size);
