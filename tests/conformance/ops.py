@@ -66,11 +66,11 @@ def pattern(size, seed=1):
 
 class World:
     def __init__(self, home, volume, shim, attr_cache=None, conf="", fsal_more="",
-                 source=None):
+                 source=None, wrap=()):
         self.tree = Tree()
         self.fake = FakeServer(self.tree).start()
         self.m = Migration(home, self.fake.url(), volume, shim=shim, fsal_more=fsal_more,
-                           conf="block_size = %d\n%s" % (BLOCK, conf))
+                           wrap=wrap, conf="block_size = %d\n%s" % (BLOCK, conf))
         if attr_cache is not None:
             self.m.server.exports[0].more = "Attr_Expiration_Time = %d;" % attr_cache
         self.m.init().start()
