@@ -141,6 +141,7 @@ class Pending:
 
 
 class RpcConnection:
+    source = None                          # address to come from, if not any
     def __init__(self, host, port, prog, vers, cred=AuthSys(), timeout=30.0,
                  privileged=False):
         self.host, self.port = host, port
@@ -160,6 +161,8 @@ class RpcConnection:
         try:
             if self.privileged:
                 _bind_reserved(sock)
+            elif self.source:
+                sock.bind((self.source, 0))
             sock.settimeout(self.timeout)
             sock.connect((self.host, self.port))
             sock.settimeout(None)
