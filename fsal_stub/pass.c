@@ -107,7 +107,7 @@ static fsal_status_t read_over(struct stubfs_obj *o, bool bypass, struct fsal_io
 {
 	struct glue_change change;
 	fsal_status_t status;
-	int r = glue_change_begin(&change, &o, 1);
+	int r = glue_change_look(&change, o);
 
 	if (r < 0)
 		return glue_status(r);
@@ -125,7 +125,7 @@ static fsal_status_t read_over(struct stubfs_obj *o, bool bypass, struct fsal_io
 static int look_wanted(struct stubfs_obj *o, const struct fsal_io_arg *io, struct stub_range *out)
 {
 	struct glue_change change;
-	int r = glue_change_begin(&change, &o, 1);
+	int r = glue_change_look(&change, o);
 
 	if (r < 0)
 		return r;

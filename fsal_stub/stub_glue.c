@@ -430,6 +430,21 @@ int glue_change_begin(struct glue_change *g, struct stubfs_obj *const o[], unsig
 	return r;
 }
 
+int glue_change_look(struct glue_change *g, struct stubfs_obj *o)
+{
+	struct stub_handle h;
+	int r;
+
+	memset(g, 0, sizeof(*g));
+	g->slot[0] = -1;
+	if (!glue_maybe_stub(o) || handle_of(o, &h))
+		return 0;
+	r = stub_change_look(stubfs_export()->volume, &h, &g->c);
+	g->open = r == 0;
+	g->slot[0] = 0;
+	return r;
+}
+
 bool glue_change_any(const struct glue_change *g)
 {
 	return g->open && stub_change_any(&g->c);

@@ -77,7 +77,8 @@ int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wa
 		     uint64_t offset, uint64_t length);
 /* What is missing of object @i now, until the bracket ends; NULL: it is normal. */
 const struct stub_map *glue_change_missing(const struct glue_change *g, unsigned int i);
-/* End it with nothing done but looking. */
+/* A bracket for looking only, also where nothing can be stored; ended by drop. */
+int glue_change_look(struct glue_change *g, struct stubfs_obj *o);
 void glue_change_drop(struct glue_change *g);
 /* The operation's status in, the answer's out. */
 fsal_status_t glue_change_end(struct glue_change *g, fsal_status_t status);

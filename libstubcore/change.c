@@ -7,6 +7,8 @@
  *     up to date, so no fill stores anything in between;
  *   - data first, then the record.  If we die in between, the write was not
  *     acknowledged and its range is still missing: the source's bytes come;
+ *   - the record is stored before the operation too, unchanged, with room for what the
+ *     operation may add: a volume that cannot take it says so before anything is done;
  *   - a truncate cuts the file first (loads clip the map to the size), but a map
  *     that disagrees with the size is stored before anything may extend the file;
  *   - times are compared before and after the operation under the exclusion, so
@@ -44,18 +46,18 @@ static int change_look(struct stub_volume *v, struct stub_change_object *o)
 	return r;
 }
 
-/* Under the exclusion: the record as it is now, agreeing with the file's size on disk too. */
-static int change_load(struct stub_volume *v, struct stub_change_object *o)
+/* Under the exclusion: the record as it is now, on disk too, where it then agrees with
+ * the file's size and has room. */
+static int change_load(struct stub_volume *v, struct stub_change_object *o, bool only_look)
 {
-	bool clipped;
-	int r = stub_record_load_clipped(v, o->fd, &o->h, &o->before, o->rec, &clipped);
+	int r = stub_record_load(v, o->fd, &o->h, &o->before, o->rec);
 
 	if (r == -ENOENT) { /* finished while we waited */
 		o->stub = false;
 		return 0;
 	}
-	if (r == 0 && clipped)
-		r = stub_record_store(v, o->fd, o->rec);
+	if (r == 0 && !only_look)
+		r = stub_record_rehearse(v, o->fd, o->rec);
 	return r;
 }
 
@@ -88,8 +90,8 @@ static bool change_known(const struct stub_change *c, const struct stub_handle *
 	return false;
 }
 
-STUB_PUBLIC int stub_change_begin(struct stub_volume *v, const struct stub_handle *const h[],
-				  unsigned int n, struct stub_change *c)
+static int begin(struct stub_volume *v, const struct stub_handle *const h[], unsigned int n,
+		 bool only_look, struct stub_change *c)
 {
 	unsigned int k;
 	int r = 0;
@@ -119,13 +121,25 @@ STUB_PUBLIC int stub_change_begin(struct stub_volume *v, const struct stub_handl
 		r = stub_lock(&v->locks, c->ino, k, &c->locked);
 		for (unsigned int i = 0; i < c->n && r == 0; i++)
 			if (c->obj[i].stub)
-				r = change_load(v, &c->obj[i]);
+				r = change_load(v, &c->obj[i], only_look);
 	}
 	if (r < 0) {
 		change_unlock(c);
 		change_close(c);
 	}
 	return r;
+}
+
+STUB_PUBLIC int stub_change_begin(struct stub_volume *v, const struct stub_handle *const h[],
+				  unsigned int n, struct stub_change *c)
+{
+	return begin(v, h, n, false, c);
+}
+
+STUB_PUBLIC int stub_change_look(struct stub_volume *v, const struct stub_handle *h,
+				 struct stub_change *c)
+{
+	return begin(v, &h, 1, true, c);
 }
 
 static struct timespec later(struct timespec a, struct timespec b)

@@ -101,6 +101,8 @@ struct stub_record {
 
 /* Bytes written, or -E2BIG: more than @size. */
 int stub_record_encode(const struct stub_record *r, uint8_t *buf, size_t size);
+/* The same with room behind it for what one operation of a client may add. */
+int stub_record_encode_roomy(const struct stub_record *r, uint8_t *buf, size_t size);
 int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *out); /* -EBADMSG */
 unsigned int stub_record_needs(const struct stub_record *r);
 /* Would the record fit with this `now` map, once all of it is durable?  What changes
@@ -194,9 +196,6 @@ void stub_notes_destroy(struct stub_notes *s);
  *   -ENOENT normal; -EBADMSG damaged; others as fgetxattr */
 int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
 		     struct stat *st, struct stub_record *out);
-/* The same, and whether anything was clipped away that the disk still says. */
-int stub_record_load_clipped(const struct stub_volume *v, int fd, const struct stub_handle *h,
-			     struct stat *st, struct stub_record *out, bool *clipped);
 int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r);
 /*
  * The same, under the inode's exclusion.  The record has place for the map, but perhaps
@@ -205,6 +204,9 @@ int stub_record_store(const struct stub_volume *v, int fd, const struct stub_rec
  */
 int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_handle *h,
 			      struct stub_record *r);
+/* Store @r as it is, but as large as it may become by an operation that comes now: when
+ * this works, there is room for what must be stored after it. */
+int stub_record_rehearse(const struct stub_volume *v, int fd, const struct stub_record *r);
 int stub_record_drop(int fd); /* -ENOENT: there was none */
 /* Set mtime back to what clients are shown; atime stays. */
 int stub_times_restore(int fd, const struct stub_record *r);

@@ -68,40 +68,23 @@ static int record_load_raw(const struct stub_volume *v, int fd, const struct stu
 	return 0;
 }
 
-int stub_record_load_clipped(const struct stub_volume *v, int fd, const struct stub_handle *h,
-			     struct stat *st, struct stub_record *out, bool *clipped)
+int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
+		     struct stat *st, struct stub_record *out)
 {
-	uint64_t before;
 	int r;
 
 	if (fstat(fd, st) < 0)
 		return -errno;
 	r = record_load_raw(v, fd, h, st, out);
-	if (r < 0)
-		return r;
-	before = stub_map_bytes(&out->now) + stub_map_bytes(&out->durable);
-	if (S_ISREG(st->st_mode) && !(out->flags & STUB_FLAG_DUMMY)) {
+	if (r == 0 && S_ISREG(st->st_mode) && !(out->flags & STUB_FLAG_DUMMY)) {
 		stub_map_clip(&out->now, (uint64_t)st->st_size);
 		stub_map_clip(&out->durable, (uint64_t)st->st_size);
 	}
-	*clipped = before != stub_map_bytes(&out->now) + stub_map_bytes(&out->durable);
-	return 0;
+	return r;
 }
 
-int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
-		     struct stat *st, struct stub_record *out)
+static int record_write(int fd, const uint8_t *buf, int n)
 {
-	bool clipped;
-
-	return stub_record_load_clipped(v, fd, h, st, out, &clipped);
-}
-
-int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r)
-{
-	uint8_t buf[STUB_RECORD_MAX];
-	int n = stub_record_encode(r, buf, sizeof(buf));
-
-	(void)v;
 	if (n < 0)
 		return n;
 	if (fsetxattr(fd, STUB_XATTR, buf, (size_t)n, 0) == 0)
@@ -109,6 +92,22 @@ int stub_record_store(const struct stub_volume *v, int fd, const struct stub_rec
 	if (errno == EBADF && setxattr(fd_path(fd).s, STUB_XATTR, buf, (size_t)n, 0) == 0)
 		return 0;
 	return -errno;
+}
+
+int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r)
+{
+	uint8_t buf[STUB_RECORD_MAX];
+
+	(void)v;
+	return record_write(fd, buf, stub_record_encode(r, buf, sizeof(buf)));
+}
+
+int stub_record_rehearse(const struct stub_volume *v, int fd, const struct stub_record *r)
+{
+	uint8_t buf[STUB_RECORD_MAX];
+
+	(void)v;
+	return record_write(fd, buf, stub_record_encode_roomy(r, buf, sizeof(buf)));
 }
 
 int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_handle *h,

@@ -16,6 +16,7 @@
  *   [t mtime]  [t ctime]
  *   map now  [map of durable, or of what it has beyond now]
  *   [v refused_len  refused: u8 len, name, ...]   flag STUB_FLAG_REFUSED
+ *   any number of zeros (room, see stub_record_rehearse)
  *   u32 checksum of all before it (FNV-1a folded)
  *
  * A map is v n, then n times: v gap since the last end, v length.
@@ -120,8 +121,9 @@ static bool map_beyond(const struct stub_map *durable, const struct stub_map *no
 	       stub_map_bytes(out) + stub_map_bytes(now) == stub_map_bytes(durable);
 }
 
+/* With @room bytes before the checksum where they fit. */
 static size_t encode(const struct stub_record *r, const struct stub_map *now,
-		     const struct stub_map *durable, uint8_t *buf, size_t size)
+		     const struct stub_map *durable, uint8_t *buf, size_t size, size_t room)
 {
 	struct out o = { buf, 0, size };
 	struct stub_map beyond;
@@ -161,6 +163,10 @@ static size_t encode(const struct stub_record *r, const struct stub_map *now,
 		put_v(&o, r->refused.len);
 		put(&o, r->refused.names, r->refused.len);
 	}
+	if (o.len + 4 < size && room > size - o.len - 4)
+		room = size - o.len - 4;
+	while (room-- > 0 && o.len + 4 < size)
+		put_le(&o, 0, 1);
 	if (o.len + 4 <= size)
 		put_le(&o, checksum(buf, o.len), 4);
 	else
@@ -170,16 +176,35 @@ static size_t encode(const struct stub_record *r, const struct stub_map *now,
 
 int stub_record_encode(const struct stub_record *r, uint8_t *buf, size_t size)
 {
-	size_t len = encode(r, &r->now, &r->durable, buf, size);
+	size_t len = encode(r, &r->now, &r->durable, buf, size, 0);
 
 	return len > size ? -E2BIG : (int)len;
+}
+
+/* What one operation of a client may add: both times, the link count, a range in each
+ * map, and the durable map where it was the same as the other one. */
+static size_t growth(const struct stub_record *r)
+{
+	return 2 * 15 + 5 + 2 * 21 + map_size(&r->durable);
+}
+
+int stub_record_encode_roomy(const struct stub_record *r, uint8_t *buf, size_t size)
+{
+	int len = stub_record_encode(r, buf, size);
+
+	if (len < 0)
+		return len;
+	/* room must not drive it out of the inode */
+	if (len <= STUB_RECORD_INLINE && size > STUB_RECORD_INLINE)
+		size = STUB_RECORD_INLINE;
+	return (int)encode(r, &r->now, &r->durable, buf, size, growth(r));
 }
 
 bool stub_record_fits(const struct stub_record *r, const struct stub_map *now)
 {
 	uint8_t buf[STUB_RECORD_MAX];
 
-	return encode(r, now, now, buf, sizeof(buf)) <= sizeof(buf) - RECORD_RESERVE;
+	return encode(r, now, now, buf, sizeof(buf), 0) <= sizeof(buf) - RECORD_RESERVE;
 }
 
 static void get(struct in *i, void *p, size_t n)
@@ -334,6 +359,10 @@ int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 	r->refused.error = 0;
 	if (r->flags & STUB_FLAG_REFUSED)
 		get_refused(&i, &r->refused);
+	while (i.left && *i.p == 0) {
+		i.p++;
+		i.left--;
+	}
 	if (i.bad || i.left || (r->flags & ~63u) || same > 15 ||
 	    (same & SAME_MAPS && same & SAME_BEYOND))
 		return -EBADMSG;

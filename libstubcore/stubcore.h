@@ -305,13 +305,16 @@ struct stub_change {
  * and returns 0, or -errno if the records could not be written: then the
  * operation must be answered with that error (-ENOSPC, -EDQUOT, -EIO).
  *
- * begin(): -ESTALE, -EBADMSG, -ENOMEM, -EMFILE, -EIO; nothing is locked then.
+ * begin(): -ESTALE, -EBADMSG, -ENOMEM, -EMFILE; -ENOSPC, -EDQUOT, -EROFS, -EIO: the
+ * records could not be stored after the operation.  Nothing is locked then.
  */
 int stub_change_begin(struct stub_volume *v, const struct stub_handle *const h[], unsigned int n,
 		      struct stub_change *c);
 int stub_change_end(struct stub_change *c, int result);
 
-/* Instead of end(): nothing was done but looking.  Nothing is stored. */
+/* begin() for looking at one object and its missing map, also where nothing can be
+ * stored; ended by drop(). */
+int stub_change_look(struct stub_volume *v, const struct stub_handle *h, struct stub_change *c);
 void stub_change_drop(struct stub_change *c);
 
 /* Is any object of the bracket a stub? */

@@ -3,10 +3,36 @@
 #include "fixture.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
 
 #define SIZE 100000u
 #define BIG  (1u << 30)
 #define BIG_STEP ((uint64_t)3 << 20)
+
+static int store_error;	   /* with which records cannot be stored, 0: they can */
+static size_t stored_size; /* of the last record that was */
+
+/* The program's own come before the C library's. */
+int fsetxattr(int fd, const char *name, const void *value, size_t size, int flags)
+{
+	if (store_error) {
+		errno = store_error;
+		return -1;
+	}
+	stored_size = size;
+	return (int)syscall(SYS_fsetxattr, fd, name, value, size, flags);
+}
+
+int setxattr(const char *path, const char *name, const void *value, size_t size, int flags)
+{
+	if (store_error) {
+		errno = store_error;
+		return -1;
+	}
+	stored_size = size;
+	return (int)syscall(SYS_setxattr, path, name, value, size, flags);
+}
 
 static char old_byte(uint64_t at)
 {
@@ -203,6 +229,35 @@ static void test_failed_operation_moves_nothing(void **state)
 	assert_int_equal(stub_time_cmp(before.mtime, after.mtime), 0);
 	assert_int_equal(stub_time_cmp(before.ctime, after.ctime), 0);
 	assert_int_equal(before.nlink, after.nlink);
+}
+
+/* A record that cannot be stored is told before anything is done. */
+static void test_no_room_is_told_before(void **state)
+{
+	static const int errors[] = { ENOSPC, EDQUOT, EROFS, EIO };
+	struct fixture *x = *state;
+	struct stub_handle h = fixture_handle(x, "f");
+	const struct stub_handle *hs[] = { &h };
+	struct stub_change c;
+	size_t roomy;
+
+	for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
+		store_error = errors[i];
+		assert_int_equal(stub_change_begin(x->v, hs, 1, &c), -errors[i]);
+		assert_int_equal(stub_change_look(x->v, &h, &c), 0);
+		assert_int_equal(stub_map_bytes(stub_change_missing(&c, 0)), SIZE);
+		stub_change_drop(&c);
+	}
+	store_error = 0;
+	assert_int_equal(stub_data_ready(x->v, &h, 0, 1), 0);
+	/* nothing is locked; and what is stored after it is not larger */
+	for (uint64_t at = 100; at < 1000; at += 100) {
+		begin(x, "f", &c);
+		roomy = stored_size;
+		assert_int_equal(stub_change_written(&c, 0, at, 50), 0);
+		assert_int_equal(stub_change_end(&c, 0), 0);
+		assert_true(stored_size <= roomy);
+	}
 }
 
 static void test_nlink_follows_the_client(void **state)
@@ -512,6 +567,7 @@ int main(void)
 		ON_FILE(test_crash_between_data_and_record),
 		ON_FILE(test_clients_times_show),
 		ON_FILE(test_failed_operation_moves_nothing),
+		ON_FILE(test_no_room_is_told_before),
 		ON_FILE(test_nlink_follows_the_client),
 		ON_FILE(test_other_boot_goes_back_to_durable),
 		ON_FILE(test_failed_sync_goes_back_to_durable),

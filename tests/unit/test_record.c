@@ -66,6 +66,38 @@ static void assert_same(const struct stub_record *a, const struct stub_record *b
 
 /* ---- encode, decode ---- */
 
+/* Room is no part of what it says, and fits what an operation may add. */
+static void test_room(void **state)
+{
+	struct stub_record r = sample(), back;
+	uint8_t buf[STUB_RECORD_MAX], big[STUB_RECORD_MAX];
+	int n, roomy;
+
+	r.origin.len = 28;
+	r.fileid = 77;
+	n = stub_record_encode(&r, buf, sizeof(buf));
+	roomy = stub_record_encode_roomy(&r, big, sizeof(big));
+	assert_true(roomy > n && roomy <= STUB_RECORD_INLINE);
+	assert_int_equal(stub_record_decode(big, (size_t)roomy, &back), 0);
+	assert_same(&r, &back);
+	assert_int_equal(stub_map_subtract(&back.now, 1ull << 35, (1ull << 36) - 1), 0);
+	back.mtime = (struct timespec){ 1ll << 33, 999999999 };
+	back.ctime = (struct timespec){ 1ll << 33, 999999998 };
+	back.nlink_shown++;
+	assert_true(stub_record_encode(&back, buf, sizeof(buf)) <= roomy);
+	/* anything but zeros in there is damage */
+	big[roomy - 5] = 1;
+	assert_int_equal(stub_record_decode(big, (size_t)roomy, &back), -EBADMSG);
+	/* a record at its limit has no room, and one that is too large none either */
+	r.now.n = 0;
+	for (uint32_t i = 0; stub_record_encode(&r, buf, sizeof(buf)) > 0 && i < STUB_MAP_MAX; i++)
+		r.now.r[r.now.n++] = (struct stub_range){ i * 4000000000000ull,
+							  i * 4000000000000ull + 2000000000000ull };
+	n = stub_record_encode(&r, buf, sizeof(buf));
+	roomy = stub_record_encode_roomy(&r, big, sizeof(big));
+	assert_true(n < 0 ? roomy == n : roomy >= n);
+}
+
 static void test_round_trip(void **state)
 {
 	struct stub_record r = sample(), back;
@@ -239,6 +271,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_refused_names),
+		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_durable_beyond_now),
 		cmocka_unit_test(test_every_truncation_is_refused),
