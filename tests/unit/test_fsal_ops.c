@@ -222,6 +222,22 @@ static void attrs_make(struct fsal_attrlist *a)
 	a->change = 900000000009;
 }
 
+/* A request to an export whose attributes are cached for a minute. */
+static int request_begin(void **state)
+{
+	static struct req_op_context ctx;
+
+	ctx.export_perms.expire_time_attr = 60;
+	op_ctx = &ctx;
+	return 0;
+}
+
+static int request_end(void **state)
+{
+	op_ctx = NULL;
+	return 0;
+}
+
 static void test_attrs_of_normal(void **state)
 {
 	struct stub_view view = { .needs = 0, .mtime = { 1, 2 }, .nlink = 7 };
@@ -229,6 +245,7 @@ static void test_attrs_of_normal(void **state)
 
 	attrs_make(&a);
 	before = a;
+	before.expire_time_attr = 60;
 	stubfs_attrs_show(&view, &a);
 	assert_memory_equal(&a, &before, sizeof(a));
 }
@@ -251,9 +268,16 @@ static void test_attrs_of_stub(void **state)
 	assert_int_equal(a.filesize, 1000);
 	assert_int_equal(a.change, 7000000008);
 	assert_int_equal(a.spaceused, 1024);
+	assert_int_equal(a.expire_time_attr, 1);
 	view.mtime.tv_sec = 10;
 	stubfs_attrs_show(&view, &a);
 	assert_int_equal(a.change, 10000000006);
+	op_ctx->export_perms.expire_time_attr = 0; /* not cached at all */
+	stubfs_attrs_show(&view, &a);
+	assert_int_equal(a.expire_time_attr, 0);
+	op_ctx->export_perms.expire_time_attr = -1; /* for ever */
+	stubfs_attrs_show(&view, &a);
+	assert_int_equal(a.expire_time_attr, 1);
 }
 
 /* What is not valid is not touched. */
@@ -286,14 +310,16 @@ static void test_hides_xattr(void **state)
 	assert_false(hidden(""));
 }
 
+#define IN_REQUEST(t) cmocka_unit_test_setup_teardown(t, request_begin, request_end)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_obj_ops),	      cmocka_unit_test(test_export_ops),
 		cmocka_unit_test(test_status),	      cmocka_unit_test(test_errno),
 		cmocka_unit_test(test_key_widths),    cmocka_unit_test(test_key_fsid),
-		cmocka_unit_test(test_key_refused),   cmocka_unit_test(test_attrs_of_normal),
-		cmocka_unit_test(test_attrs_of_stub), cmocka_unit_test(test_attrs_mask),
+		cmocka_unit_test(test_key_refused),   IN_REQUEST(test_attrs_of_normal),
+		IN_REQUEST(test_attrs_of_stub),	      IN_REQUEST(test_attrs_mask),
 		cmocka_unit_test(test_hides_xattr),
 	};
 
