@@ -25,7 +25,7 @@ struct packet {
 static struct stub_volume served, asking;
 static struct stub_server *server;
 static int listener;
-static char dir[] = "/tmp/fuzz_wire.XXXXXX";
+static char dir[90];
 
 static void check_ask(const struct stub_ask *a)
 {
@@ -228,10 +228,12 @@ static void clean_up(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
+	const char *tmp = getenv("TMPDIR"); /* that run removes */
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
 	(void)argc;
 	(void)argv;
+	snprintf(dir, sizeof(dir), "%s/fuzz_wire.XXXXXX", tmp ? tmp : "/tmp");
 	CHECK(mkdtemp(dir));
 	snprintf(served.info.socket, sizeof(served.info.socket), "%s/served", dir);
 	snprintf(asking.info.socket, sizeof(asking.info.socket), "%s/asking", dir);
