@@ -5,7 +5,7 @@ import pytest
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, SOCK
 from ops import *  # noqa: F401,F403
-from ops import BLOCK, DIRS, errors, same, status_of, view
+from ops import BLOCK, DIRS, SIZE, errors, same, status_of, view
 from util import wait_until
 
 ATTR_CACHE = 0
@@ -30,6 +30,21 @@ def test_link(case, client, place):
         assert client.getattr(case.path()).mtime > above.mtime
     assert client.names(case.path()) == [b"later", b"now", b"x-later", b"x-now"]
     same(client.read_file(case.path("x-now")), case.data("now"))
+
+
+def test_as_the_first_call_on_a_dummy(case, client):
+    """By a handle from before: the old server's attributes come under the new count."""
+    case.file()
+    case.enter("partial", "f")
+    fh = client.fh(case.path("f"))
+    case.enter("dummy", "f")
+    client.link(fh, case.path("g"))
+    case.linked("g", "f")
+    attrs, node = client.getattr(fh), case.node("f")
+    assert (attrs.nlink, attrs.size, attrs.mode, attrs.mtime) == (
+        2, SIZE, node.mode, node.mtime)
+    assert attrs.ctime > node.ctime
+    same(client.read_file(case.path("g")), case.data("f"))
 
 
 @pytest.mark.parametrize("to", DIRS)

@@ -52,6 +52,29 @@ def test_a_file(case, client, place, changes):
     same(client.read_file(case.path("now")), case.data("now"))
 
 
+@pytest.mark.parametrize("changes", CHANGES)
+def test_as_the_first_call(case, client, changes):
+    """By a handle from before: nobody has asked for the dummy's attributes yet."""
+    what, names = CHANGES[changes], ("now", "later")
+    for name in names:
+        case.file(name, mode=0o640)
+    case.enter("partial", *names)
+    fhs = {name: client.fh(case.path(name)) for name in names}
+    case.enter("dummy", *names)
+    for name in names:
+        node = case.node(name)
+        want = dict(mode=node.mode, uid=node.uid, gid=node.gid, atime=node.atime,
+                    mtime=node.mtime, size=SIZE)
+        client.setattr(fhs[name], **what)
+        expect(case, name, what)
+        assert shown(client.getattr(fhs[name])) == dict(want, **what)
+    case.world.stubtool("ask", case.path("now"), "fill")
+    case.finished("now")
+    want.update(what, mtime=what.get("mtime", case.node("now").mtime))
+    assert shown(client.getattr(fhs["now"]), ("mode", "uid", "gid", "mtime", "size")) == {
+        k: want[k] for k in ("mode", "uid", "gid", "mtime", "size")}
+
+
 @pytest.mark.parametrize("changes", ["setid", "owner", "times"])
 def test_before_and_after_a_read(case, client, place, changes):
     """Bytes that come by a client's READ move nothing either."""
