@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hard links of the old server under random changes of names: by one client, with every
-link count compared on the way, and by four at once."""
+"""Random changes of names: of hard links of the old server, with every link count compared
+on the way; of a tree of directories; and of hard links by four clients at once."""
 import contextlib
 import itertools
 import random
@@ -10,9 +10,9 @@ import pytest
 
 from nfsclient import PROTOCOLS, NfsError
 from nfsclient.hooks import delay
-from nfsclient.nfstypes import REG
+from nfsclient.nfstypes import DIR, REG
 from ops import *  # noqa: F401,F403
-from ops import BLOCK, errors, pattern, same
+from ops import BLOCK, errors, pattern, same, status_of
 
 ATTR_CACHE = 0
 
@@ -98,6 +98,102 @@ def test_random_history(case, client, seed):
         for _ in range(60):
             said.append(history.step())
             history.check()
+        case.world.audit()
+    except BaseException:
+        print("\n".join(said))
+        raise
+
+
+class Tree:
+    """Random changes of a tree of directories; each answer and listing is the model's."""
+
+    def __init__(self, case, client, seed):
+        self.case, self.client, self.random = case, client, random.Random(seed)
+        self.number = itertools.count()
+        self.grow("", 3)
+
+    def grow(self, top, depth):
+        for i in range(self.random.randint(0, 3)):
+            self.case.file(self.below(top, "f%d" % i), size=self.random.choice([0, 50, BLOCK]))
+        for i in range(self.random.randint(1, 3) if depth else 0):
+            self.case.dir(self.below(top, "d%d" % i))
+            self.grow(self.below(top, "d%d" % i), depth - 1)
+
+    @staticmethod
+    def below(top, name):
+        return top + "/" + name if top else name
+
+    def pick(self, ftype):
+        return self.random.choice(sorted(n for n, i in self.case.items.items()
+                                         if i.type == ftype and n) or [None])
+
+    def inside(self, top):
+        """Names in a directory, as the model has them."""
+        head = top + "/" if top else ""
+        return sorted(n[len(head):] for n in self.case.items
+                      if n.startswith(head) and n and "/" not in n[len(head):])
+
+    def new(self):
+        return self.below(self.random.choice(["", self.pick(DIR) or ""]),
+                          "n%d" % next(self.number))
+
+    def may_replace(self, old, new):
+        """Statuses with which a rename of a directory over new may fail."""
+        if new == old or (new + "/").startswith(old + "/"):
+            return (errors.INVAL, errors.NOTEMPTY, errors.EXIST) if new != old else ()
+        if new in self.case.items and (old.startswith(new + "/") or self.inside(new)):
+            return (errors.NOTEMPTY, errors.EXIST, errors.INVAL)
+        return ()
+
+    def step(self):
+        case, client = self.case, self.client
+        what = self.random.choice(["list", "lookup", "mkdir", "create", "remove", "rmdir", "rmdir",
+                                   "move", "move", "over", "rename"])
+        d, f = self.pick(DIR), self.pick(REG)
+        if what == "list":
+            d = self.random.choice([d or "", ""])
+            assert [n.decode() for n in client.names(case.path(d))] == self.inside(d), d
+        elif what == "lookup" and f:
+            assert client.getattr(case.path(f)).size == len(case.data(f))
+        elif what == "mkdir":
+            new = self.new()
+            client.mkdir(case.path(new), mode=0o755)
+            case.made(new, DIR, mode=0o755)
+        elif what == "create":
+            new = self.new()
+            client.write_file(case.path(new), b"made")
+            case.made(new, data=b"made", mode=0o644)
+        elif what == "remove" and f:
+            client.remove(case.path(f))
+            case.gone(f)
+        elif what == "rmdir" and d:
+            if self.inside(d):
+                assert status_of(client.rmdir, case.path(d)) in (errors.NOTEMPTY, errors.EXIST)
+            else:
+                client.rmdir(case.path(d))
+                case.gone(d)
+        elif what in ("move", "over") and d:
+            new = self.new() if what == "move" else self.pick(DIR)
+            wrong = self.may_replace(d, new)
+            if wrong:
+                assert status_of(client.rename, case.path(d), case.path(new)) in wrong
+            else:
+                client.rename(case.path(d), case.path(new))
+                if new != d:
+                    case.moved(d, new)
+        elif what == "rename" and f:
+            new = self.random.choice([self.new(), f])
+            client.rename(case.path(f), case.path(new))
+            case.moved(f, new)
+        return "%s %s %s" % (what, d, f)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_tree(case, client, seed):
+    tree, said = Tree(case, client, seed), []
+    try:
+        for _ in range(60):
+            said.append(tree.step())
         case.world.audit()
     except BaseException:
         print("\n".join(said))
