@@ -55,6 +55,10 @@ struct stub_finisher {
 	struct handles links;	/* this round's that wait for names */
 	uint64_t inflight;
 	uint64_t removed_before; /* entries removed before our time */
+	/* The kernel tells of a failure once for each opening.  On the volume's own descriptor
+	 * another thread's sync (fold.c) could be told, and ours succeed, and records be
+	 * dropped before the other one has ended the era. */
+	int sync_fd;
 	unsigned int rest_ms; /* the thread's: before the next sync, 0 after a good one */
 	bool era_owed; /* the thread's: a failed sync has not ended its era yet */
 };
@@ -204,7 +208,7 @@ static int sync_volume(struct stub_finisher *f)
 
 	if (f->era_owed) /* nothing may be finished before what was lost is forgotten */
 		f->era_owed = stub_volume_new_era(f->v) < 0;
-	r = syncfs(f->v->fd) < 0 ? -errno : 0;
+	r = syncfs(f->sync_fd) < 0 ? -errno : 0;
 	if (r < 0) {
 		f->era_owed = stub_volume_new_era(f->v) < 0;
 		f->rest_ms = f->rest_ms ? f->rest_ms * 2 : REST_MIN_MS;
@@ -315,8 +319,10 @@ STUB_PUBLIC int stub_finisher_create(struct stub_volume *v, struct stub_journal 
 	pthread_cond_init(&f->wake, &attr);
 	pthread_cond_init(&f->idle, &attr);
 	pthread_condattr_destroy(&attr);
-	r = pthread_create(&f->thread, NULL, finisher_thread, f);
+	f->sync_fd = openat(v->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = f->sync_fd < 0 ? errno : pthread_create(&f->thread, NULL, finisher_thread, f);
 	if (r) {
+		stub_cleanup_close(&f->sync_fd);
 		free(f);
 		return -r;
 	}
@@ -337,6 +343,7 @@ STUB_PUBLIC void stub_finisher_destroy(struct stub_finisher *f)
 	pthread_cond_destroy(&f->idle);
 	pthread_mutex_destroy(&f->lock);
 	free(f->queue);
+	close(f->sync_fd);
 	free(f->dropped.h);
 	free(f->links.h);
 	free(f);

@@ -9,10 +9,12 @@
 
 static atomic_int syncs;
 static atomic_int fail_at; /* number of the sync that fails */
+static atomic_int synced_fd; /* of the last one */
 
 /* The program's own comes before the C library's. */
 int syncfs(int fd)
 {
+	atomic_store(&synced_fd, fd);
 	if (atomic_fetch_add(&syncs, 1) + 1 == atomic_load(&fail_at)) {
 		errno = EIO;
 		return -1;
@@ -79,6 +81,22 @@ static void test_failed_sync_of_the_volume_forgets_all_fills(void **state)
 	hand_in(x, "f");
 	assert_int_equal(fixture_view(x, "f").needs, 0);
 	assert_int_equal(fixture_scan(x).journal, 1);
+}
+
+/* A failure that another thread's sync is told of must be told to the finisher too: the
+ * kernel does that for each opening. */
+static void test_the_finisher_syncs_by_an_opening_of_its_own(void **state)
+{
+	struct fixture *x = *state;
+	int fd;
+
+	fill(x, "f", 0, SIZE);
+	hand_in(x, "f");
+	fd = atomic_load(&synced_fd);
+	assert_int_not_equal(fd, x->v->fd);
+	/* two descriptors of one opening share its flags */
+	assert_int_equal(fcntl(x->v->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_false(fcntl(fd, F_GETFL) & O_NONBLOCK);
 }
 
 /* Records were dropped after a good sync; the next one, which is to let their entries
@@ -227,6 +245,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_FILES(test_failed_sync_of_the_volume_forgets_all_fills),
+		ON_FILES(test_the_finisher_syncs_by_an_opening_of_its_own),
 		ON_FILES(test_failed_sync_keeps_the_entries),
 		ON_FILES(test_others_see_the_new_era),
 		ON_FILES(test_first_to_open_begins_an_era),
