@@ -190,7 +190,8 @@ static int found_entry(struct stub_volume *v, int dir_fd, const char *name,
 static int journal_found(struct stub_volume *v, struct stub_journal *j, int dir_fd)
 {
 	struct stub_journal_entry *e CLEANUP_FREE = calloc(BATCH_MAX, sizeof(*e));
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* the directory's access time is the source's until a client reads it */
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
 	struct dirent *d;
 	size_t n = 0;
 	DIR *dir;

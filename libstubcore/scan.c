@@ -212,7 +212,7 @@ static int scan_names(struct scan *c, int fd, bool in_unlisted)
 
 static int scan_dir(struct scan *c, const struct todo *t)
 {
-	int fd = stub_handle_open(c->v, &t->h, O_RDONLY | O_DIRECTORY);
+	int fd = stub_handle_open(c->v, &t->h, O_RDONLY | O_DIRECTORY | O_NOATIME);
 	struct stat st;
 	int r;
 
