@@ -66,9 +66,9 @@ def loop_xfs(new_volume):
 
 
 @pytest.fixture
-def big(case):
+def big(case, request):
     """Gone again at the end, so that nobody crawls a gibibyte."""
-    b = Big(case)
+    b = Big(case, size=getattr(request, "param", GIB // 4))
     yield b
     case.world.fake.resume()
     with case.world.client("v3") as c:
@@ -87,14 +87,15 @@ def client(world):
         yield c
 
 
-@pytest.mark.parametrize("how", ["stable", "unstable", "mixed"])
+@pytest.mark.parametrize("how,big", [("stable", GIB), ("unstable", GIB // 4),
+                                     ("mixed", GIB // 4)], indirect=["big"])
 def test_random_writes(case, client, big, how):
     """Less than one READ for each write, and no byte is fetched twice."""
     count = 1000 if how == "mixed" else 2000
     rnd = random.Random(how)
     case.enter("partial", "big")
     with client.opened(big.path, write=True) as f:
-        for i, page in enumerate(pages_of(rnd, GIB, count)):
+        for i, page in enumerate(pages_of(rnd, big.size, count)):
             data = rnd.randbytes(PAGE)
             stable = how == "stable" or (how == "mixed" and i % 3 == 0)
             client.write(f, page * PAGE, data, FILE_SYNC if stable else UNSTABLE)
@@ -105,11 +106,11 @@ def test_random_writes(case, client, big, how):
                 big.check_record()
         case.world.settle()
         calls, fetched = big.fetched()
-        assert calls < count and fetched < GIB
+        assert calls < count and fetched < big.size
         for page in rnd.sample(sorted(big.pages), 200):
             offset = max(0, page * PAGE - 100)
             same(client.read(f, offset, PAGE + 200)[0],
-                 big.expected(offset, min(PAGE + 200, GIB - offset)))
+                 big.expected(offset, min(PAGE + 200, big.size - offset)))
     if how == "mixed":
         case.enter("normal", "big")
         big.check_all()
@@ -120,7 +121,7 @@ def test_writes_while_the_old_server_is_gone(case, client, big):
     case.enter("partial", "big")
     fh = client.lookup(big.path)[0]
     hasty, refused = client.patient(0), []
-    pages = list(range(5, 400 * 600, 600))
+    pages = list(range(5, 400 * 160, 160))
     case.world.fake.pause()
     for page in pages:
         try:
@@ -153,17 +154,17 @@ def test_reading_a_fragmented_file(case, client3, big, stable):
     case.enter("partial", "big")
     fh = client3.lookup(big.path)[0]
     case.world.fake.pause()                      # no room is made meanwhile
-    for page in range(5, 250 * 1000, 1000):
+    for page in range(5, 250 * 250, 250):
         client3.write(fh, page * PAGE, b"f" * PAGE, stable)
         big.put(page, b"f" * PAGE)
     case.world.fake.resume()
     case.world.settle()
-    for page in range(500, 100 * 1000, 1000):    # splits a gap each time
+    for page in range(125, 100 * 250, 250):    # splits a gap each time
         offset = page * PAGE + 17
         same(client3.read(fh, offset, 100)[0], big.expected(offset, 100))
         big.check_record()
     case.world.settle()
-    assert big.fetched()[1] < GIB
+    assert big.fetched()[1] < big.size
 
 
 def test_random_punches(case, client42, big):
@@ -171,7 +172,7 @@ def test_random_punches(case, client42, big):
     rnd = random.Random(9)
     case.enter("partial", "big")
     with client42.opened(big.path, write=True) as f:
-        for i, page in enumerate(pages_of(rnd, GIB, 800)):
+        for i, page in enumerate(pages_of(rnd, big.size, 800)):
             client42.deallocate(f, page * PAGE, PAGE)
             big.put(page, bytes(PAGE))
             if i % 100 == 99:
@@ -179,7 +180,7 @@ def test_random_punches(case, client42, big):
         for page in rnd.sample(sorted(big.pages), 100):
             offset = max(0, page * PAGE - 100)
             same(client42.read(f, offset, PAGE + 200)[0],
-                 big.expected(offset, min(PAGE + 200, GIB - offset)))
+                 big.expected(offset, min(PAGE + 200, big.size - offset)))
 
 
 def test_two_clients_at_random(case, big):
@@ -188,7 +189,7 @@ def test_two_clients_at_random(case, big):
     case.enter("partial", "big")
     with case.world.client("v3") as a, case.world.client("v4.1") as b:
         clients = [(a, a.lookup(big.path)[0]), (b, b.lookup(big.path)[0])]
-        pages = pages_of(rnd, GIB, 600)
+        pages = pages_of(rnd, big.size, 600)
         for i, page in enumerate(pages):
             (c, fh), (other, its_fh) = clients[i % 2], clients[1 - i % 2]
             c.write(fh, page * PAGE, bytes([i % 255 + 1]) * PAGE, UNSTABLE)
