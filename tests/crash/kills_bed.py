@@ -27,9 +27,9 @@ DONE_ALREADY = {"remove": errors.NOENT, "rmdir": errors.NOENT, "rename": errors.
                 "mkdir": errors.EXIST, "symlink": errors.EXIST, "link": errors.EXIST}
 
 
-def dump_lines(volume):
+def dump_lines(volume, *options):
     """What stubdump says, as objects of JSON."""
-    done = subprocess.run([str(STUBDUMP), str(volume)], stdin=subprocess.DEVNULL,
+    done = subprocess.run([str(STUBDUMP), *options, str(volume)], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, "stubdump: %d %s" % (done.returncode, done.stderr.strip())
     return [json.loads(line) for line in done.stdout.splitlines()]
