@@ -13,9 +13,9 @@ crawler on the volume.  Per case of kills_work two things are done:
             leaves the page cache alone, that is what the volume is when one or all
             are killed at this point.  Each copy is judged offline (stubdump, and the
             oracle of cuts_model); from some the migration goes on to its end.
-    kills   the case runs again and again; at its N-th call one process is killed and
-            comes back, while the client keeps at what it was doing.  At the end all
-            must be there, read through the server and on the disk.
+    kills   the case runs again and again; at its N-th call one process is killed (or
+            all are) and comes back, while the client keeps at what it was doing.  At
+            the end all must be there, read through the server and on the disk.
     errors  the same with calls that fail: no space, no quota, broken disk
 """
 import argparse
@@ -231,6 +231,8 @@ class Stage:
                 calls = self.states(case, bed)
                 for process, count in sorted(calls.items()):
                     self.kills(case, bed, process, count)
+                for n in self.some(sum(calls.values()), self.settings["kills"]):
+                    self.one(case, bed, "killall %d %s" % (n, " ".join(PROCESSES)))
             finally:
                 bed.close()
 
@@ -269,13 +271,14 @@ class Stage:
         """Really kill one process at some of its calls; let some calls fail."""
         if process not in PROCESSES:
             raise RuntimeError("the volume was changed by %s" % process)
-        for n in sorted(self.rng.sample(range(1, count + 1),
-                                        min(self.settings["kills"], count))):
+        for n in self.some(count, self.settings["kills"]):
             self.one(case, bed, "kill %d %s" % (n, process))
-        if process == "postcopy-retrie":
-            for n in sorted(self.rng.sample(range(1, count + 1),
-                                            min(self.settings["errors"], count))):
+        if process != "postcopy-crawle":     # which changes nothing
+            for n in self.some(count, self.settings["errors"]):
                 self.one(case, bed, "fail %d %s %s" % (n, process, self.rng.choice(ERRORS)))
+
+    def some(self, count, wanted):
+        return sorted(self.rng.sample(range(1, count + 1), min(wanted, count)))
 
     def one(self, case, bed, command):
         begin = time.monotonic()

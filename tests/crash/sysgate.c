@@ -31,6 +31,7 @@
  * Not seen: writes through mmap (MS_SYNC msync is), io_uring (refused with ENOSYS).
  * Needs root.  Exit status: the command's; 125 if the gate itself fails.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -139,16 +140,23 @@ static bool is_below(pid_t pid)
 static void kill_all(struct gate *g)
 {
 	char names[COMMAND_MAX], comm[16], *save;
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
 
-	for (pid_t pid = 2; pid < PID_LAST; pid++) {
+	while (proc && (e = readdir(proc))) {
+		pid_t pid = atoi(e->d_name);
+
 		strcpy(names, g->killall);
-		if (!proc_read(pid, "comm", comm, sizeof(comm)) || !is_below(pid))
+		if (pid <= 1 || !proc_read(pid, "comm", comm, sizeof(comm)) || !is_below(pid))
 			continue;
 		comm[strcspn(comm, "\n")] = '\0';
 		for (char *n = strtok_r(names, " ", &save); n; n = strtok_r(NULL, " ", &save))
 			if (is_called(comm, n))
 				kill_one(g, pid, comm);
 	}
+	if (!proc)
+		die("/proc");
+	closedir(proc);
 	g->killall[0] = '\0';
 }
 

@@ -14,7 +14,6 @@
 #include <sys/types.h>
 
 #define PATH_ROOM (2 * PATH_MAX)
-#define PID_LAST (1 << 22) /* the kernel's PID_MAX_LIMIT */
 
 enum gated_object {
 	OBJECT_FD,     /* args[arg] is a descriptor */
