@@ -137,11 +137,13 @@ static bool is_below(pid_t pid)
 	return false;
 }
 
-static void kill_all(struct gate *g)
+/* Was @caller among them? */
+static bool kill_all(struct gate *g, pid_t caller)
 {
 	char names[COMMAND_MAX], comm[16], *save;
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
+	bool itself = false;
 
 	while (proc && (e = readdir(proc))) {
 		pid_t pid = atoi(e->d_name);
@@ -151,19 +153,23 @@ static void kill_all(struct gate *g)
 			continue;
 		comm[strcspn(comm, "\n")] = '\0';
 		for (char *n = strtok_r(names, " ", &save); n; n = strtok_r(NULL, " ", &save))
-			if (is_called(comm, n))
+			if (is_called(comm, n)) {
 				kill_one(g, pid, comm);
+				itself |= pid == caller;
+			}
 	}
 	if (!proc)
 		die("/proc");
 	closedir(proc);
 	g->killall[0] = '\0';
+	return itself;
 }
 
 /* A call on the volume.  0: let it go; else the error it gets. */
 static int pass(struct gate *g, struct call *c)
 {
 	unsigned long k;
+	int error = 0;
 
 	call_identify(c);
 	g->calls++;
@@ -172,18 +178,19 @@ static int pass(struct gate *g, struct call *c)
 		c->what->name, c->path[0], c->path[1]);
 	if (c->what->changes)
 		snapshot(g);
-	if (g->killall[0] && g->calls == g->kill_at)
-		kill_all(g);
-	else if (k == g->kill_at && is_called(c->name, g->kill_name))
+	/* who is killed must not get as far as the call while the signal is on its way */
+	if (g->killall[0] && g->calls == g->kill_at) {
+		error = kill_all(g, c->pid) ? EINTR : 0;
+	} else if (k == g->kill_at && is_called(c->name, g->kill_name)) {
 		kill_one(g, c->pid, c->name);
-	else if ((k == g->fail_at && is_called(c->name, g->fail_name)) ||
-		 !strcmp(g->fail_call, c->what->name)) {
+		error = EINTR;
+	} else if ((k == g->fail_at && is_called(c->name, g->fail_name)) ||
+		   !strcmp(g->fail_call, c->what->name)) {
 		fprintf(g->log, "failed %lu\n", g->calls);
-		fflush(g->log);
-		return g->fail_error;
+		error = g->fail_error;
 	}
 	fflush(g->log);
-	return 0;
+	return error;
 }
 
 /* ---- commands ---- */
