@@ -32,8 +32,8 @@ for _path in (HERE, HERE.parent, HERE.parent / "conformance"):
 
 import cuts_work  # noqa: E402
 import images  # noqa: E402
-from cuts_judge import STUBDUMP, judge_run, judge_state, judging  # noqa: E402
-from cuts_record import BASE, LOGDISK, SOCKETS, Run  # noqa: E402
+from cuts_judge import judge_run, judge_state, judging  # noqa: E402
+from cuts_record import BASE, LOGDISK, SOCKETS, STUBDUMP, Run  # noqa: E402
 from disklog import Log  # noqa: E402
 from migration import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402

@@ -16,21 +16,12 @@ import subprocess
 import traceback
 
 import images
-from cuts_model import Image, judge, logical
-from cuts_record import SOCKETS
-from migration import BUILD, CRAWLER, RETRIEVER
+from cuts_model import judge, logical
+from cuts_record import SOCKETS, dump
+from migration import CRAWLER, RETRIEVER
 from util import wait_until
 
-STUBDUMP = BUILD / "tests" / "tools" / "stubdump"
 WORKERS = 2
-
-
-def dump(volume):
-    done = subprocess.run([str(STUBDUMP), str(volume)], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=60)
-    if done.returncode != 0:
-        raise AssertionError("stubdump: %d %s" % (done.returncode, done.stderr.strip()))
-    return Image(volume, [json.loads(line) for line in done.stdout.splitlines()])
 
 
 class Recovery:

@@ -10,6 +10,7 @@ and when it is answered ("a").  Adversaries:
 """
 import contextlib
 import ctypes
+import json
 import os
 import pathlib
 import pickle
@@ -19,16 +20,31 @@ import threading
 
 import cuts_work
 import images
-from cuts_model import World
+from cuts_model import Image, World
 from disklog import Log
 from migration import BUILD, Migration
 from util import build_rpcshim, wait_until
 
+STUBDUMP = BUILD / "tests" / "tools" / "stubdump"
 LOGDISK = BUILD / "tests" / "crash" / "logdisk"
 BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 SOCKETS = BASE / "cuts-sockets"          # the volumes' sockets; each run's own
 KEPT = BASE / "cuts-kept"                # runs that failed
 DELAY_US = 200
+
+
+def dump(volume):
+    done = subprocess.run([str(STUBDUMP), str(volume)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        raise AssertionError("stubdump: %d %s" % (done.returncode, done.stderr.strip()))
+    return Image(volume, [json.loads(line) for line in done.stdout.splitlines()])
+
+
+def folded(volume):
+    """Is all that is present of every stub durable, without anybody's COMMIT?"""
+    stubs = [line["stub"] for line in dump(volume).objects.values() if line["stub"]]
+    return all(stub["missing"] == stub["durable"] for stub in stubs)
 
 
 class Disk:
@@ -150,6 +166,7 @@ class Run:
                 patient = c.patient(60)
                 for number, op in enumerate(self.ops):
                     if number == crawl_at:
+                        wait_until(lambda: folded(volume), 30, "fold of the maps")
                         m.start_crawler("--workers", "2")
                     disk.tell("mark s")
                     cuts_work.perform(patient, op)
