@@ -216,10 +216,7 @@ class Run:
         self.newest[number] = now
 
     def keep(self, left, text, why):
-        kept = []
-        for w in left:
-            if not any(w == other for other in kept):
-                kept.append(w)
+        kept = list({w.key(self.world): w for w in left}.values())
         if not kept:
             raise Disagree(text, getattr(why, "kind", None))
         self.worlds = kept
