@@ -244,6 +244,9 @@ struct stub_staged {
 
 int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
 	       struct stub_staged *out);
+/* The journal entry of @e's inode if a provisional file of it is there: 1, else 0. */
+int stub_stage_entry(struct stub_volume *v, const struct stub_entry *e,
+		     struct stub_journal_entry *out);
 /* Into @dir_fd under @name: -EEXIST if it is taken. */
 int stub_staged_link(struct stub_volume *v, struct stub_staged *s, int dir_fd, const char *name);
 void stub_staged_drop(struct stub_volume *v, struct stub_staged *s);

@@ -47,8 +47,13 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 	int r;
 
 	name_of(e, name);
-	if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return 0;
+	if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		/* a client may have replaced what a look-up made: the provisional file of
+		 * its inode is found nowhere else then */
+		r = stub_stage_entry(v, e, &b->entries[b->n_entries]);
+		b->n_entries += r > 0;
+		return r < 0 ? r : 0;
+	}
 	if (errno != ENOENT)
 		return -errno;
 	r = stub_stage(v, dir, e, &b->staged[b->n_staged]);

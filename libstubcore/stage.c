@@ -232,6 +232,17 @@ static int stage_known_link(struct stub_volume *v, const struct stub_entry *e,
 	return 0;
 }
 
+int stub_stage_entry(struct stub_volume *v, const struct stub_entry *e,
+		     struct stub_journal_entry *out)
+{
+	struct stub_staged s = { .fd = -1 };
+	int r = stub_entry_linked(e) ? stage_known_link(v, e, &s) : -ENOENT;
+
+	if (r == 0)
+		*out = s.entry;
+	return r == -ENOENT ? 0 : r < 0 ? r : 1;
+}
+
 /* The first name of a hard-linked inode: it becomes the provisional file. */
 static int make_provisional(struct stub_volume *v, const struct stub_entry *e,
 			    struct stub_staged *s)
