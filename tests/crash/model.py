@@ -82,7 +82,7 @@ def shrink(disk, history, kind, seconds, say, stock=False):
                      for i, s in enumerate(steps)]
             if len(steps[number]) > 1 and time.monotonic() < end and fails(fewer):
                 steps = fewer
-    say("model: %d steps of %d left after %d tries" % (len(steps), len(history["steps"]), tries))
+    say("%d steps of %d left after %d tries" % (len(steps), len(history["steps"]), tries))
     return dict(history, steps=steps)
 
 
@@ -95,13 +95,13 @@ def fitting(history):
 
 
 def failed(disk, history, err, say, where, seconds, stock=False):
-    say("model: seed %s FAILED: %s" % (history["seed"], err))
+    say("seed %s FAILED: %s" % (history["seed"], err))
     small = shrink(disk, history, err.kind, seconds, say, stock)
     if play(disk, fitting(small), stock=stock):
         small = fitting(small)
     path = pathlib.Path(where) / ("model-%s.json" % history["seed"])
     path.write_text(dump(dict(small, why=str(err).splitlines()[0][:500])))
-    say("model: shrunk history: %s (model.py --replay %s)" % (path, path))
+    say("shrunk history: %s (model.py --replay %s)" % (path, path))
 
 
 def dump(history):
@@ -136,7 +136,7 @@ def run(plan, seed, say):
                 if not planned("go_on", False):
                     break
     took = time.monotonic() - began
-    say("model: seed %s: %d operations, %d recoveries, %d losses in %.0f s (%.0f/s)" % (
+    say("seed %s: %d operations, %d recoveries, %d losses in %.0f s (%.0f/s)" % (
         seed, *total.numbers.values(), took, total.numbers["model_operations"] / took))
     return total.numbers
 
@@ -179,7 +179,7 @@ def main():
     print("model: seed %d" % seed, flush=True)
     plan = {"operations": args.operations, "hours": args.hours, "stock": args.stock,
             "where": args.where, "shrink": args.shrink}
-    return 1 if run(plan, seed, lambda text: print(text, flush=True))["losses"] else 0
+    return 1 if run(plan, seed, lambda text: print("model:", text, flush=True))["losses"] else 0
 
 
 if __name__ == "__main__":
