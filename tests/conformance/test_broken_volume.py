@@ -55,6 +55,9 @@ def come_back(m, volume, repair=()):
     m.server.kill9()
     m.kill_retriever()
     volume.umount()
+    # a mount namespace of somebody else may keep the broken file system for a while
+    live = pathlib.Path("/sys/fs") / volume.fstype / pathlib.Path(volume.device).name
+    wait_until(lambda: not live.exists(), 60, "end of the file system")
     if repair:
         assert subprocess.run([*repair, volume.device], capture_output=True).returncode in (0, 1)
     volume.mount()
