@@ -20,6 +20,7 @@ crawler on the volume.  Per case of kills_work two things are done:
 """
 import argparse
 import contextlib
+import ctypes
 import json
 import multiprocessing
 import os
@@ -27,6 +28,7 @@ import pathlib
 import pickle
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -324,6 +326,11 @@ def stage(control, settings, seed, say):
     return it.sums
 
 
+def die_with_parent():
+    """All that is below goes then, with its namespaces."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
+
+
 def run(plan, seed, say):
     """A stage of tests/crash/run.  plan: "quick", "long" or a dict as in PLANS."""
     images.check_machine()
@@ -339,7 +346,7 @@ def run(plan, seed, say):
                 "--seed", str(seed)]
         sums, errors = None, tempfile.TemporaryFile("w+")
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=errors, text=True) as process:
+                              stderr=errors, text=True, preexec_fn=die_with_parent) as process:
             for line in process.stdout:
                 told = json.loads(line)
                 if "say" in told:
