@@ -158,18 +158,19 @@ class Run:
         volume = disk.mnt / "vol"
         m = self._migration(volume)
         adversary = Adversary(self.how, disk, volume)
-        crawl_at = random.Random(self.seed).randrange(len(self.ops) // 4, len(self.ops) // 2)
         try:
             m.start()
             adversary.start()
             with m.client("v3") as c:
                 patient = c.patient(60)
-                for number, op in enumerate(self.ops):
-                    if number == crawl_at:
-                        wait_until(lambda: folded(volume), 30, "fold of the maps")
-                        m.start_crawler("--workers", "2")
+                for op in self.ops:
                     disk.tell("mark s")
-                    cuts_work.perform(patient, op)
+                    if op[0] == "fold":
+                        wait_until(lambda: folded(volume), 30, "fold of the maps")
+                    elif op[0] == "crawl":
+                        m.start_crawler("--workers", "2")
+                    else:
+                        cuts_work.perform(patient, op)
                     disk.tell("mark a")
             assert m.crawler.wait(60) == 0, (m.workdir / "crawler.log").read_text()
             m.drain()

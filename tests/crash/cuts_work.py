@@ -39,6 +39,9 @@ def source_tree(rng):
     small = tree.mkdir(root, b"small", **times())
     for i in range(24):
         file(small, b"t%02d" % i, 100 + 37 * i)
+    lag = tree.mkdir(root, b"lag", **times())
+    for i in range(4):
+        file(lag, b"l%d" % i, 20000)
     whole = tree.mkdir(root, b"whole", **times())
     for i in range(12):
         file(whole, b"w%02d" % i, 4096)
@@ -117,14 +120,19 @@ def scripts(rng):
 
 
 def mixed(rng):
-    """The scripts, one operation of one of them at a time."""
+    """The scripts, one operation of one of them at a time.  Early on some writes wait
+    until their maps are folded without a COMMIT ("fold"); later the crawler starts."""
     todo, ops = [list(s) for s in scripts(rng)], []
     while todo:
         script = rng.choice(todo)
         ops.append(script.pop(0))
         if not script:
             todo.remove(script)
-    return ops
+    fold = rng.randrange(len(ops) // 8, len(ops) // 4)
+    crawl = rng.randrange(3 * len(ops) // 8, len(ops) // 2)
+    lag = [("write", b"lag/l%d" % i, 4096 * i, pattern(b"L%d" % i, 4096), False)
+           for i in range(4)]
+    return [*ops[:fold], *lag, ("fold", b""), *ops[fold:crawl], ("crawl", b""), *ops[crawl:]]
 
 
 def perform(c, op):
