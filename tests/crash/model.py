@@ -56,15 +56,22 @@ def play(disk, history, total=None, stock=False):
 def shrink(disk, history, kind, seconds, say, stock=False):
     """A shorter history that fails in the same way (delta debugging over its steps,
     then over operations of one step)."""
-    end, tries = time.monotonic() + seconds, 0
+    end, tries, attempts = time.monotonic() + seconds, 0, 1
 
     def fails(steps):
         nonlocal tries
-        tries += 1
-        err = play(disk, dict(history, steps=steps), stock=stock)
-        return err is not None and err.kind == kind
+        for _attempt in range(attempts):
+            tries += 1
+            err = play(disk, dict(history, steps=steps), stock=stock)
+            if err is not None and err.kind == kind:
+                return True
+            if time.monotonic() > end:
+                break
+        return False
 
     steps, parts = history["steps"], 2
+    if not fails(steps):                  # it takes some luck: give each a few chances
+        attempts = 4
     while len(steps) > 1 and time.monotonic() < end:
         size = max(1, len(steps) // parts)
         for start in range(0, len(steps), size):
