@@ -149,7 +149,7 @@ def again(where, number, name):
         run_ = Run(top / "run", kept["fstype"], kept["how"], kept["seed"], source)
         shutil.copy(where / "disk.log", run_.logfile)
         shutil.copy(where / "base.img", run_.base)
-        run_.log = Log(run_.logfile)
+        run_.ops, run_.log = kept["ops"], Log(run_.logfile)
         with judging(run_, 0) as home:
             builder = images.Builder(run_.log, run_.base, home)
             for cut, states in run_.log.plan(run_.fstype, random.Random(run_.seed),
