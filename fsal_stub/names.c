@@ -198,7 +198,9 @@ static fsal_status_t still_named(const struct glue_change *change, unsigned int 
 	if (!obj || (!w->begun && !glue_change_stub(change, i)))
 		return ok;
 	names_find(dir, name, &now);
-	same = now && now->handle.fileid == obj->handle.fileid;
+	/* Gone: the FSAL below says so, and no count moves.  DELAY would be for ever, since
+	 * MDCACHE goes on finding the name. */
+	same = !now || now->handle.fileid == obj->handle.fileid;
 	stubfs_obj_destroy(now);
 	return same ? ok : glue_status(-EAGAIN);
 }

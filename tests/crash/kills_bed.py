@@ -197,6 +197,8 @@ class Bed:
             except NfsError as err:
                 if tries > 1 and err.status == DONE_ALREADY.get(op[0]):
                     return True
+                if tries > 1 and err.status == errors.STALE:
+                    return False             # what it was looked up for is gone: look again
                 if err.status in (errors.NOSPC, errors.DQUOT, errors.IO):
                     return False             # what sysgate let fail came as far as here
                 raise AssertionError("%r: %s" % (op[:3], err)) from None
