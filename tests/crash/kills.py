@@ -286,7 +286,7 @@ class Stage:
         begin = time.monotonic()
         try:
             wrong = bed.disturbed(case, command)
-        except (AssertionError, TimeoutError, OSError) as err:
+        except (AssertionError, NfsError, TimeoutError, OSError) as err:
             wrong = ["%s: %s" % (type(err).__name__, err)]
         self.sums["kill_points"] += 1
         self.sums["recoveries"] += 1
