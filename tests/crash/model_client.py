@@ -16,8 +16,8 @@ from nfsclient.nfstypes import NOW, FILE_SYNC, UNSTABLE, Attrs, SetAttrs
 PATIENCE = 60                 # seconds of "try again later" before that is the reply
 # Doing these twice is doing them once: a client repeats them when the server died.
 REPEATABLE = frozenset(("lookup", "getattr", "read", "readlink", "readdir", "write", "setattr",
-                        "commit"))
-LOOKS = frozenset(("lookup", "getattr", "read", "readlink", "readdir"))
+                        "commit", "deallocate", "allocate", "seek"))
+LOOKS = frozenset(("lookup", "getattr", "read", "readlink", "readdir", "seek"))
 
 
 @dataclass
@@ -30,6 +30,7 @@ class Reply:
     entries: Optional[dict] = None
     written: Optional[int] = None
     verifier: Optional[bytes] = None
+    found: Optional[int] = None          # SEEK
     lost: bool = False                   # no reply came: the server died
     began: int = 0                       # ns, wall clock
     ended: int = 0
@@ -75,6 +76,24 @@ def _write(c, op, h):
 
 def _commit(c, op, h):
     return Reply(verifier=c.commit(h.obj))
+
+
+def _deallocate(c, op, h):
+    with c.opened(h.obj, write=True) as f:
+        c.deallocate(f, op["offset"], op["length"])
+    return Reply()
+
+
+def _allocate(c, op, h):
+    with c.opened(h.obj, write=True) as f:
+        c.allocate(f, op["offset"], op["length"])
+    return Reply()
+
+
+def _seek(c, op, h):
+    with c.opened(h.obj) as f:
+        eof, found = c.seek(f, op["offset"], op["hole"])
+    return Reply(eof=eof, found=found)
 
 
 def _setattr(c, op, h):

@@ -25,7 +25,8 @@ MODES = (0o600, 0o640, 0o644, 0o755, 0o444)
 KINDS = (("read", 18, 24), ("write", 20, 26), ("size", 8, 10), ("create", 6, 6),
          ("remove", 5, 5), ("rename", 8, 6), ("link", 5, 3), ("symlink", 1, 1),
          ("mkdir", 2, 1), ("rmdir", 2, 1), ("attrs", 5, 2), ("readdir", 4, 3),
-         ("getattr", 6, 4), ("lookup", 4, 4), ("readlink", 1, 0), ("commit", 3, 3))
+         ("getattr", 6, 4), ("lookup", 4, 4), ("readlink", 1, 0), ("commit", 3, 3),
+         ("deallocate", 4, 4), ("allocate", 1, 1), ("seek", 3, 0))
 
 
 class Writer:
@@ -232,6 +233,17 @@ class Writer:
         op["offset"] = self._position(op["path"])
         op["length"] = self.pick(1, 10, 100, 512, 3000, 4096, 4096, 10000, 66000)
         op["stable"] = self.pick(0, 0, 0, 1)
+
+    def _deallocate(self, op):
+        op["c"], op["path"] = "v4.2", self.path(REG)
+        op["offset"] = self._position(op["path"])
+        op["length"] = self.pick(1, 100, 4096, 10000, 66000)
+
+    _allocate = _deallocate
+
+    def _seek(self, op):
+        op["c"], op["path"], op["hole"] = "v4.2", self.path(REG), self.pick(True, False)
+        op["offset"] = self._position(op["path"])
 
     def _size(self, op):
         op["op"], op["path"] = "setattr", self.path(REG)

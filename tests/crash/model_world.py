@@ -119,6 +119,7 @@ class Want:
     eof: Optional[bool] = None
     entries: Optional[dict] = None
     written: Optional[int] = None
+    sought: Optional[bytes] = None     # the bytes among which SEEK was to look
 
 
 # -- what operations do -------------------------------------------------------------
@@ -208,6 +209,47 @@ def do_write(w, op):
         return _fails(w, REFUSED)
     new = inode.but(data=overlay(inode.data, op["offset"], content(op)), mtime=Token(op["id"]))
     return [(w.having((op["obj"], new)), Want(shown=op["obj"], written=op["length"]))]
+
+
+def do_deallocate(w, op):
+    """A hole is punched: zeros, the size stays."""
+    inode = w[op["obj"]]
+    if inode.nlink == 0:
+        return _fails(w, GONE)
+    if inode.type != REG:
+        return _fails(w, REFUSED)
+    data, end = inode.data, min(op["offset"] + op["length"], len(inode.data))
+    if op["offset"] < end:
+        data = overlay(data, op["offset"], bytes(end - op["offset"]))
+    return _maybe_touched(w, op, inode.but(data=data))
+
+
+def do_allocate(w, op):
+    """Space is reserved: the file may grow, its bytes stay."""
+    inode = w[op["obj"]]
+    if inode.nlink == 0:
+        return _fails(w, GONE)
+    if inode.type != REG:
+        return _fails(w, REFUSED)
+    more = max(0, op["offset"] + op["length"] - len(inode.data))
+    return _maybe_touched(w, op, inode.but(data=inode.data + bytes(more)))
+
+
+def _maybe_touched(w, op, new):
+    """File systems differ in whether mtime moves by this."""
+    return [(w.having((op["obj"], new.but(mtime=Token(op["id"])))), Want()),
+            (w.having((op["obj"], new)), Want())]
+
+
+def do_seek(w, op):
+    inode = w[op["obj"]]
+    if inode.nlink == 0:
+        return _fails(w, GONE)
+    if inode.type != REG:
+        return _fails(w, REFUSED)
+    if op["offset"] >= len(inode.data):
+        return _fails(w, frozenset((errors.NXIO,)))
+    return [(w, Want(OK | {errors.NXIO}, sought=inode.data))]
 
 
 def do_setattr(w, op):
@@ -419,8 +461,10 @@ def agrees(w, want, op, reply, windows, alone=True):
     allowed = want.status
     if not alone and reply.status == errors.STALE and "name" in op:
         raise Raced("the name went while it was looked for")
-    if not alone and op["op"] == "setattr" and reply.status == errors.STALE:
-        return w           # SETATTR was done, the GETATTR behind it met nothing any more
+    if not alone and op["op"] in ("setattr", "write") and reply.status == errors.STALE:
+        # Done; the GETATTR behind a SETATTR, or the commit of a stable write to a stub,
+        # met nothing any more.  That it has gone, the caller makes sure of.
+        return w
     if not alone and want.status == GONE and reply.status == errors.OK:
         raise Raced("another operation still held the object that has gone")
     if errors.NOENT in allowed and not alone:
@@ -428,6 +472,8 @@ def agrees(w, want, op, reply, windows, alone=True):
     _must(reply.status in allowed, "%s, not %s", reply.status_name,
           " or ".join(errors.NAMES.get(s, str(s)) for s in sorted(allowed)))
     if reply.status != errors.OK:
+        _must(want.sought is None or not any(want.sought[op["offset"]:]),
+              "SEEK finds nothing where data is")
         return w
     if want.handle is not None and reply.handle is not None:
         w = _handle(w, want.handle, op["c"], reply.handle)
@@ -439,6 +485,8 @@ def agrees(w, want, op, reply, windows, alone=True):
     if want.written is not None:
         _must(reply.written == want.written, "%d bytes written, not %d", reply.written,
               want.written)
+    if want.sought is not None and alone:
+        _seek_is_right(op, reply, want.sought)
     if want.shown is not None and reply.attrs is not None and alone:
         w = _see(w, want.shown, reply.attrs, windows)
     if want.entries is not None and alone:
@@ -450,6 +498,16 @@ def agrees(w, want, op, reply, windows, alone=True):
             if entry.attrs is not None:
                 w = _see(w, want.entries[name], entry.attrs, windows)
     return w
+
+
+def _seek_is_right(op, reply, data):
+    """What SEEK skips on its way to data, and what it calls a hole, holds only zeros."""
+    at = len(data) if reply.eof else reply.found
+    _must(op["offset"] <= at <= len(data), "SEEK from %d: %d of %d", op["offset"], at, len(data))
+    if op["hole"]:
+        _must(at == len(data) or data[at] == 0, "SEEK: a hole at %d, where data is", at)
+    else:
+        _must(not any(data[op["offset"]:at]), "SEEK from %d: data only at %d", op["offset"], at)
 
 
 def between(states, op, reply):
