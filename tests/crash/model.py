@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The model-based random test.
 
-Two NFS clients (3 and 4.1), a crawler, a slow and shaky source, and kill -9 of every
+NFS clients (3, 4.1 and, for holes, 4.2), a crawler, a slow and shaky source, and kill -9 of every
 daemon work on a volume; a plain file system in memory does the same.  The volume must
 always behave like that, with the source's tree in it, whatever has been migrated.
 
