@@ -187,22 +187,23 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
  * next try finds what is there now.  A count that moves for the wrong inode would let hard
  * links pass for complete before all of them have come.  For a stub this stays true to
  * the end of the bracket, since who takes a name from it has it in a bracket too.
+ *
+ * A name that is gone is NOENT.  DELAY would be for ever: MDCACHE goes on finding it.
  */
 static fsal_status_t still_named(const struct glue_change *change, unsigned int i,
 				 const struct glue_wait *w, struct stubfs_obj *obj,
 				 struct stubfs_obj *dir, const char *name)
 {
 	struct stubfs_obj *now;
-	bool same;
+	fsal_status_t status;
 
 	if (!obj || (!w->begun && !glue_change_stub(change, i)))
 		return ok;
-	names_find(dir, name, &now);
-	/* Gone: the FSAL below says so, and no count moves.  DELAY would be for ever, since
-	 * MDCACHE goes on finding the name. */
-	same = !now || now->handle.fileid == obj->handle.fileid;
+	status = names_find(dir, name, &now);
+	if (!FSAL_IS_ERROR(status) && now->handle.fileid != obj->handle.fileid)
+		status = glue_status(-EAGAIN);
 	stubfs_obj_destroy(now);
-	return same ? ok : glue_status(-EAGAIN);
+	return status;
 }
 
 static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_handle *obj,
@@ -274,9 +275,12 @@ static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_han
 		status = glue_status(glue_change_begin(&change, in, RENAME_OBJECTS));
 	if (!FSAL_IS_ERROR(status)) {
 		status = still_named(&change, MOVED, &wait, in[MOVED], in[OLD_DIR], old_name);
-		if (!FSAL_IS_ERROR(status))
+		if (!FSAL_IS_ERROR(status)) {
 			status = still_named(&change, REPLACED, &wait, in[REPLACED], in[NEW_DIR],
 					     new_name);
+			if (status.major == ERR_FSAL_NOENT) /* the next try replaces nothing */
+				status = glue_status(-EAGAIN);
+		}
 		if (!FSAL_IS_ERROR(status))
 			status = below(sub->obj_ops->rename(stubfs_below(obj), sub, old_name,
 							    stubfs_below(new_dir), new_name));
