@@ -188,7 +188,8 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
  * links pass for complete before all of them have come.  For a stub this stays true to
  * the end of the bracket, since who takes a name from it has it in a bracket too.
  *
- * A name that is gone is NOENT.  DELAY would be for ever: MDCACHE goes on finding it.
+ * A name that is gone is NOENT.  DELAY would be for ever: MDCACHE goes on finding it,
+ * until the FSAL below has said STALE of it.
  */
 static fsal_status_t still_named(const struct glue_change *change, unsigned int i,
 				 const struct glue_wait *w, struct stubfs_obj *obj,
@@ -225,7 +226,7 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 	if (r < 0)
 		return glue_status(r);
 	status = still_named(&change, 1, &wait, in[1], in[0], name);
-	if (!FSAL_IS_ERROR(status))
+	if (!FSAL_IS_ERROR(status) || status.major == ERR_FSAL_NOENT)
 		status = below(sub->obj_ops->unlink(sub, stubfs_below(obj), name));
 	glue_change_nlink(&change, obj->type == DIRECTORY ? 0 : 1, -1);
 	return glue_change_end(&change, status);
