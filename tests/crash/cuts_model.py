@@ -132,7 +132,7 @@ class World:
     def _look(self, number, path):
         pass
 
-    _read = _list = _fold = _crawl = _look
+    _read = _list = _fold = _drain = _crawl = _look
 
 
 # -- an image ----------------------------------------------------------------

@@ -81,9 +81,12 @@ class Disk:
 class Adversary(threading.Thread):
     """Brings one kind of thing to the disk early, over and over."""
 
-    def __init__(self, how, disk, volume):
+    def __init__(self, how, disk, volume, fstype):
         super().__init__(daemon=True)
-        self.step = {"meta": self._names, "data": self._bytes}.get(how)
+        # XFS needs no help for names: it is mounted so that each transaction is synced
+        self.step = {("meta", "ext4"): self._names, ("data", "xfs"): self._bytes,
+                     ("data", "ext4"): self._bytes}.get((how, fstype))
+        self.resting = False
         self.volume, self.ended, self.error = volume, threading.Event(), None
         self._noise = os.open(disk.mnt / "noise", os.O_CREAT | os.O_RDWR)
         self._mode = 0o600
@@ -92,7 +95,8 @@ class Adversary(threading.Thread):
     def run(self):
         try:
             while self.step and not self.ended.wait(0.001):
-                self.step()
+                if not self.resting:
+                    self.step()
         except Exception as err:         # told by finish()
             self.error = err
 
@@ -143,7 +147,6 @@ class Run:
             volume.mkdir()
             self._migration(volume).init()
         image = images.clone(self.base, self.home / "run.img")
-        # XFS knows this adversary by itself: each transaction is synced
         options = "wsync" if (self.fstype, self.how) == ("xfs", "meta") else ""
         disk = Disk(image, self.logfile, self.home / "disk", self.fstype, options)
         try:
@@ -157,7 +160,7 @@ class Run:
     def _play(self, disk):
         volume = disk.mnt / "vol"
         m = self._migration(volume)
-        adversary = Adversary(self.how, disk, volume)
+        adversary = Adversary(self.how, disk, volume, self.fstype)
         try:
             m.start()
             adversary.start()
@@ -166,7 +169,11 @@ class Run:
                 for op in self.ops:
                     disk.tell("mark s")
                     if op[0] == "fold":
+                        adversary.resting = True     # nothing happens meanwhile
                         wait_until(lambda: folded(volume), 30, "fold of the maps")
+                        adversary.resting = False
+                    elif op[0] == "drain":
+                        m.drain()
                     elif op[0] == "crawl":
                         m.start_crawler("--workers", "2")
                     else:

@@ -132,7 +132,10 @@ def mixed(rng):
     crawl = rng.randrange(3 * len(ops) // 8, len(ops) // 2)
     lag = [("write", b"lag/l%d" % i, 4096 * i, pattern(b"L%d" % i, 4096), False)
            for i in range(4)]
-    return [*ops[:fold], *lag, ("fold", b""), *ops[fold:crawl], ("crawl", b""), *ops[crawl:]]
+    # nothing else syncs the volume around the fold
+    more = [op for i in range(4) for path in (b"lag/n%d" % i,) for op in (
+        ("create", path), ("write", path, 0, pattern(b"N%d" % i, 1000), True))]
+    return [*ops[:fold], ("drain", b""), *lag, ("fold", b""), *more, *ops[fold:crawl], ("crawl", b""), *ops[crawl:]]
 
 
 def perform(c, op):
