@@ -7,12 +7,14 @@
     kills.py --again DIR                a state that was kept, judged once more
 
 Everything runs below sysgate, which numbers the calls of Ganesha, retriever and
-crawler on the volume.  Per case of kills_work two things are done:
+crawler on the volume.  Per case of kills_work this is done:
 
     states  the case runs once; before each call the image is copied.  Since SIGKILL
             leaves the page cache alone, that is what the volume is when one or all
             are killed at this point.  Each copy is judged offline (stubdump, and the
             oracle of cuts_model); from some the migration goes on to its end.
+    again   the same once more for what follows on some of these states: the retriever's
+            start and the crawl (kills_again)
     kills   the case runs again and again; at its N-th call one process is killed (or
             all are) and comes back, while the client keeps at what it was doing.  At
             the end all must be there, read through the server and on the disk.
@@ -22,7 +24,6 @@ import argparse
 import contextlib
 import ctypes
 import json
-import multiprocessing
 import os
 import pathlib
 import pickle
@@ -33,8 +34,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
-from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
 for _path in (HERE, HERE.parent, HERE.parent / "conformance"):
@@ -42,179 +41,23 @@ for _path in (HERE, HERE.parent, HERE.parent / "conformance"):
         sys.path.insert(0, str(_path))
 
 import images  # noqa: E402
-from cuts_judge import recover  # noqa: E402
-from cuts_model import Image, judge  # noqa: E402
-from kills_bed import BASE, SYSGATE, Bed, dump_lines  # noqa: E402
-from kills_work import CASES, Killed, Source, links_wrong, sizes_wrong  # noqa: E402
+from kills_again import Again, judge_again  # noqa: E402
+from kills_bed import BASE, SYSGATE, Bed  # noqa: E402
+from kills_judge import (  # noqa: E402
+    Case, State, in_parallel, judge_both, keep, states_of, to_recover, worker)
+from kills_work import CASES  # noqa: E402
 from nfsclient import NfsError  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
-KEPT = BASE / "kills-kept"
-WORKERS = 2
-
 # recover: of the states after each kind of call so many go on to the end; kills: at so
-# many calls of each process; errors: so many calls fail
+# many calls of each process; errors: so many calls fail; again: that many states, points
+# of what follows on each, points that go on to the end, and real kills, per case
 PLANS = {
-    "quick": dict(rounds=1, recover=1, kills=3, errors=1),
-    "long": dict(rounds=3, recover=20, kills=1000, errors=40),
+    "quick": dict(rounds=1, recover=1, kills=3, errors=1, again=(4, 11, 4, 2)),
+    "long": dict(rounds=3, recover=20, kills=1000, errors=40, again=(40, 1000, 40, 40)),
 }
 PROCESSES = ("postcopy-retrie", "ganesha.nfsd", "postcopy-crawle")
 ERRORS = ("ENOSPC", "EDQUOT", "EIO")
-
-
-@dataclass
-class State:
-    """A copy of the image, and how far the client was."""
-    number: int
-    call: str                        # the one that was not made any more
-    after: str                       # kind of the last one that was made
-    issued: int
-    acked: int
-
-
-@dataclass
-class Case:
-    name: str
-    seed: int
-    tree: object
-    ops: list
-
-    @classmethod
-    def make(cls, name, seed):
-        source = Source()
-        return cls(name, seed, source.tree, CASES[name](source, random.Random(seed)))
-
-    def world(self, issued, acked, all_died):
-        return Killed(self.tree, self.ops, issued, acked, all_died)
-
-
-# -- states ---------------------------------------------------------------------
-
-def kind_of(call):
-    """What a call did, and where."""
-    for place in ("journal", "staging", "provisional"):
-        if "/.postcopy/%s/" % place in call:
-            return "%s %s" % (place, "" if place == "journal" else call.split()[4])
-    return call.split()[4]
-
-
-def states_of(log):
-    """(copies in order, {process: calls}) of a log of sysgate."""
-    issued = acked = 0
-    found, calls, last, after, this = [], {}, "the end", "", ""
-    for line in log.read_text().splitlines():
-        kind, _, rest = line.partition(" ")
-        if line == "mark s":
-            issued += 1
-        elif line == "mark a":
-            acked += 1
-        elif kind == "call":
-            _number, name, k = rest.split()[:3]
-            calls[name], last = int(k), rest
-            after, this = this, kind_of(rest)
-        elif line == "> unwatch":
-            last, after = "the end", this
-        elif kind == "snap":
-            found.append(State(int(rest), last, after, issued, acked))
-    return found, calls
-
-
-def judge_volume(case, volume, issued, acked, all_died):
-    """(what is wrong, the image, the tree that it is)."""
-    lines = dump_lines(volume, *(() if all_died else ("-k",)))
-    image, world = Image(volume, lines), case.world(issued, acked, all_died)
-    wrong, tree = judge(image, world)
-    wrong += ["parked: %r" % line for line in lines if line.get("park")]
-    if tree:
-        wrong += links_wrong(image, tree) + sizes_wrong(image, tree, world)
-    return wrong, image, tree
-
-
-def judge_both(case, volume, state):
-    """The same if one process lived on (the page cache counts), and if all died."""
-    wrong, image, tree = judge_volume(case, volume, state.issued, state.acked, False)
-    if wrong:
-        return ["one lived: " + text for text in wrong], image, tree
-    return judge_volume(case, volume, state.issued, state.acked, True)
-
-
-def judge_state(case, bed, image, where, state, go_on):
-    """(what is wrong, recoveries) of one copy."""
-    with images.Mounted(image, where, "xfs"):
-        try:
-            wrong, found, tree = judge_both(case, pathlib.Path(where), state)
-            if wrong or not go_on:
-                return wrong, 0
-            return recover(bed, where, tree, found), 1
-        except (AssertionError, TimeoutError, OSError) as err:
-            return ["%s: %s" % (type(err).__name__, err)], 0
-
-
-def to_recover(todo, each, rng):
-    """Numbers of the states that go on to the end: `each` of every kind."""
-    kinds = {}
-    for state in todo:
-        kinds.setdefault(state.after, []).append(state.number)
-    return {n for found in kinds.values() for n in rng.sample(found, min(each, len(found)))}
-
-
-def worker(case, bed, todo, part, going_on):
-    """Judge every WORKERSth state, in a namespace of its own: sockets are at one path."""
-    images.own_namespace()
-    home = bed.home / ("worker%d" % part)
-    (home / "sockets").mkdir(parents=True)
-    images.bind(home / "sockets", bed.sockets)
-    (bed.sockets / "postcopy.conf").write_text(bed.conf)
-    recoveries, failed = 0, []
-    for i, state in enumerate(todo):
-        if i % WORKERS != part:
-            continue
-        image = bed.copies / ("%06d.img" % state.number)
-        wrong, more = judge_state(case, bed, images.clone(image, home / "state.img"),
-                                  home / "mnt", state, state.number in going_on)
-        recoveries += more
-        if wrong:
-            failed.append((state, wrong))
-    return recoveries, failed
-
-
-def in_parallel(function, *args):
-    """function(*args with the part's number in place of None) in WORKERS processes."""
-    context = multiprocessing.get_context("fork")
-    parts = []
-
-    def told(out, part):
-        try:
-            out.send(function(*(part if a is None else a for a in args)))
-        except BaseException:
-            out.send(traceback.format_exc())
-
-    for part in range(WORKERS):
-        ours, theirs = context.Pipe(False)
-        process = context.Process(target=told, args=(theirs, part))
-        process.start()
-        theirs.close()
-        parts.append((process, ours))
-    answers = []
-    for process, pipe in parts:
-        answers.append(pipe.recv())
-        process.join()
-    broken = [a for a in answers if isinstance(a, str)]
-    if broken:
-        raise RuntimeError(broken[0])
-    return answers
-
-
-def keep(case, bed, state, wrong):
-    """A state that is wrong, where it stays."""
-    where = KEPT / ("%s-%d-%d-%d" % (case.name, case.seed, state.number, os.getpid()))
-    where.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cp", "--sparse=always", str(bed.copies / ("%06d.img" % state.number)),
-                    str(where / "image")], check=True)
-    shutil.copy(bed.log, where / "log")
-    with open(where / "state.pickle", "wb") as f:
-        pickle.dump(dict(case=case.name, seed=case.seed, state=vars(state), wrong=wrong), f)
-    return where
 
 
 # -- the stage --------------------------------------------------------------------
@@ -266,7 +109,10 @@ class Stage:
         for state, wrong in failed[:3]:
             self.say("LOSS: seed %d, case %s, before call %s (operation %d): %s" % (
                 case.seed, case.name, state.call, state.issued, "; ".join(wrong[:4])))
-            self.say("      again: tests/crash/kills.py --again %s" % keep(case, bed, state, wrong))
+            self.say("      again: tests/crash/kills.py --again %s" % keep(
+                case, state, bed.copies / ("%06d.img" % state.number), bed.log, wrong))
+        if "again" in self.settings and not failed:
+            Again(self, case, bed).run(todo, *self.settings["again"])
         return calls
 
     def kills(self, case, bed, process, count):
@@ -381,7 +227,11 @@ def again(where):
     state = State(**kept["state"])
     with tempfile.TemporaryDirectory(dir=BASE) as home, \
             images.Mounted(where / "image", home + "/mnt", "xfs") as mnt:
-        wrong = judge_both(Case.make(kept["case"], kept["seed"]), pathlib.Path(mnt), state)[0]
+        case, volume = Case.make(kept["case"], kept["seed"]), pathlib.Path(mnt)
+        if "wanted" in kept:
+            wrong = judge_again(case, volume, state, kept["wanted"], kept["era"])[0]
+        else:
+            wrong = judge_both(case, volume, state)[0]
     print("before call %s (operation %d)" % (state.call, state.issued))
     print("\n".join(wrong) or "nothing is wrong")
     return 1 if wrong else 0

@@ -69,16 +69,17 @@ class Quick(Migration):
 class Reviver(threading.Thread):
     """Starts again what has been killed."""
 
-    def __init__(self, m):
+    def __init__(self, m, server=True):
         super().__init__(daemon=True)
-        self.m, self.ended, self.error = m, threading.Event(), None
+        self.m, self.server = m, server
+        self.ended, self.error = threading.Event(), None
 
     def run(self):
         try:
             while not self.ended.wait(0.01):
                 if self.m.retriever.poll() is not None:
                     self.m.start_retriever()
-                if not self.m.server.alive:
+                if self.server and not self.m.server.alive:
                     self.m.server.start()
         except Exception as err:             # told by finish()
             self.error = err
@@ -115,30 +116,38 @@ class Bed:
         shutil.rmtree(self.home, ignore_errors=True)
 
     @contextlib.contextmanager
-    def _running(self):
-        """A running migration on a fresh copy of the base."""
+    def found(self, base):
+        """A migration on a fresh copy of an image; nothing runs yet."""
         for name in ("ask.sock", "control.sock"):
             (self.sockets / name).unlink(missing_ok=True)
-        images.clone(self.base, self.image)
+        images.clone(base, self.image)
         with images.Mounted(self.image, self.mnt, "xfs"):
             m = self._migration()
             try:
-                m.start()
                 yield m
             finally:
                 m.kill_crawler()
                 m.server.kill9()
                 m.kill_retriever()
 
-    def _keep_log(self, since):
+    @contextlib.contextmanager
+    def _running(self):
+        with self.found(self.base) as m:
+            m.start()
+            yield m
+
+    @contextlib.contextmanager
+    def logging(self, log):
+        """What the gate writes meanwhile goes to `log`."""
+        since = os.path.getsize(os.environ["SYSGATE_LOG"])
+        yield
         with open(os.environ["SYSGATE_LOG"], "rb") as f:
             f.seek(since)
-            self.log.write_bytes(f.read())
+            log.write_bytes(f.read())
 
     def record(self, ops):
         """Run once; copies of each state go to `copies`, the gate's log to `log`."""
-        since = os.path.getsize(os.environ["SYSGATE_LOG"])
-        with self._running() as m:
+        with self.logging(self.log), self._running() as m:
             self.tell("watch %s" % self.mnt)
             self.tell("snap %s %s" % (self.image, self.copies))
             try:
@@ -151,7 +160,6 @@ class Bed:
                     m.drain()
             finally:
                 self.tell("unwatch")
-        self._keep_log(since)
 
     # -- with something going wrong --------------------------------------------
 

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judging copies of a volume that sysgate made: offline, and by going on to the end."""
+import multiprocessing
+import os
+import pathlib
+import pickle
+import random
+import shutil
+import subprocess
+import traceback
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import images
+from cuts_judge import recover
+from cuts_model import Image, judge
+from kills_bed import BASE, dump_lines
+from kills_work import CASES, Killed, Source, links_wrong, sizes_wrong
+
+KEPT = BASE / "kills-kept"
+WORKERS = 2
+
+
+@dataclass
+class State:
+    """A copy of the image, and how far the client was."""
+    number: int
+    call: str                        # the one that was not made any more
+    after: str                       # kind of the last one that was made
+    issued: int
+    acked: int
+
+
+@dataclass
+class Case:
+    name: str
+    seed: int
+    tree: object
+    ops: list
+
+    @classmethod
+    def make(cls, name, seed):
+        source = Source()
+        return cls(name, seed, source.tree, CASES[name](source, random.Random(seed)))
+
+    def world(self, issued, acked, all_died):
+        return Killed(self.tree, self.ops, issued, acked, all_died)
+
+
+# -- states ---------------------------------------------------------------------
+
+def kind_of(call):
+    """What a call did, and where."""
+    for place in ("journal", "staging", "provisional"):
+        if "/.postcopy/%s/" % place in call:
+            return "%s %s" % (place, "" if place == "journal" else call.split()[4])
+    return call.split()[4]
+
+
+def states_of(log):
+    """(copies in order, {process: calls}) of a log of sysgate."""
+    issued = acked = 0
+    found, calls, last, after, this = [], {}, "the end", "", ""
+    for line in log.read_text().splitlines():
+        kind, _, rest = line.partition(" ")
+        if line == "mark s":
+            issued += 1
+        elif line == "mark a":
+            acked += 1
+        elif kind == "call":
+            _number, name, k = rest.split()[:3]
+            calls[name], last = int(k), rest
+            after, this = this, kind_of(rest)
+        elif line == "> unwatch":
+            last, after = "the end", this
+        elif kind == "snap":
+            found.append(State(int(rest), last, after, issued, acked))
+    return found, calls
+
+
+def judge_volume(volume, world, keep_era):
+    """(what is wrong, the image, the tree that it is)."""
+    lines = dump_lines(volume, *(("-k",) if keep_era else ()))
+    image = Image(volume, lines)
+    wrong, tree = judge(image, world)
+    wrong += ["parked: %r" % line for line in lines if line.get("park")]
+    if tree:
+        wrong += links_wrong(image, tree) + sizes_wrong(image, tree, world)
+    return wrong, image, tree
+
+
+def judge_both(case, volume, state):
+    """The same if one process lived on (the page cache counts), and if all died."""
+    wrong, image, tree = judge_volume(volume, case.world(state.issued, state.acked, False), True)
+    if wrong:
+        return ["one lived: " + text for text in wrong], image, tree
+    return judge_volume(volume, case.world(state.issued, state.acked, True), False)
+
+
+def judge_state(case, bed, image, where, state, go_on):
+    """(what is wrong, recoveries) of one copy."""
+    with images.Mounted(image, where, "xfs"):
+        try:
+            wrong, found, tree = judge_both(case, pathlib.Path(where), state)
+            if wrong or not go_on:
+                return wrong, 0
+            return recover(bed, where, tree, found), 1
+        except (AssertionError, TimeoutError, OSError) as err:
+            return ["%s: %s" % (type(err).__name__, err)], 0
+
+
+def to_recover(todo, each, rng):
+    """Numbers of the states that go on to the end: `each` of every kind."""
+    kinds = {}
+    for state in todo:
+        kinds.setdefault(state.after, []).append(state.number)
+    return {n for found in kinds.values() for n in rng.sample(found, min(each, len(found)))}
+
+
+@contextmanager
+def at_work(bed, part):
+    """A namespace of its own, as sockets are at one path; gives a directory."""
+    images.own_namespace()
+    home = bed.home / ("worker%d" % part)
+    (home / "sockets").mkdir(parents=True, exist_ok=True)
+    images.bind(home / "sockets", bed.sockets)
+    (bed.sockets / "postcopy.conf").write_text(bed.conf)
+    yield home
+
+
+def worker(case, bed, todo, part, going_on):
+    """Judge every WORKERSth state."""
+    recoveries, failed = 0, []
+    with at_work(bed, part) as home:
+        for state in todo[part::WORKERS]:
+            image = bed.copies / ("%06d.img" % state.number)
+            wrong, more = judge_state(case, bed, images.clone(image, home / "state.img"),
+                                      home / "mnt", state, state.number in going_on)
+            recoveries += more
+            if wrong:
+                failed.append((state, wrong))
+    return recoveries, failed
+
+
+def in_parallel(function, *args):
+    """function(*args with the part's number in place of None) in WORKERS processes."""
+    context = multiprocessing.get_context("fork")
+    parts = []
+
+    def told(out, part):
+        try:
+            out.send(function(*(part if a is None else a for a in args)))
+        except BaseException:
+            out.send(traceback.format_exc())
+
+    for part in range(WORKERS):
+        ours, theirs = context.Pipe(False)
+        process = context.Process(target=told, args=(theirs, part))
+        process.start()
+        theirs.close()
+        parts.append((process, ours))
+    answers = []
+    for process, pipe in parts:
+        answers.append(pipe.recv())
+        process.join()
+    broken = [a for a in answers if isinstance(a, str)]
+    if broken:
+        raise RuntimeError(broken[0])
+    return answers
+
+
+def keep(case, state, image, log, wrong, **more):
+    """A state that is wrong, where it stays."""
+    where = KEPT / ("%s-%d-%d-%d" % (case.name, case.seed, state.number, os.getpid()))
+    where.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "--sparse=always", str(image), str(where / "image")], check=True)
+    shutil.copy(log, where / "log")
+    with open(where / "state.pickle", "wb") as f:
+        pickle.dump(dict(case=case.name, seed=case.seed, state=vars(state), wrong=wrong,
+                         **more), f)
+    return where
