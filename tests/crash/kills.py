@@ -233,6 +233,8 @@ def again(where):
         else:
             wrong = judge_both(case, volume, state)[0]
     print("before call %s (operation %d)" % (state.call, state.issued))
+    if "then" in kept:
+        print("then before call %s" % kept["then"])
     print("\n".join(wrong) or "nothing is wrong")
     return 1 if wrong else 0
 

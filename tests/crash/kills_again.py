@@ -141,7 +141,7 @@ class Again:
             self.lost("before call %s of recovery from %s" % (point.call, first.call), wrong)
             self.stage.say("      again: tests/crash/kills.py --again %s" % keep(
                 self.case, first, self.copies / ("%06d.img" % point.number), self.log, wrong,
-                wanted=wanted, era=era))
+                point.number, wanted=wanted, era=era, then=point.call))
         shutil.rmtree(self.copies)
         killed = 0
         for n in sorted(self.rng.sample(range(1, calls + 1), min(kills, calls))):

@@ -169,9 +169,9 @@ def in_parallel(function, *args):
     return answers
 
 
-def keep(case, state, image, log, wrong, **more):
+def keep(case, state, image, log, wrong, point=0, **more):
     """A state that is wrong, where it stays."""
-    where = KEPT / ("%s-%d-%d-%d" % (case.name, case.seed, state.number, os.getpid()))
+    where = KEPT / ("%s-%d-%d-%d-%d" % (case.name, case.seed, state.number, point, os.getpid()))
     where.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "--sparse=always", str(image), str(where / "image")], check=True)
     shutil.copy(log, where / "log")
