@@ -41,7 +41,7 @@ from nfsclient.fakeserver import FakeServer  # noqa: E402
 PROGRAMS = (LOGDISK, STUBDUMP, CRAWLER, RETRIEVER, VOLUME_TOOL)
 # states: at most so many of a run are judged; recover: one of so many goes on to the end
 PLANS = {
-    "quick": dict(rounds=1, subsets=2, states=220, recover=22,
+    "quick": dict(rounds=1, subsets=3, states=1100, recover=70,
                   runs=(("xfs", "meta"), ("xfs", "data"), ("ext4", "meta"), ("ext4", "plain"))),
     "long": dict(rounds=4, subsets=4, states=2000, recover=50,
                  runs=tuple((fs, how) for fs in ("xfs", "ext4")

@@ -21,7 +21,7 @@ from cuts_record import SOCKETS, dump
 from migration import CRAWLER, RETRIEVER
 from util import wait_until
 
-WORKERS = 2
+WORKERS = 10                             # mounting is waiting, more than work
 
 
 class Recovery:
