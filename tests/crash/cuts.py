@@ -81,14 +81,17 @@ def one_run(top, fstype, how, settings, seed, sums, say):
     with FakeServer(cuts_work.source_tree(random.Random(seed))) as source:
         run_ = Run(top / ("%s-%s-%d" % (fstype, how, seed)), fstype, how, seed, source)
         run_.record()
+        assert bool(run_.log.errors) == bool(run_.faults), "the disk should have failed"
         recorded = time.monotonic() - begin
         judged, recoveries, failed = judge_run(run_, settings, seed)
     sums["power_images"] += judged
     sums["recoveries"] += recoveries
     sums["losses"] += len(failed)
-    say("%s %s: %d operations, %d flushes, %d writes, recorded in %.1f s; %d states judged, "
+    failures = ", %d failures of the disk, %d errors for the client" % (
+        len(run_.log.errors), run_.log.marks.count("e")) if run_.faults else ""
+    say("%s %s: %d operations%s, %d flushes, %d writes, recorded in %.1f s; %d states judged, "
         "%d recovered in %.1f s; %d lost" % (
-            fstype, how, len(run_.ops), len(run_.log.cuts) - 1, run_.log.writes, recorded, judged,
+            fstype, how, run_.log.marks.count("s"), failures, len(run_.log.cuts) - 1, run_.log.writes, recorded, judged,
             recoveries, time.monotonic() - begin - recorded, len(failed)))
     if failed:
         where = run_.keep(failed, settings["subsets"])

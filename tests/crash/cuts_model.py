@@ -34,6 +34,8 @@ class Object:
         self.states = []                 # files: (operation, bytes)
         self.edges = {0}                 # offsets at which operations begin and end
         self.floor = 0                   # index of the last state that is stable
+        self.ranges = []                 # (start, end, index): as floor, of these bytes
+        self.failed = False              # a write or COMMIT: it may have been lost since
         self.named = 0                   # operation that gave or took a name last
         self.target = src.target if src else None
         if kind == "file":
@@ -44,9 +46,13 @@ class Object:
 
 
 class World:
-    """The tree after `issued` of the operations, `acked` of them answered."""
+    """The tree after `issued` of the operations, `acked` of them answered.
 
-    def __init__(self, tree, ops, issued, acked):
+    failed: None, or the numbers of those answered with an error by a disk that may fail.
+    On such a disk a stable write vouches for its own range only: what was written before
+    may have been lost already, which COMMIT has to tell, once."""
+
+    def __init__(self, tree, ops, issued, acked, failed=None):
         self.names = {}
         self._plant(tree.root, b"", {})
         self.trees = [(0, dict(self.names))]
@@ -56,8 +62,11 @@ class World:
             getattr(self, "_" + op[0])(number, *op[1:])
             if self.names != before:
                 self.trees.append((number, dict(self.names)))
-            if number <= acked and op[0] in ("write", "commit") and op[-1]:
-                self._stable(op[1], number)
+            if failed and number in failed:
+                if op[0] in ("write", "commit"):
+                    self.names[op[1]].failed = True
+            elif number <= acked and op[0] in ("write", "commit") and op[-1]:
+                self._stable(op, failed is not None)
 
     def _plant(self, node, path, known):
         kind = TYPES[node.type]
@@ -67,9 +76,13 @@ class World:
             for name, child in node.entries:
                 self._plant(child, path + b"/" + name if path else name, known)
 
-    def _stable(self, path, number):
-        obj = self.names[path]
-        obj.floor = len(obj.states) - 1
+    def _stable(self, op, may_fail):
+        obj = self.names[op[1]]
+        last = len(obj.states) - 1
+        if op[0] == "write" and may_fail:
+            obj.ranges.append((op[2], op[2] + len(op[3]), last))
+        elif not obj.failed:
+            obj.floor = last
         self.floor = max(self.floor, obj.named)
 
     # -- operations ---------------------------------------------------------
@@ -233,7 +246,9 @@ def _bytes_wrong(obj, data):
               for i, state in enumerate(allowed)]
     for start, end in zip(edges, edges[1:]):
         part = data[start:end]
-        if not any(state[start:end] == part and _survives(sizes, i, ends, start)
+        floor = max((index - obj.floor for first, last, index in obj.ranges
+                     if first <= start < last), default=0)
+        if not any(i >= floor and state[start:end] == part and _survives(sizes, i, ends, start)
                    for i, state in enumerate(padded)):
             return "[%d, %d) is %s" % (start, end, "ZEROS" if not any(part) else
                                        "%r..." % part[:16])

@@ -7,6 +7,8 @@ and when it is answered ("a").  Adversaries:
     plain   as it comes
     meta    changes of names and records get to the disk at once, data only by a sync
     data    data gets to the disk early, records late
+    eio     some writes and flushes of the disk fail; what a client is told about with
+            an error ("e" instead of "a") may have been done or not
 """
 import contextlib
 import ctypes
@@ -23,6 +25,7 @@ import images
 from cuts_model import Image, World
 from disklog import Log
 from migration import BUILD, Migration
+from nfsclient import NfsError, RpcError
 from util import build_rpcshim, wait_until
 
 STUBDUMP = BUILD / "tests" / "tools" / "stubdump"
@@ -31,6 +34,8 @@ BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests
 SOCKETS = BASE / "cuts-sockets"          # the volumes' sockets; each run's own
 KEPT = BASE / "cuts-kept"                # runs that failed
 DELAY_US = 200
+# that one of these failed leaves the model with one tree to go on with
+NAMELESS = ("write", "commit", "chmod", "look", "read", "list")
 
 
 def dump(volume):
@@ -134,7 +139,18 @@ class Run:
         self.home.mkdir(parents=True)
         self.base, self.logfile = self.home / "base.img", self.home / "disk.log"
         self.ops = cuts_work.mixed(random.Random(seed))
+        self.faults = {}                 # operation: what logdisk is told before it
+        if how == "eio":
+            self._plan_faults(random.Random(seed))
         self.log = None
+
+    def _plan_faults(self, rng):
+        """Nothing waits for the disk's success here; three times something fails."""
+        self.ops = [op for op in self.ops if op[0] not in ("drain", "fold")]
+        last = len(self.ops) - 1
+        for third in range(3):
+            at = rng.randrange(last * (third + 1) // 4, last * (third + 2) // 4)
+            self.faults[at] = "fail %s %d" % (rng.choice("wwf"), rng.choice((1, 1, 3)))
 
     def _migration(self, volume):
         return Migration(self.sockets, self.source.url(), volume, shim=self.shim)
@@ -165,8 +181,10 @@ class Run:
             m.start()
             adversary.start()
             with m.client("v3") as c:
-                patient = c.patient(60)
-                for op in self.ops:
+                patient = c.patient(10 if self.faults else 60)
+                for number, op in enumerate(self.ops):
+                    if number in self.faults:
+                        disk.tell(self.faults[number])
                     disk.tell("mark s")
                     if op[0] == "fold":
                         adversary.resting = True     # nothing happens meanwhile
@@ -176,9 +194,14 @@ class Run:
                         m.drain()
                     elif op[0] == "crawl":
                         m.start_crawler("--workers", "2")
-                    else:
-                        cuts_work.perform(patient, op)
+                    elif not self._done(patient, op):
+                        disk.tell("mark e")
+                        if op[0] not in NAMELESS:
+                            return
+                        continue
                     disk.tell("mark a")
+            if self.faults:
+                return
             assert m.crawler.wait(60) == 0, (m.workdir / "crawler.log").read_text()
             m.drain()
         finally:
@@ -188,9 +211,22 @@ class Run:
             m.kill_retriever()
             adversary.finish()
 
+    def _done(self, client, op):
+        """False: answered with an error, after the disk had one."""
+        try:
+            cuts_work.perform(client, op)
+            return True
+        except (NfsError, RpcError):
+            if not self.faults:
+                raise
+            return False
+
     def world(self, cut):
-        sent = self.log.marks[:cut.marks].count("s")
-        return World(self.source.tree, self.ops, sent, self.log.marks[:cut.marks].count("a"))
+        marks = self.log.marks[:cut.marks]
+        answers = [mark for mark in marks if mark != "s"]
+        return World(self.source.tree, self.ops, marks.count("s"), len(answers),
+                     {number for number, mark in enumerate(answers, 1) if mark == "e"}
+                     if self.faults else None)
 
     def keep(self, failed, subsets):
         """What reproduces a failure, where it stays."""

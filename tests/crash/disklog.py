@@ -53,7 +53,8 @@ class State:
 class Log:
     def __init__(self, path):
         self.path = path
-        self.marks, self.cuts, self.writes, self.errors = [], [], 0, 0
+        self.marks, self.cuts, self.writes = [], [], 0
+        self.errors = []                 # numbers of the cuts before which one was injected
         self._read()
 
     def _events(self):
@@ -90,7 +91,7 @@ class Log:
             elif what == "m":
                 self.marks.append(self.bytes_at(pos, length).decode())
             else:
-                self.errors += 1
+                self.errors.append(len(self.cuts))
         self._cut(durable, pending)
 
     def _cut(self, durable, pending):
@@ -123,6 +124,8 @@ class Log:
         for cut in self.cuts:
             if cut.durable:
                 flushed = cut.number     # what is on the disk changes here only
+            if self.errors and cut.number < self.errors[0]:
+                continue                 # as without errors
             for state in self._states(cut, TEAR[fstype], rng, subsets):
                 last[flushed, state.key()] = (cut.number, state)
         chosen = sorted(last.values(), key=lambda pair: pair[0])
