@@ -271,8 +271,12 @@ def _attrs_wrong(line, obj, path):
 def structure_wrong(image):
     """What needs no model: cover by the journal, counts, damage."""
     wrong = ["damaged record: %s" % name for name in image.damaged]
+    # one name of an inode in an unlisted directory will do: from there it goes only once
+    # that is listed
+    found = {line["ino"] for line in image.objects.values()
+             if line["stub"] and line["stub"]["cover"] in ("journal", "parent")}
     for path, line in image.objects.items():
-        if line["stub"] and line["stub"]["cover"] not in ("journal", "parent"):
+        if line["stub"] and line["ino"] not in found:
             wrong.append("%r: found by %s" % (path, line["stub"]["cover"]))
     counts = image.volume
     for key in ("uncovered", "corrupt", "foreign"):
