@@ -39,13 +39,15 @@ from migration import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
 PROGRAMS = (LOGDISK, STUBDUMP, CRAWLER, RETRIEVER, VOLUME_TOOL)
-# states: at most so many of a run are judged; recover: one of so many goes on to the end
+# states: at most so many of a run are judged; recover: one of so many goes on to the end;
+# again: while one of so many recovers the power goes once more
 PLANS = {
-    "quick": dict(rounds=1, subsets=3, states=1100, recover=70,
-                  runs=(("xfs", "meta"), ("xfs", "data"), ("ext4", "meta"), ("ext4", "plain"))),
-    "long": dict(rounds=4, subsets=4, states=2000, recover=50,
+    "quick": dict(rounds=1, subsets=3, states=1000, recover=70, again=90,
+                  runs=(("xfs", "meta"), ("xfs", "data"), ("ext4", "meta"), ("ext4", "plain"),
+                        ("xfs", "eio"), ("ext4", "eio"))),
+    "long": dict(rounds=4, subsets=4, states=2000, recover=50, again=50,
                  runs=tuple((fs, how) for fs in ("xfs", "ext4")
-                            for how in ("plain", "meta", "data"))),
+                            for how in ("plain", "meta", "data", "eio"))),
 }
 
 # what is left behind ends with the last process: mounts, loop devices, daemons
@@ -160,7 +162,9 @@ def again(where, number, name):
                 builder.advance(cut)
                 for state in states if cut.number == number else ():
                     if state.name == name:
-                        wrong, _ = judge_state(run_, builder, home / "mnt", cut, state, True)
+                        wrong = judge_state(run_, builder, home / "mnt", cut, state, True)[0]
+                        wrong = wrong or judge_state(run_, builder, home / "mnt", cut, state,
+                                                     False, (random.Random(1), None))[0]
                         print("\n".join(wrong) or "nothing is wrong")
                         return 1 if wrong else 0
     print("no such state")

@@ -16,11 +16,13 @@ import subprocess
 import traceback
 
 import images
+from cuts_again import cut_again
 from cuts_model import judge, logical
 from cuts_record import SOCKETS, dump
 from migration import CRAWLER, RETRIEVER
 from util import wait_until
 
+AGAIN = 12                               # states of a second cut
 WORKERS = 10                             # mounting is waiting, more than work
 
 
@@ -108,23 +110,31 @@ def recover(run, volume, tree, before):
     return wrong
 
 
-def judge_state(run, builder, where, cut, state, go_on):
-    """(what is wrong, recoveries) of one state."""
-    image = builder.state(state)
+def judge_state(run, builder, where, cut, state, go_on, again=None):
+    """(what is wrong, states judged, recoveries) of one state.  again: (random numbers,
+    how many states or None for all): while it recovers the power goes once more."""
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(images.Mounted(image, where, run.fstype))
+            stack.enter_context(images.Mounted(builder.state(state), where, run.fstype))
         except OSError as err:
-            return ["does not mount: %s" % err], 0
+            return ["does not mount: %s" % err], 1, 0
         volume = pathlib.Path(where) / "vol"
         try:
             found = dump(volume)
             wrong, tree = judge(found, run.world(cut))
-            if wrong or not go_on:
-                return wrong, 0
-            return recover(run, volume, tree, found), 1
+            if wrong or not (go_on or again):
+                return wrong, 1, 0
+            wanted = logical(found, tree)
+            if go_on:
+                return recover(run, volume, tree, found), 1, 1
         except (AssertionError, TimeoutError, OSError) as err:
-            return ["%s: %s" % (type(err).__name__, err)], 0
+            return ["%s: %s" % (type(err).__name__, err)], 1, 0
+    try:
+        wrong, judged, recoveries = cut_again(run, builder.state(state), where.parent, tree,
+                                              wanted, *again, Recovery, recover)
+    except (AssertionError, TimeoutError, OSError) as err:
+        return ["cut again: %s: %s" % (type(err).__name__, err)], 1, 0
+    return wrong, 1 + judged, recoveries
 
 
 @contextlib.contextmanager
@@ -141,24 +151,29 @@ def judging(run, part):
     images.umount(SOCKETS)
 
 
-def worker(run, plan, part, go_on):
+def worker(run, plan, part, settings):
     """Judge every WORKERSth state."""
     with judging(run, part) as home:
-        return _judge_part(run, plan, part, go_on, home)
+        return _judge_part(run, plan, part, settings, home)
 
 
-def _judge_part(run, plan, part, go_on, home):
+def _judge_part(run, plan, part, settings, home):
     builder = images.Builder(run.log, run.base, home)
     number, recoveries, judged, failed = 0, 0, 0, []
+    go_on, again = settings["recover"], settings.get("again")
+    rng = random.Random(run.seed * WORKERS + part)
     for cut, states in plan:
         builder.advance(cut)
         for state in states:
             number += 1
             if number % WORKERS != part:
                 continue
-            wrong, more = judge_state(run, builder, home / "mnt", cut, state,
-                                      number // WORKERS % go_on == 0)
-            judged += 1
+            mine = number // WORKERS
+            twice = again and mine % again == again // 2
+            wrong, count, more = judge_state(run, builder, home / "mnt", cut, state,
+                                             mine % go_on == 0 and not twice,
+                                             (rng, AGAIN) if twice else None)
+            judged += count
             recoveries += more
             if wrong:
                 failed.append((cut.number, state.name, wrong))
@@ -172,8 +187,7 @@ def judge_run(run, settings, seed):
     parts = []
     for part in range(WORKERS):
         ours, theirs = context.Pipe(False)
-        process = context.Process(target=lambda out: out.send(_told(worker, run, plan, part,
-                                                                    settings["recover"])),
+        process = context.Process(target=lambda out: out.send(_told(worker, run, plan, part, settings)),
                                   args=(theirs,))
         process.start()
         theirs.close()

@@ -325,6 +325,11 @@ def _tree_wrong(image, tree):
     return wrong
 
 
+def tree_wrong(image, tree):
+    """What is wrong if it is this tree."""
+    return structure_wrong(image) + (_names_wrong(image, tree) or _tree_wrong(image, tree))
+
+
 def judge(image, world):
     """(what is wrong, the tree that it is).  Names alone may fit several trees, if an
     object was replaced by another of the same name."""
