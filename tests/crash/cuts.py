@@ -13,7 +13,6 @@ cuts_model.py).  Everything lives in mount and PID namespaces that end with the 
 import argparse
 import contextlib
 import json
-import os
 import pathlib
 import pickle
 import random
@@ -32,6 +31,7 @@ for _path in (HERE, HERE.parent, HERE.parent / "conformance"):
 
 import cuts_work  # noqa: E402
 import images  # noqa: E402
+from apart import answer, run_stage  # noqa: E402
 from cuts_judge import judge_run, judge_state, judging  # noqa: E402
 from cuts_record import BASE, LOGDISK, SOCKETS, STUBDUMP, Run  # noqa: E402
 from disklog import Log  # noqa: E402
@@ -118,30 +118,11 @@ def run(plan, seed, say):
     """A stage of tests/crash/run.  plan: "quick", "long" or a dict as in PLANS."""
     settings = PLANS[plan] if isinstance(plan, str) else plan
     argv = [*NAMESPACES, "--inside", json.dumps(settings), "--seed", str(seed)]
-    sums, errors = None, tempfile.TemporaryFile("w+")
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                          text=True) as process:
-        for line in process.stdout:
-            told = json.loads(line)
-            if "say" in told:
-                say(told["say"])
-            else:
-                sums = told["sums"]
-    errors.seek(0)
-    if process.returncode != 0 or sums is None:
-        raise RuntimeError("cuts, seed %d, ended with %d: %s" % (
-            seed, process.returncode, errors.read()[-4000:]))
-    return sums
+    return run_stage("cuts", seed, argv, say)
 
 
 def inside(settings, seed):
-    out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)                        # what children print is no answer
-
-    def say(text):
-        print(json.dumps({"say": text}), file=out)
-    print(json.dumps({"sums": stage(settings, seed, say)}), file=out)
-    return 0
+    return answer(stage, settings, seed)
 
 
 def again(where, number, name):

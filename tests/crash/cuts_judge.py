@@ -7,15 +7,13 @@ then the crawl to the end, after which all bytes are what they were before.
 """
 import contextlib
 import json
-import multiprocessing
-import os
 import pathlib
 import random
 import socket
 import subprocess
-import traceback
 
 import images
+from apart import in_parallel
 from cuts_again import cut_again
 from cuts_model import judge, logical
 from cuts_record import SOCKETS, dump
@@ -183,29 +181,6 @@ def _judge_part(run, plan, part, settings, home):
 
 def judge_run(run, settings, seed):
     plan = run.log.plan(run.fstype, random.Random(seed), settings["subsets"], settings["states"])
-    context = multiprocessing.get_context("fork")
-    parts = []
-    for part in range(WORKERS):
-        ours, theirs = context.Pipe(False)
-        process = context.Process(target=lambda out: out.send(_told(worker, run, plan, part, settings)),
-                                  args=(theirs,))
-        process.start()
-        theirs.close()
-        parts.append((process, ours))
-    answers = []
-    for process, pipe in parts:
-        answers.append(pipe.recv())
-        process.join()
-    broken = [a for a in answers if isinstance(a, str)]
-    if broken:
-        raise RuntimeError(broken[0])
+    answers = in_parallel(WORKERS, worker, run, plan, None, settings)
     return (sum(a[0] for a in answers), sum(a[1] for a in answers),
             sorted(f for a in answers for f in a[2]))
-
-
-def _told(fn, *args):
-    """The answer of fn, or why there is none."""
-    try:
-        return fn(*args)
-    except BaseException:
-        return traceback.format_exc()

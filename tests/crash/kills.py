@@ -30,7 +30,6 @@ import pickle
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,10 +40,11 @@ for _path in (HERE, HERE.parent, HERE.parent / "conformance"):
         sys.path.insert(0, str(_path))
 
 import images  # noqa: E402
+from apart import answer, in_parallel, run_stage  # noqa: E402
 from kills_again import Again, judge_again  # noqa: E402
 from kills_bed import BASE, SYSGATE, Bed  # noqa: E402
 from kills_judge import (  # noqa: E402
-    Case, State, in_parallel, judge_both, keep, states_of, to_recover, worker)
+    WORKERS, Case, State, judge_both, keep, states_of, to_recover, worker)
 from kills_work import CASES  # noqa: E402
 from nfsclient import NfsError  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
@@ -94,7 +94,7 @@ class Stage:
         todo, calls = states_of(bed.log)
         if not todo or not calls.get("postcopy-retrie") or todo[-1].acked != len(case.ops):
             raise RuntimeError("case %s: the gate saw %r" % (case.name, calls))
-        answers = in_parallel(worker, case, bed, todo, None,
+        answers = in_parallel(WORKERS, worker, case, bed, todo, None,
                               to_recover(todo, self.settings["recover"], self.rng))
         failed = sorted((f for a in answers for f in a[1]), key=lambda f: f[0].number)
         recoveries = sum(a[0] for a in answers)
@@ -190,32 +190,13 @@ def run(plan, seed, say):
                 "-c", str(control), "--", sys.executable, str(HERE / "kills.py"), "--inside",
                 json.dumps(dict(settings, control=str(control), log=home + "/log")),
                 "--seed", str(seed)]
-        sums, errors = None, tempfile.TemporaryFile("w+")
-        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=errors, text=True, preexec_fn=die_with_parent) as process:
-            for line in process.stdout:
-                told = json.loads(line)
-                if "say" in told:
-                    say(told["say"])
-                else:
-                    sums = told["sums"]
-    errors.seek(0)
-    if process.returncode != 0 or sums is None:
-        raise RuntimeError("kills, seed %d, ended with %d: %s" % (
-            seed, process.returncode, errors.read()[-4000:]))
-    return sums
+        return run_stage("kills", seed, argv, say, preexec_fn=die_with_parent)
 
 
 def inside(settings, seed):
-    out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)                        # what children print is no answer
     control = settings.pop("control")
     os.environ["SYSGATE_LOG"] = settings.pop("log")
-
-    def say(text):
-        print(json.dumps({"say": text}), file=out)
-    print(json.dumps({"sums": stage(control, settings, seed, say)}), file=out)
-    return 0
+    return answer(stage, control, settings, seed)
 
 
 def again(where):

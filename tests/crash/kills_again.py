@@ -18,10 +18,11 @@ import struct
 import time
 
 import images
+from apart import in_parallel
 from cuts_judge import recover
 from cuts_model import logical
 from kills_bed import Reviver
-from kills_judge import WORKERS, at_work, in_parallel, judge_volume, keep, states_of
+from kills_judge import WORKERS, at_work, judge_volume, keep, states_of
 
 RETRIEVER = "postcopy-retrie"
 ERA = struct.Struct("@12xI")             # of struct stub_state_page
@@ -134,7 +135,7 @@ class Again:
             len(later), max(0, points - len(starting) - 1))), key=lambda p: p.number) + todo[-1:]
         going_on = {p.number for p in self.rng.sample(chosen[:-1],
                                                       min(recoveries, len(chosen) - 1))}
-        answers = in_parallel(worker, self.case, self.bed, self.copies, chosen, None, first,
+        answers = in_parallel(WORKERS, worker, self.case, self.bed, self.copies, chosen, None, first,
                               wanted, era, going_on)
         for point, wrong in sorted((f for a in answers for f in a[1]),
                                    key=lambda f: f[0].number):

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judging copies of a volume that sysgate made: offline, and by going on to the end."""
-import multiprocessing
 import os
 import pathlib
 import pickle
 import random
 import shutil
 import subprocess
-import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -140,33 +138,6 @@ def worker(case, bed, todo, part, going_on):
             if wrong:
                 failed.append((state, wrong))
     return recoveries, failed
-
-
-def in_parallel(function, *args):
-    """function(*args with the part's number in place of None) in WORKERS processes."""
-    context = multiprocessing.get_context("fork")
-    parts = []
-
-    def told(out, part):
-        try:
-            out.send(function(*(part if a is None else a for a in args)))
-        except BaseException:
-            out.send(traceback.format_exc())
-
-    for part in range(WORKERS):
-        ours, theirs = context.Pipe(False)
-        process = context.Process(target=told, args=(theirs, part))
-        process.start()
-        theirs.close()
-        parts.append((process, ours))
-    answers = []
-    for process, pipe in parts:
-        answers.append(pipe.recv())
-        process.join()
-    broken = [a for a in answers if isinstance(a, str)]
-    if broken:
-        raise RuntimeError(broken[0])
-    return answers
 
 
 def keep(case, state, image, log, wrong, point=0, **more):
