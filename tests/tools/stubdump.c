@@ -38,6 +38,7 @@
 #include <sys/stat.h>
 
 #include "internal.h"
+#include "show.h"
 
 #define READ_BYTES (256 * 1024)
 #define SHA_BYTES  32
@@ -76,14 +77,6 @@ static void print_bytes(const char *key, const char *s)
 			putchar(c);
 	}
 	putchar('"');
-}
-
-static void print_map(const char *key, const struct stub_map *m)
-{
-	printf(", \"%s\": [", key);
-	for (uint32_t i = 0; i < m->n; i++)
-		printf("%s[%" PRIu64 ", %" PRIu64 "]", i ? ", " : "", m->r[i].start, m->r[i].end);
-	putchar(']');
 }
 
 /* ---- bytes ---- */
@@ -145,38 +138,6 @@ static int print_local(struct dump *d, const struct stub_handle *h, uint64_t siz
 
 /* ---- objects ---- */
 
-struct bit {
-	unsigned int bit;
-	const char *name;
-};
-
-static const struct bit needs_names[] = {
-	{ STUB_NEEDS_ATTRS, "attrs" },	 { STUB_NEEDS_ENTRIES, "entries" },
-	{ STUB_NEEDS_DATA, "data" },	 { STUB_NEEDS_NAMES, "names" },
-	{ STUB_NEEDS_FINISH, "finish" }, { STUB_NEEDS_REFUSED, "refused" },
-	{ 0, NULL },
-};
-static const struct bit flag_names[] = {
-	{ STUB_FLAG_DUMMY, "dummy" },	  { STUB_FLAG_UNLISTED, "unlisted" },
-	{ STUB_FLAG_LINKS, "links" },	  { STUB_FLAG_LOOKUPS, "lookups" },
-	{ STUB_FLAG_LOOKUPS_NEW, "new" }, { STUB_FLAG_REFUSED, "refused" },
-	{ 0, NULL },
-};
-
-static void print_bits(const char *key, unsigned int bits, const struct bit *names)
-{
-	const char *comma = "";
-
-	printf("\"%s\": [", key);
-	for (; names->name; names++) {
-		if (!(bits & names->bit))
-			continue;
-		printf("%s\"%s\"", comma, names->name);
-		comma = ", ";
-	}
-	putchar(']');
-}
-
 static const char *type_name(mode_t mode)
 {
 	switch (mode & S_IFMT) {
@@ -209,11 +170,9 @@ static const char *cover(struct dump *d, const struct stub_handle *h, enum above
 static void print_stub(struct dump *d, const struct stub_handle *h, enum above above)
 {
 	printf(", \"stub\": {");
-	print_bits("needs", stub_record_needs(&d->rec), needs_names);
-	printf(", ");
-	print_bits("flags", d->rec.flags, flag_names);
-	print_map("missing", &d->rec.now);
-	print_map("durable", &d->rec.durable);
+	show_needs_and_flags(&d->rec);
+	show_map("missing", &d->rec.now);
+	show_map("durable", &d->rec.durable);
 	printf(", \"size\": %" PRIu64 ", \"fsid\": %" PRIu64 ", \"fileid\": %" PRIu64
 	       ", \"cover\": \"%s\"}",
 	       d->rec.size, d->rec.fsid, d->rec.fileid, cover(d, h, above));

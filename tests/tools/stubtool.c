@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #include "internal.h"
+#include "show.h"
 
 #define ASK_MS 30000
 
@@ -43,46 +44,6 @@ static int64_t ns(struct timespec t)
 
 /* ---- show, missing ---- */
 
-static void print_map(const char *key, const struct stub_map *m)
-{
-	printf(", \"%s\": [", key);
-	for (uint32_t i = 0; i < m->n; i++)
-		printf("%s[%" PRIu64 ", %" PRIu64 "]", i ? ", " : "", m->r[i].start, m->r[i].end);
-	printf("]");
-}
-
-struct bit {
-	unsigned int bit;
-	const char *name;
-};
-
-static const struct bit needs_names[] = {
-	{ STUB_NEEDS_ATTRS, "attrs" },	 { STUB_NEEDS_ENTRIES, "entries" },
-	{ STUB_NEEDS_DATA, "data" },	 { STUB_NEEDS_NAMES, "names" },
-	{ STUB_NEEDS_FINISH, "finish" }, { STUB_NEEDS_REFUSED, "refused" },
-	{ 0, NULL },
-};
-static const struct bit flag_names[] = {
-	{ STUB_FLAG_DUMMY, "dummy" },	  { STUB_FLAG_UNLISTED, "unlisted" },
-	{ STUB_FLAG_LINKS, "links" },	  { STUB_FLAG_LOOKUPS, "lookups" },
-	{ STUB_FLAG_LOOKUPS_NEW, "new" }, { STUB_FLAG_REFUSED, "refused" },
-	{ 0, NULL },
-};
-
-static void print_bits(const char *key, unsigned int bits, const struct bit *names)
-{
-	const char *comma = "";
-
-	printf(", \"%s\": [", key);
-	for (; names->name; names++) {
-		if (!(bits & names->bit))
-			continue;
-		printf("%s\"%s\"", comma, names->name);
-		comma = ", ";
-	}
-	printf("]");
-}
-
 static void print_stat(const struct stat *st)
 {
 	printf(", \"local\": {\"ino\": %ju, \"mode\": %u, \"uid\": %u, \"gid\": %u, "
@@ -103,10 +64,10 @@ static int cmd_show(struct target *t)
 		return fail(t->path, r);
 	printf("{\"stub\": %s", r == 0 ? "true" : "false");
 	if (r == 0) {
-		print_bits("needs", stub_record_needs(&rec), needs_names);
-		print_bits("flags", rec.flags, flag_names);
-		print_map("now", &rec.now);
-		print_map("durable", &rec.durable);
+		printf(", ");
+		show_needs_and_flags(&rec);
+		show_map("now", &rec.now);
+		show_map("durable", &rec.durable);
 		printf(", \"nlink\": %u, \"mtime\": %" PRId64 ", \"ctime\": %" PRId64
 		       ", \"depth\": %u, \"source\": {\"size\": %" PRIu64 ", \"nlink\": %u, "
 		       "\"mtime\": %" PRId64 ", \"ctime\": %" PRId64 ", \"fsid\": %" PRIu64
