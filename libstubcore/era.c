@@ -52,17 +52,25 @@ static int poke(void *to, const void *from, size_t len)
 	return pwrite(fd, from, len, (off_t)(uintptr_t)to) == (ssize_t)len ? 0 : -EIO;
 }
 
+/* Another number than before, into the state's page, for all; it is in *era in any case. */
+static int draw(const struct stub_volume *v, uint32_t *era)
+{
+	ssize_t n;
+
+	*era = 0;
+	while (*era == 0 || *era == atomic_load(&v->state->era))
+		if (getrandom(era, sizeof(*era), 0) != sizeof(*era))
+			++*era;
+	n = pwrite(v->state_fd, era, sizeof(*era), offsetof(struct stub_state_page, era));
+	return n == (ssize_t)sizeof(*era) ? 0 : n < 0 ? -errno : -EIO;
+}
+
 STUB_PUBLIC int stub_volume_new_era(struct stub_volume *v)
 {
-	uint32_t era = 0;
-	int r = 0;
+	uint32_t era;
+	int r = draw(v, &era);
 
-	while (era == 0 || era == atomic_load(&v->state->era))
-		if (getrandom(&era, sizeof(era), 0) != sizeof(era))
-			era++;
-	if (pwrite(v->state_fd, &era, sizeof(era), offsetof(struct stub_state_page, era)) !=
-	    (ssize_t)sizeof(era)) {
-		r = errno ? -errno : -EIO; /* read-only, or broken: the page is in memory all the same */
+	if (r < 0) { /* read-only, or broken: the page is in memory all the same */
 		if (poke(&v->state->era, &era, sizeof(era)) == 0)
 			r = 0;
 		else /* for us alone; others do not trust what we store either */
@@ -91,14 +99,11 @@ static int open_lock(const struct stub_volume *v, int cmd, short type)
 
 int stub_volume_enter(struct stub_volume *v)
 {
-	uint32_t era = 0;
+	uint32_t era;
+	int r = open_lock(v, F_OFD_SETLK, F_WRLCK) == 0 ? draw(v, &era) : 0;
 
-	if (open_lock(v, F_OFD_SETLK, F_WRLCK) == 0) {
-		if (getrandom(&era, sizeof(era), 0) != sizeof(era) ||
-		    pwrite(v->state_fd, &era, sizeof(era),
-			   offsetof(struct stub_state_page, era)) != (ssize_t)sizeof(era))
-			return errno ? -errno : -EIO;
-	}
+	if (r < 0)
+		return r;
 	return open_lock(v, F_OFD_SETLKW, F_RDLCK);
 }
 
