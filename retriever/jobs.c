@@ -7,8 +7,6 @@
  * table, both queues and all lists of waiters; no source call, no disk access and
  * no answer happens under it (answers are collected first).
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,27 +14,6 @@
 #include "jobs_internal.h"
 
 #define WORKER_STACK (512 * 1024)
-
-void jobs_log(struct jobs *j, enum stub_log_level level, const char *fmt, ...)
-{
-	char line[512];
-	va_list ap;
-
-	if (!j->c.log)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	j->c.log(j->c.log_arg, level, line);
-}
-
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 /* ---- table ---- */
 
@@ -224,117 +201,6 @@ static void job_done(struct jobs *j, struct job *job, int result)
 	pthread_mutex_unlock(&j->lock);
 	answer_all(w, result, job->pass_fd);
 	job_free(job);
-}
-
-/* ---- books ---- */
-
-bool jobs_may_warn(struct jobs *j)
-{
-	uint64_t now = now_us() / 1000, last = atomic_load(&j->warned_ms);
-
-	return (last == 0 || now - last > 60000) &&
-	       atomic_compare_exchange_strong(&j->warned_ms, &last, now);
-}
-
-static void park(struct jobs *j, const struct stub_handle *h, enum stub_park how, int error,
-		 const char *reason)
-{
-	int r = stub_journal_fail(j->c.journal, h, how, error, reason);
-
-	if (r < 0 && r != -ENOENT)
-		jobs_log(j, STUB_LOG_ERROR, "journal: cannot note \"%s\": %s", reason,
-			 strerror(-r));
-}
-
-int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what)
-{
-	struct stub_journal_entry e;
-	char reason[STUB_REASON_MAX + 1];
-	bool last;
-
-	switch (error) {
-	case -EAGAIN:
-	case -ECANCELED:
-		return -EAGAIN;
-	case -ETIMEDOUT: /* the policy limit: says nothing about the object */
-		return -EREMOTEIO;
-	case -ENOMEM:
-	case -EMFILE:
-	case -ENFILE:
-		if (jobs_may_warn(j))
-			jobs_log(j, STUB_LOG_WARN, "%s: %s; trying again", what, strerror(-error));
-		return -EAGAIN;
-	}
-	atomic_fetch_add(&j->errors, 1);
-	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-error));
-	last = error == -EBADMSG || error == -EMLINK ||
-	       (stub_journal_get(j->c.journal, h, &e) == 0 && e.tries + 1u >= j->c.max_tries);
-	park(j, h, last ? STUB_PARK_ERROR : STUB_PARK_NONE, -error, reason);
-	jobs_log(j, last ? STUB_LOG_WARN : STUB_LOG_INFO, "%s%s", reason,
-		 last ? "; parked" : "; will be tried again");
-	return -EREMOTEIO;
-}
-
-int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char *what)
-{
-	char reason[STUB_REASON_MAX + 1];
-
-	atomic_fetch_add(&j->errors, 1);
-	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-error));
-	park(j, h, STUB_PARK_ERROR, -error, reason);
-	jobs_log(j, STUB_LOG_WARN, "%s; parked", reason);
-	return -EREMOTEIO;
-}
-
-int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reason)
-{
-	atomic_fetch_add(&j->conflicts, 1);
-	park(j, h, STUB_PARK_CONFLICT, ESTALE, reason);
-	jobs_log(j, STUB_LOG_WARN, "%s; parked as conflict", reason);
-	return -EREMOTEIO;
-}
-
-/* When may @bytes be fetched, by the rate of now? */
-static uint64_t take_turn(struct jobs *j, uint64_t bytes, uint64_t *change)
-{
-	uint64_t rate, until = 0, now = now_us();
-
-	pthread_mutex_lock(&j->throttle_lock);
-	*change = atomic_load(&j->turn_changes);
-	rate = atomic_load(&j->throttle);
-	if (rate > 0 && bytes > 0) {
-		if (j->throttle_next_us < now)
-			j->throttle_next_us = now;
-		until = j->throttle_next_us;
-		j->throttle_next_us += bytes * 1000000 / rate;
-	}
-	pthread_mutex_unlock(&j->throttle_lock);
-	return until;
-}
-
-void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes)
-{
-	uint64_t until, now, change;
-
-	if (job->kind != STUB_ASK_FILL)
-		return;
-	do {
-		while (atomic_load(&j->paused) && !atomic_load(&j->stopping))
-			usleep(50000);
-		until = take_turn(j, bytes, &change);
-		while ((now = now_us()) < until && change == atomic_load(&j->turn_changes) &&
-		       !atomic_load(&j->stopping))
-			usleep(until - now > 50000 ? 50000 : (useconds_t)(until - now));
-	} while (change != atomic_load(&j->turn_changes) && !atomic_load(&j->stopping));
-}
-
-/* All turns given out are void. */
-static void new_turns(struct jobs *j)
-{
-	pthread_mutex_lock(&j->throttle_lock);
-	j->throttle_next_us = 0;
-	atomic_fetch_add(&j->turn_changes, 1);
-	pthread_mutex_unlock(&j->throttle_lock);
 }
 
 /* ---- running ---- */
@@ -685,13 +551,13 @@ void jobs_destroy(struct jobs *j)
 void jobs_pause(struct jobs *j, bool paused)
 {
 	atomic_store(&j->paused, paused);
-	new_turns(j);
+	jobs_new_turns(j);
 }
 
 void jobs_throttle(struct jobs *j, uint64_t bytes_per_second)
 {
 	atomic_store(&j->throttle, bytes_per_second);
-	new_turns(j);
+	jobs_new_turns(j);
 }
 
 void jobs_stats(struct jobs *j, struct jobs_stats *out)

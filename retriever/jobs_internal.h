@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * jobs_internal.h - shared by jobs.c (queues, joining, answering), job_names.c
- * (look-up, listing, attributes), job_data.c (bytes) and job_pass.c
- * (a volume that takes none).
+ * jobs_internal.h - shared by jobs.c (queues, joining, answering), job_books.c
+ * (log, failures, turns), job_names.c (look-up, listing, attributes), job_data.c
+ * (bytes) and job_pass.c (a volume that takes none).
  */
 #ifndef JOBS_INTERNAL_H
 #define JOBS_INTERNAL_H
@@ -120,6 +120,7 @@ void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block
 /* The crawler's work stops here while paused or over the byte rate.  Read-ahead does
  * not: a client may be waiting for it by now, and there is one block of it at a time. */
 void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes);
+void jobs_new_turns(struct jobs *j); /* all turns given out are void */
 
 /*
  * Something went wrong with @h.  Keeps the books (journal, log, statistics) and
