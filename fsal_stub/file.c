@@ -175,6 +175,16 @@ static fsal_status_t range_end(struct glue_change *change, fsal_status_t status,
 	return glue_change_end(change, r < 0 ? glue_status(r) : status);
 }
 
+/* Commit what was changed since @era was read. */
+static fsal_status_t commit_own(struct stubfs_obj *o, uint64_t offset, uint64_t length,
+				uint64_t era)
+{
+	fsal_status_t status = glue_commit(o, (off_t)offset, length);
+
+	/* the record may not say any more what the commit made durable */
+	return !FSAL_IS_ERROR(status) && glue_era() != era ? glue_status(-EAGAIN) : status;
+}
+
 static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal_io_arg *io)
 {
 	struct glue_wait wait = { 0 };
@@ -193,11 +203,8 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 	status = range_end(&change, status, io->offset, io->io_amount);
 	glue_room_ahead(&change, o);
 	if (stub && stable && !FSAL_IS_ERROR(status)) {
-		status = glue_commit(o, (off_t)io->offset, io->io_amount);
+		status = commit_own(o, io->offset, io->io_amount, era);
 		io->fsal_stable = !FSAL_IS_ERROR(status);
-		/* the record may not say any more what the commit made durable */
-		if (!FSAL_IS_ERROR(status) && glue_era() != era)
-			status = glue_status(-EAGAIN);
 	} else if (stub && !FSAL_IS_ERROR(status)) {
 		glue_unstable(o, era);
 	}
@@ -334,22 +341,30 @@ static fsal_status_t obj_seek(struct fsal_obj_handle *obj, struct io_info *info)
 
 /* ---- space ---- */
 
-/* Reserving fills nothing and takes nothing away; a punched range is the client's. */
+/*
+ * Reserving fills nothing and takes nothing away; a punched range is the client's.  No
+ * COMMIT follows on a DEALLOCATE, and no verifier tells that it was lost: it is stable
+ * when it is answered, or the old bytes could come back into the hole.
+ */
 static fsal_status_t obj_fallocate(struct fsal_obj_handle *obj, struct state_t *state,
 				   uint64_t offset, uint64_t length, bool allocate)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 	struct glue_wait wait = { 0 };
 	struct glue_change change;
-	uint64_t changed = allocate ? 0 : length;
+	uint64_t changed = allocate ? 0 : length, era = glue_era();
 	fsal_status_t status;
 	int r = range_begin(stubfs_obj(obj), &wait, &change, offset, changed);
+	bool stub;
 
 	if (r < 0)
 		return glue_status(r);
+	stub = glue_change_any(&change);
 	status = below(sub->obj_ops->fallocate(sub, state, offset, length, allocate));
 	status = range_end(&change, status, offset, changed);
 	glue_room_ahead(&change, stubfs_obj(obj));
+	if (stub && !allocate && !FSAL_IS_ERROR(status))
+		status = commit_own(stubfs_obj(obj), offset, length, era);
 	return status;
 }
 

@@ -35,7 +35,8 @@ RANGES = {
 
 def present(record, offset, length):
     """Nothing of the range is missing, neither now nor after a power cut."""
-    return all(end <= offset or start >= offset + length for start, end in record.get("now", []))
+    return all(end <= offset or start >= offset + length for when in ("now", "durable")
+               for start, end in record.get(when, []))
 
 
 # -- DEALLOCATE -----------------------------------------------------------------------
