@@ -63,9 +63,9 @@ class World:
             if self.names != before:
                 self.trees.append((number, dict(self.names)))
             if failed and number in failed:
-                if op[0] in ("write", "commit"):
+                if op[0] in ("write", "commit", "punch", "reserve"):
                     self.names[op[1]].failed = True
-            elif number <= acked and op[0] in ("write", "commit") and op[-1]:
+            elif number <= acked and self._promises(op):
                 self._stable(op, failed is not None)
 
     def _plant(self, node, path, known):
@@ -75,6 +75,11 @@ class World:
         if kind == "dir":
             for name, child in node.entries:
                 self._plant(child, path + b"/" + name if path else name, known)
+
+    def _promises(self, op):
+        """Is it stable when it is answered?  Holes are, of stubs: a normal file's are the
+        business of the file system below."""
+        return op[0] in ("write", "commit") and op[-1]
 
     def _stable(self, op, may_fail):
         obj = self.names[op[1]]
@@ -107,7 +112,23 @@ class World:
         old = self.names[path].states[-1][1]
         self._change(number, path, old[:size].ljust(size, b"\0"), size, len(old))
 
+    def _punch(self, number, path, offset, size):
+        old = self.names[path].states[-1][1]
+        start, end = min(offset, len(old)), min(offset + size, len(old))
+        self._change(number, path, old[:start] + bytes(end - start) + old[end:], start, end)
+
+    def _reserve(self, number, path, offset, size):
+        """Room; the file becomes longer if it ends before."""
+        old = self.names[path].states[-1][1]
+        self._change(number, path, old.ljust(offset + size, b"\0"), len(old))
+
     def _commit(self, number, path, _stable):
+        pass
+
+    def _open(self, number, path, _proto):
+        pass
+
+    def _close(self, number, path):
         pass
 
     def _create(self, number, path):

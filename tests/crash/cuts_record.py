@@ -22,6 +22,7 @@ import threading
 
 import cuts_work
 import images
+from clients import Clients
 from cuts_model import Image, World
 from disklog import Log
 from migration import BUILD, Migration
@@ -35,7 +36,8 @@ SOCKETS = BASE / "cuts-sockets"          # the volumes' sockets; each run's own
 KEPT = BASE / "cuts-kept"                # runs that failed
 DELAY_US = 200
 # that one of these failed leaves the model with one tree to go on with
-NAMELESS = ("write", "commit", "chmod", "look", "read", "list")
+NAMELESS = ("write", "commit", "punch", "reserve", "open", "close", "chmod", "look", "read",
+            "list")
 
 
 def dump(volume):
@@ -180,8 +182,7 @@ class Run:
         try:
             m.start()
             adversary.start()
-            with m.client("v3") as c:
-                patient = c.patient(10 if self.faults else 60)
+            with Clients(m, 10 if self.faults else 60) as c:
                 for number, op in enumerate(self.ops):
                     if number in self.faults:
                         disk.tell(self.faults[number])
@@ -194,7 +195,7 @@ class Run:
                         m.drain()
                     elif op[0] == "crawl":
                         m.start_crawler("--workers", "2")
-                    elif not self._done(patient, op):
+                    elif not self._done(c, op):
                         disk.tell("mark e")
                         if op[0] not in NAMELESS:
                             return
@@ -211,10 +212,10 @@ class Run:
             m.kill_retriever()
             adversary.finish()
 
-    def _done(self, client, op):
+    def _done(self, clients, op):
         """False: answered with an error, after the disk had one."""
         try:
-            cuts_work.perform(client, op)
+            cuts_work.perform(clients, op)
             return True
         except (NfsError, RpcError):
             if not self.faults:

@@ -3,6 +3,7 @@
 
 Every script below is one client's doing on objects of its own; a seed mixes them.
 Operations are those of cuts_model.World: ("write", path, offset, data, stable) ...
+Between ("open", path, "v4.1" or "v4.2") and ("close", path) they use NFSv4's open state.
 """
 from nfsclient.faketree import Tree
 from nfsclient.nfstypes import FILE_SYNC, UNSTABLE
@@ -49,6 +50,9 @@ def source_tree(rng):
     for name in (b"d1", b"d2", b"d3"):
         down = tree.mkdir(down, name, **times())
     file(down, b"deep", 10000)
+    held = tree.mkdir(root, b"held", **times())
+    for i in range(5):
+        file(held, b"o%d" % i, 30000 + 11 * i)
     x, y = (tree.mkdir(root, name, **times()) for name in (b"x", b"y"))
     for i in range(4):
         node = file(x, b"h%d" % i, 8000 + i)
@@ -116,6 +120,19 @@ def scripts(rng):
          write(b"small/t10", 50, 50, True)],
         [("read", b"c/f0"), write(b"c/f0", 10000, 100, True), write(b"c/f1", 0, 25000),
          commit(b"c/f1"), write(b"c/f1", 512, 512)],
+        # NFSv4: what is missing is punched, written into, punched again, reserved, cut off
+        [("open", b"held/o0", "v4.2"), ("punch", b"held/o0", 4096, 8192),
+         write(b"held/o0", 6000 + some(1000), 1000), commit(b"held/o0"),
+         ("punch", b"held/o0", 10000 + some(3000), 9000), ("close", b"held/o0")],
+        [("open", b"held/o1", "v4.1"), write(b"held/o1", 5000, 3000), ("punch", b"held/o1", 0, 9000),
+         ("truncate", b"held/o1", 20000), commit(b"held/o1"), ("reserve", b"held/o1", 18000, 9000),
+         write(b"held/o1", 26000, 500), commit(b"held/o1"), ("close", b"held/o1")],
+        [("reserve", b"held/o2", 8192, 8192), ("punch", b"held/o2", 20480, 50000),
+         write(b"held/o2", 9000 + some(500), 600, True), ("punch", b"held/o2", 8192, 4096)],
+        [("read", b"held/o3"), ("punch", b"held/o3", 100 + some(4000), 12000),
+         ("open", b"held/o3", "v4.2"), write(b"held/o3", 8192, 4096, True),
+         ("punch", b"held/o3", 8192, 2048), commit(b"held/o3"), ("close", b"held/o3")],
+        [("punch", b"held/o4", 0, 40000), write(b"held/o4", 4096, 100), commit(b"held/o4")],
     ]
 
 
@@ -139,24 +156,35 @@ def mixed(rng):
 
 
 def perform(c, op):
-    """One operation by a client, which is patient."""
+    """One operation by Clients, which are patient."""
     kind, path, rest = op[0], op[1], op[2:]
     if kind == "write":
         offset, data, stable = rest
-        done = c.write(path, offset, data, FILE_SYNC if stable else UNSTABLE)
+        client, f = c.on(path)
+        done = client.write(f, offset, data, FILE_SYNC if stable else UNSTABLE)
         assert done.count == len(data), "short write"
         assert not stable or done.committed == FILE_SYNC, "not as stable as asked for"
     elif kind == "truncate":
-        c.setattr(path, size=rest[0])
-    elif kind == "chmod":
-        c.setattr(path, mode=rest[0])
-    elif kind == "look":
-        c.getattr(path)
-    elif kind == "read":
-        c.read_file(path)
-    elif kind == "list":
-        c.listdir(path)
+        client, f = c.on(path)
+        if f is path:
+            client.setattr(f, size=rest[0])
+        else:
+            client.resize(f, rest[0])
+    elif kind in ("punch", "reserve"):
+        with c.space(path) as (client, f):
+            (client.deallocate if kind == "punch" else client.allocate)(f, *rest)
     elif kind == "commit":
-        c.commit(path)
-    else:                                # the client's own names: create, rename ...
+        client, f = c.on(path)
+        client.commit(f)
+    elif kind in ("open", "close"):
         getattr(c, kind)(path, *rest)
+    elif kind == "chmod":
+        c.client().setattr(path, mode=rest[0])
+    elif kind == "look":
+        c.client().getattr(path)
+    elif kind == "read":
+        c.client().read_file(path)
+    elif kind == "list":
+        c.client().listdir(path)
+    else:                                # the client's own names: create, rename ...
+        getattr(c.client(), kind)(path, *rest)

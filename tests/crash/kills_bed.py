@@ -10,6 +10,7 @@ import subprocess
 import threading
 
 import images
+from clients import Clients
 from cuts_model import Image, judge
 from kills_work import BLOCK, Killed, perform
 from migration import BUILD, Migration
@@ -25,6 +26,9 @@ PATIENCE = 60
 # What an operation says that was done already when its answer got lost.
 DONE_ALREADY = {"remove": errors.NOENT, "rmdir": errors.NOENT, "rename": errors.NOENT,
                 "mkdir": errors.EXIST, "symlink": errors.EXIST, "link": errors.EXIST}
+# What was open went with the server that died while an operation was under way.
+GONE_WITH_IT = (errors.BAD_STATEID, errors.STALE_STATEID, errors.EXPIRED, errors.BADSESSION,
+                errors.STALE_CLIENTID)
 
 
 def dump_lines(volume, *options):
@@ -151,8 +155,7 @@ class Bed:
             self.tell("watch %s" % self.mnt)
             self.tell("snap %s %s" % (self.image, self.copies))
             try:
-                with m.client("v3", patience=PATIENCE) as c:
-                    c = c.patient(PATIENCE)
+                with Clients(m, PATIENCE) as c:
                     for op in ops:
                         self.tell("mark s")
                         perform(m, c, op)
@@ -176,8 +179,9 @@ class Bed:
             self.tell(command)
             reviver.start()
             try:
+                opened = {}
                 for op in ops:
-                    self._persist(m, op)
+                    self._persist(m, op, opened)
                 m.crawl_on()
             finally:
                 reviver.finish()
@@ -191,7 +195,7 @@ class Bed:
             more, _tree = judge(Image(self.mnt, lines), Killed(case.tree, case.ops, n, n))
         return wrong + more
 
-    def _persist(self, m, op):
+    def _persist(self, m, op, opened):
         """An operation by a client that comes back until it has an answer."""
         tries = 0
 
@@ -199,14 +203,16 @@ class Bed:
             nonlocal tries
             tries += 1
             try:
-                with m.client("v3", patience=PATIENCE, timeout=10) as c:
-                    perform(m, c.patient(PATIENCE), op)
+                with Clients(m, PATIENCE, opened, timeout=10) as c:
+                    perform(m, c, op)
                 return True
             except NfsError as err:
                 if tries > 1 and err.status == DONE_ALREADY.get(op[0]):
                     return True
                 if tries > 1 and err.status == errors.STALE:
                     return False             # what it was looked up for is gone: look again
+                if err.status in GONE_WITH_IT:
+                    return False
                 if err.status in (errors.NOSPC, errors.DQUOT, errors.IO):
                     return False             # what sysgate let fail came as far as here
                 raise AssertionError("%r: %s" % (op[:3], err)) from None

@@ -110,6 +110,24 @@ def bytes_(s, rng):
             ("read", b"d/t"), ("read", b"d/m"), ("crawl",)]
 
 
+def held(s, rng):
+    """NFSv4: holes, room and ends of files that are open, and of which something is missing."""
+    s.dir("h")
+    for name in "abcd":
+        s.file("h/" + name, 2 * BLOCK + 777)
+    write, some = Data(), rng.randrange
+    return [("open", b"h/a", "v4.2"), ("punch", b"h/a", 4096, 8192),
+            write(b"h/a", 6000 + some(999), 1000), ("commit", b"h/a", True),
+            ("punch", b"h/a", BLOCK - some(5000), 20000), ("close", b"h/a"),
+            ("part", b"h/b", BLOCK, 10), ("open", b"h/b", "v4.1"),
+            write(b"h/b", 100 + some(99), 3000), ("truncate", b"h/b", BLOCK + 5000),
+            ("punch", b"h/b", BLOCK - 3000, 50000), ("commit", b"h/b", True),
+            ("reserve", b"h/b", BLOCK, 30000), write(b"h/b", BLOCK + 29000, 500),
+            ("close", b"h/b"), ("reserve", b"h/c", 8192, BLOCK),
+            write(b"h/c", 9000 + some(99), 600, True), ("punch", b"h/c", 8192, 4096),
+            ("punch", b"h/d", 0, 3 * BLOCK), ("crawl",)]
+
+
 def naming(s, rng):
     """Names come, go and move, in listed and unlisted directories."""
     s.dir("a"), s.dir("b"), s.dir("b/in"), s.dir("c"), s.dir("e")
@@ -139,7 +157,7 @@ def batch(s, rng):
     return [("crawl",), write(b"b/f1", 5, 100), ("list", b"a")]
 
 
-CASES = {"looking": looking, "linked": linked, "bytes": bytes_, "naming": naming, "batch": batch}
+CASES = {"looking": looking, "linked": linked, "bytes": bytes_, "held": held, "naming": naming, "batch": batch}
 
 
 # -- what they lead to ----------------------------------------------------------
@@ -158,6 +176,10 @@ class Killed(World):
         for obj in self.objects():
             if not all_died:
                 obj.floor = self._last(obj)
+
+    def _promises(self, op):
+        """Of a file that is normal the page cache keeps the hole."""
+        return super()._promises(op) or op[0] == "punch"
 
     def objects(self):
         return {id(o): o for _n, names in self.trees for o in names.values()}.values()
@@ -186,17 +208,17 @@ class Killed(World):
 
 
 def perform(m, c, op):
-    """One operation; c is a patient client of migration m."""
+    """One operation; c are Clients of migration m."""
     if op[0] == "crawl":
         m.crawl_on()
     elif op[0] == "settle":
         m.drain()
     elif op[0] == "open0":
-        c.create(op[1], size=0)
+        c.client().create(op[1], size=0)
     elif op[0] == "times":
-        c.setattr(op[1], mtime=SET_TIME)
+        c.client().setattr(op[1], mtime=SET_TIME)
     elif op[0] == "part":
-        c.read(op[1], op[2], op[3])
+        c.client().read(op[1], op[2], op[3])
     else:
         cuts_work.perform(c, op)
 

@@ -236,6 +236,10 @@ class Client4(Client):
             self.patient(self.patience).close_file(f)
         return f.fh, attrs
 
+    def resize(self, f, size):
+        """SETATTR of the size, by who has the file open."""
+        self._do(self.run, Compound().putfh(_fh(f)).setattr(SetAttrs(size=size), _stateid(f)))
+
     # -- locks ----------------------------------------------------------------
 
     @staticmethod
