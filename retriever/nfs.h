@@ -8,11 +8,11 @@
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
  *   nfs_queue.c  which call goes to which connection; back-off and giving up
  *   nfs_call.c   one call: encode, judge the reply
- *   nfs_read.c   source_read()
- *   nfs_list.c   source_list()
- *   nfs_probe.c  source_probe()
+ *   nfs_read.c   reading
+ *   nfs_list.c   listing
+ *   nfs_probe.c  probing
  *   nfs_zdr.c    guards before libnfs's decoders
- *   source.c     the other public functions
+ *   nfs_source.c life, state and the other calls: the backend's table
  *
  * Life of a call.  It is in exactly one place at any time:
  *
@@ -24,7 +24,7 @@
  * done() is called exactly once, without any lock held.  Before it, the call has
  * left all lists: done() may free it or submit it again.
  *
- * Locking.  source.lock guards all that its comment claims, and nothing is called
+ * Locking.  nfs_source.lock guards all that its comment claims, and nothing is called
  * back with it held.  A libnfs context belongs to the thread of its connection.
  * Contexts are made, and connects are begun, under one process-wide lock in
  * nfs_dial.c, because libnfs 4.0.0 uses statics there.
@@ -50,7 +50,7 @@
 #include <nfsc/libnfs-raw-mount.h>
 #include <nfsc/libnfs-raw-nfs.h>
 
-#include "source.h"
+#include "source_ops.h"
 
 #define NFS_CONNECTIONS_MAX  16
 #define NFS_READ_MAX	     (1024 * 1024) /* libnfs drops a reply that is longer */
@@ -127,12 +127,12 @@ struct nfs_call {
 TAILQ_HEAD(nfs_calls, nfs_call);
 
 struct nfs_conn {
-	struct source *s;
+	struct nfs_source *s;
 	unsigned int index;
 	pthread_t thread;
 	int wake; /* eventfd: the inbox has something, or stop */
 
-	/* guarded by source.lock */
+	/* guarded by nfs_source.lock */
 	bool usable;
 	bool solo; /* carries a suspect, takes nothing else */
 	unsigned int inflight; /* calls in inbox and flight */
@@ -154,7 +154,8 @@ struct nfs_counters {
 	uint64_t reconnects, calls, lookups, readdirs, reads, read_bytes, retries;
 };
 
-struct source {
+struct nfs_source {
+	struct source base;
 	/* constant after creation */
 	struct nfs_uri uri;
 	struct source_config config;
@@ -220,7 +221,7 @@ int nfs_dial_getattr(struct nfs_dial *d, struct rpc_context *rpc, const struct s
 
 /* ---- nfs_conn.c ---- */
 
-int nfs_conn_start(struct source *s, unsigned int index);
+int nfs_conn_start(struct nfs_source *s, unsigned int index);
 void nfs_conn_wake(struct nfs_conn *c);
 void nfs_conn_join(struct nfs_conn *c);
 /* For nfs_call.c, on the thread: this connection must go.  Not before service is over. */
@@ -228,11 +229,11 @@ void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...) __attribute__((for
 
 /* ---- nfs_queue.c ---- */
 
-int nfs_queue_start(struct source *s); /* the timer thread */
+int nfs_queue_start(struct nfs_source *s); /* the timer thread */
 /* Take @c over.  0, or -ECANCELED: then done() is not called. */
-int nfs_submit(struct source *s, struct nfs_call *c);
-/* Give connections with room their next calls.  With source.lock held. */
-void nfs_pump(struct source *s);
+int nfs_submit(struct nfs_source *s, struct nfs_call *c);
+/* Give connections with room their next calls.  With nfs_source.lock held. */
+void nfs_pump(struct nfs_source *s);
 /* A connection is usable now, or not any more (silent for @silent_ms). */
 void nfs_conn_up(struct nfs_conn *c);
 void nfs_conn_down(struct nfs_conn *c, uint64_t silent_ms);
@@ -241,9 +242,9 @@ void nfs_give_back(struct nfs_conn *c);
 /* A call of @c's flight got its reply: off the books.  Then it is the caller's. */
 void nfs_settle(struct nfs_conn *c, struct nfs_call *call);
 /* Again, after a back-off: JUKEBOX. */
-void nfs_delay(struct source *s, struct nfs_call *call);
+void nfs_delay(struct nfs_source *s, struct nfs_call *call);
 /* Wait until root and limits are known: 0, -ECANCELED, -ETIMEDOUT. */
-int nfs_wait_known(struct source *s);
+int nfs_wait_known(struct nfs_source *s);
 
 /* ---- nfs_call.c ---- */
 
@@ -270,10 +271,22 @@ void nfs_wait_below(struct nfs_wait *w, unsigned int n); /* until fewer than n a
  * library brings them along. */
 bool nfs_zdr_guard(void);
 
-/* ---- source.c ---- */
+/* ---- nfs_source.c and the rooms of its calls ---- */
+
+static inline struct nfs_source *nfs_of(struct source *s)
+{
+	return (struct nfs_source *)s; /* base is its first member */
+}
+
+int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size);
+int nfs_source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
+	     source_entries_fn fn, void *arg);
+int nfs_source_read(struct source *s, enum source_priority p, const struct stub_origin *o,
+	     uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
+int nfs_source_limits(struct source *s, struct source_limits *out);
 
 uint64_t nfs_now_ms(void); /* CLOCK_MONOTONIC */
-void nfs_log(const struct source *s, enum stub_log_level level, const char *fmt, ...)
+void nfs_log(const struct nfs_source *s, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Configuration with its numbers brought into their limits. */
 struct source_config nfs_config(const struct source_config *c);

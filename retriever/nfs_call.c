@@ -79,7 +79,7 @@ static void finish(struct nfs_call *c, int error, void *reply)
 static void on_failure(struct nfs_call *c, const char *text)
 {
 	struct nfs_conn *conn = c->conn;
-	struct source *s = conn->s;
+	struct nfs_source *s = conn->s;
 	int error = 0;
 
 	switch (judge(text, &error)) {

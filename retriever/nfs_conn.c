@@ -240,7 +240,7 @@ static void lose(struct nfs_conn *c)
 /* Root and limits are asked for by the first connection; the others wait for it. */
 static bool wait_turn(struct nfs_conn *c)
 {
-	struct source *s = c->s;
+	struct nfs_source *s = c->s;
 	bool known;
 
 	pthread_mutex_lock(&s->lock);
@@ -253,7 +253,7 @@ static bool wait_turn(struct nfs_conn *c)
 
 static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address)
 {
-	struct source *s = c->s;
+	struct nfs_source *s = c->s;
 	struct source_limits limits;
 	struct stub_origin root;
 	int r = nfs_dial_mount(d, address, &root);
@@ -303,7 +303,7 @@ static int connect_once(struct nfs_conn *c, unsigned int attempt, char *why, siz
 /* Not one line per attempt: only what has not just been said. */
 static void complain(struct nfs_conn *c, const char *why)
 {
-	struct source *s = c->s;
+	struct nfs_source *s = c->s;
 	bool tell;
 
 	pthread_mutex_lock(&s->lock);
@@ -357,7 +357,7 @@ static void *conn_main(void *arg)
 	return NULL;
 }
 
-int nfs_conn_start(struct source *s, unsigned int index)
+int nfs_conn_start(struct nfs_source *s, unsigned int index)
 {
 	struct nfs_conn *c = &s->conn[index];
 	pthread_attr_t attr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nfs_list.c - source_list(): all entries of a directory, page by page.
+ * nfs_list.c - all entries of a directory, page by page.
  *
  *      READDIRPLUS page 0 -> READDIRPLUS page 1 -> ...      (always one ahead)
  *              |                    |
@@ -32,7 +32,7 @@ struct fetch { /* of one page */
 };
 
 struct listing {
-	struct source *s;
+	struct nfs_source *s;
 	enum source_priority prio;
 	struct stub_origin dir;
 	uint32_t bytes;
@@ -305,20 +305,20 @@ static int run(struct listing *l, source_entries_fn fn, void *arg)
 	}
 }
 
-int source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		source_entries_fn fn, void *arg)
+int nfs_source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
+	     source_entries_fn fn, void *arg)
 {
 	struct source_limits limits;
 	struct listing *l;
 	unsigned int i;
-	int r = source_limits(s, &limits);
+	int r = nfs_source_limits(s, &limits);
 
 	if (r)
 		return r;
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
-	l->s = s;
+	l->s = nfs_of(s);
 	l->prio = p;
 	l->dir = *dir;
 	l->bytes = limits.readdir_bytes;

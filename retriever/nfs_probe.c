@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* nfs_probe.c - source_probe(): one try, and what to tell the administrator. */
+/* nfs_probe.c - one try, and what to tell the administrator. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int try_address(struct nfs_dial *d, const char *address, const struct sou
 	return r;
 }
 
-int source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size)
+int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size)
 {
 	struct source_config config = nfs_config(c);
 	uint64_t end = nfs_now_ms() + timeout_ms;

@@ -2,7 +2,7 @@
 /*
  * nfs_queue.c - which call goes to which connection, and when.
  *
- * Invariants, with source.lock held:
+ * Invariants, with nfs_source.lock held:
  *   - a call is in one list: queue[], delayed, or one connection's inbox or flight
  *   - conn.inflight and conn.load are those of its inbox and flight
  *   - after nfs_pump() no call waits that some connection could take
@@ -37,7 +37,7 @@ static bool has_room(const struct nfs_conn *c, const struct nfs_call *call)
 	return c->inflight < window;
 }
 
-static struct nfs_conn *least_loaded(struct source *s, const struct nfs_call *call)
+static struct nfs_conn *least_loaded(struct nfs_source *s, const struct nfs_call *call)
 {
 	struct nfs_conn *best = NULL;
 	unsigned int i;
@@ -54,7 +54,7 @@ static struct nfs_conn *least_loaded(struct source *s, const struct nfs_call *ca
 	return best;
 }
 
-void nfs_pump(struct source *s)
+void nfs_pump(struct nfs_source *s)
 {
 	struct nfs_call *call;
 	struct nfs_conn *c;
@@ -78,13 +78,13 @@ void nfs_pump(struct source *s)
 	}
 }
 
-static bool gave_up(const struct source *s)
+static bool gave_up(const struct nfs_source *s)
 {
 	return s->lost_since_ms && s->config.give_up_ms &&
 	       nfs_now_ms() - s->lost_since_ms >= s->config.give_up_ms;
 }
 
-static void count(struct source *s, const struct nfs_call *c)
+static void count(struct nfs_source *s, const struct nfs_call *c)
 {
 	s->counters.calls++;
 	switch (c->op) {
@@ -103,7 +103,7 @@ static void count(struct source *s, const struct nfs_call *c)
 	}
 }
 
-int nfs_submit(struct source *s, struct nfs_call *c)
+int nfs_submit(struct nfs_source *s, struct nfs_call *c)
 {
 	c->conn = NULL;
 	c->garbage = c->losses = c->backoff_ms = 0;
@@ -126,7 +126,7 @@ int nfs_submit(struct source *s, struct nfs_call *c)
 
 void nfs_conn_up(struct nfs_conn *c)
 {
-	struct source *s = c->s;
+	struct nfs_source *s = c->s;
 
 	pthread_mutex_lock(&s->lock);
 	c->usable = true;
@@ -144,7 +144,7 @@ void nfs_conn_up(struct nfs_conn *c)
 
 void nfs_conn_down(struct nfs_conn *c, uint64_t silent_ms)
 {
-	struct source *s = c->s;
+	struct nfs_source *s = c->s;
 
 	pthread_mutex_lock(&s->lock);
 	c->usable = false;
@@ -166,7 +166,7 @@ static void end_all(struct nfs_calls *list, int err)
 
 void nfs_give_back(struct nfs_conn *c)
 {
-	struct source *s = c->s;
+	struct nfs_source *s = c->s;
 	struct nfs_calls list = TAILQ_HEAD_INITIALIZER(list), ended = TAILQ_HEAD_INITIALIZER(ended);
 	struct nfs_call *call;
 
@@ -194,7 +194,7 @@ void nfs_give_back(struct nfs_conn *c)
 
 void nfs_settle(struct nfs_conn *c, struct nfs_call *call)
 {
-	struct source *s = c->s;
+	struct nfs_source *s = c->s;
 
 	TAILQ_REMOVE(&c->flight, call, link);
 	pthread_mutex_lock(&s->lock);
@@ -205,7 +205,7 @@ void nfs_settle(struct nfs_conn *c, struct nfs_call *call)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void nfs_delay(struct source *s, struct nfs_call *call)
+void nfs_delay(struct nfs_source *s, struct nfs_call *call)
 {
 	bool stop;
 
@@ -231,11 +231,11 @@ static void cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_
 {
 	struct timespec t = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
 
-	pthread_cond_timedwait(cond, lock, &t); /* CLOCK_MONOTONIC, see source_create() */
+	pthread_cond_timedwait(cond, lock, &t); /* CLOCK_MONOTONIC, see allocate() */
 }
 
 /* Back-offs that are over: to the end of their queues.  Returns when to look again. */
-static uint64_t run_delayed(struct source *s)
+static uint64_t run_delayed(struct nfs_source *s)
 {
 	uint64_t now = nfs_now_ms(), next = UINT64_MAX;
 	struct nfs_call *c, *after;
@@ -256,7 +256,7 @@ static uint64_t run_delayed(struct source *s)
 	return next;
 }
 
-static void take_waiting(struct source *s, struct nfs_calls *out)
+static void take_waiting(struct nfs_source *s, struct nfs_calls *out)
 {
 	TAILQ_CONCAT(out, &s->queue[SOURCE_DEMAND], link);
 	TAILQ_CONCAT(out, &s->queue[SOURCE_BACKGROUND], link);
@@ -264,7 +264,7 @@ static void take_waiting(struct source *s, struct nfs_calls *out)
 }
 
 /* Is there anything for the timer to end?  Else *next is when to look again. */
-static int overdue(struct source *s, struct nfs_calls *ended, uint64_t *next)
+static int overdue(struct nfs_source *s, struct nfs_calls *ended, uint64_t *next)
 {
 	*next = run_delayed(s);
 	if (s->stop) {
@@ -286,7 +286,7 @@ static int overdue(struct source *s, struct nfs_calls *ended, uint64_t *next)
 
 static void *timer_main(void *arg)
 {
-	struct source *s = arg;
+	struct nfs_source *s = arg;
 	struct nfs_calls ended = TAILQ_HEAD_INITIALIZER(ended);
 	uint64_t next;
 	bool stop = false, tell;
@@ -320,12 +320,12 @@ static void *timer_main(void *arg)
 	return NULL;
 }
 
-int nfs_queue_start(struct source *s)
+int nfs_queue_start(struct nfs_source *s)
 {
 	return -pthread_create(&s->timer, NULL, timer_main, s);
 }
 
-int nfs_wait_known(struct source *s)
+int nfs_wait_known(struct nfs_source *s)
 {
 	int r = 0;
 

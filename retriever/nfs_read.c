@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nfs_read.c - source_read().
+ * nfs_read.c - one READ, whole.
  *
  * The usual reply brings all: its data goes to the caller where libnfs received
  * it.  Only when a server answers in pieces are they put together in a buffer.
@@ -13,7 +13,7 @@
 
 struct reading {
 	struct nfs_call call;
-	struct source *s;
+	struct nfs_source *s;
 	source_read_fn fn;
 	void *arg;
 	uint64_t offset;
@@ -84,9 +84,10 @@ static void on_read(struct nfs_call *c, int err, void *reply)
 	}
 }
 
-int source_read(struct source *s, enum source_priority p, const struct stub_origin *o,
-		uint64_t offset, uint32_t length, source_read_fn fn, void *arg)
+int nfs_source_read(struct source *base, enum source_priority p, const struct stub_origin *o,
+	     uint64_t offset, uint32_t length, source_read_fn fn, void *arg)
 {
+	struct nfs_source *s = nfs_of(base);
 	struct reading *r;
 	int err;
 

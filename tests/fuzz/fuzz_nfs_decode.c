@@ -21,8 +21,8 @@
 #define RESULT_MAX (1u << 20)
 #define CALLS_MAX  16
 
-int __wrap_nfs_submit(struct source *s, struct nfs_call *c);
-int __wrap_nfs_wait_known(struct source *s);
+int __wrap_nfs_submit(struct nfs_source *s, struct nfs_call *c);
+int __wrap_nfs_wait_known(struct nfs_source *s);
 
 static struct fuzz_in input;
 
@@ -83,7 +83,7 @@ static bool finish(struct nfs_call *c, bool decoded, union result *r)
 	return true;
 }
 
-int __wrap_nfs_submit(struct source *s, struct nfs_call *c)
+int __wrap_nfs_submit(struct nfs_source *s, struct nfs_call *c)
 {
 	bool over = false;
 
@@ -107,7 +107,7 @@ int __wrap_nfs_submit(struct source *s, struct nfs_call *c)
 	return 0;
 }
 
-int __wrap_nfs_wait_known(struct source *s)
+int __wrap_nfs_wait_known(struct nfs_source *s)
 {
 	(void)s;
 	return 0;
@@ -115,16 +115,17 @@ int __wrap_nfs_wait_known(struct source *s)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct source *s = calloc(1, sizeof(*s));
+	struct nfs_source *s = calloc(1, sizeof(*s));
 
 	CHECK(s);
+	s->base.ops = &nfs_source_ops;
 	pthread_mutex_init(&s->lock, NULL);
 	s->limits = (struct source_limits){ 65536, 65536, INT64_MAX };
 	s->root = (struct stub_origin){ 4, "root" };
 	strcpy(s->uri.host, "host");
 	input = (struct fuzz_in){ data, size };
 	for (int calls = 0; calls < CALLS_MAX && input.left; calls++)
-		nfs_calls_make(s, (unsigned int)fuzz_take(&input, 1) % 7);
+		nfs_calls_make(&s->base, (unsigned int)fuzz_take(&input, 1) % 7);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 	return 0;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * source_ops.h - between source.c and the backends: one table each.
+ *
+ * Every function of the table keeps the promise of its namesake in source.h.
+ */
+#ifndef SOURCE_OPS_H
+#define SOURCE_OPS_H
+
+#include "source.h"
+
+struct source { /* the first member of what a backend's create() makes */
+	const struct source_ops *ops;
+};
+
+struct source_ops {
+	const char *scheme; /* what the backend's URIs begin with */
+	int (*create)(const struct source_config *c, struct source **out);
+	void (*stop)(struct source *s);
+	void (*destroy)(struct source *s); /* never NULL */
+	int (*probe)(const struct source_config *c, unsigned int timeout_ms, char *why,
+		     size_t why_size);
+	void (*state)(struct source *s, struct source_state *out);
+	int (*root)(struct source *s, struct stub_origin *out, struct stub_attr *attr);
+	int (*lookup)(struct source *s, enum source_priority p, const struct stub_origin *dir,
+		      const char *name, size_t len, struct stub_origin *out,
+		      struct stub_attr *attr);
+	int (*getattr)(struct source *s, enum source_priority p, const struct stub_origin *o,
+		       struct stub_attr *attr);
+	int (*readlink)(struct source *s, enum source_priority p, const struct stub_origin *o,
+			char *buf, size_t size, size_t *len);
+	int (*access)(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
+		      uint32_t *granted);
+	int (*list)(struct source *s, enum source_priority p, const struct stub_origin *dir,
+		    source_entries_fn fn, void *arg);
+	int (*read)(struct source *s, enum source_priority p, const struct stub_origin *o,
+		    uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
+	int (*limits)(struct source *s, struct source_limits *out);
+};
+
+extern const struct source_ops nfs_source_ops;
+
+#endif
