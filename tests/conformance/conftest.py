@@ -19,6 +19,7 @@ for _path in (str(HERE), str(HERE.parent)):
         sys.path.insert(0, _path)
 
 import servers as servers_module  # noqa: E402
+import smbd  # noqa: E402
 import util  # noqa: E402
 from nfsclient import PROTOCOLS  # noqa: E402
 from migration import Migration  # noqa: E402
@@ -119,6 +120,28 @@ def old_server(new_server):
         return new_server("old%d" % next(count), tree, fsal="vfs", **kw)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def new_samba(moddir, new_volume):
+    """Factory of running smbds that end with the module (before volumes).
+
+    new_samba("name", tree, ...) as in smbd.Samba.
+    """
+    made = []
+
+    def make(name, tree=None, **kw):
+        made.append(smbd.Samba(moddir / name, tree, **kw))
+        return made[-1].start()
+
+    yield make
+    bad = []
+    for server in reversed(made):
+        try:
+            server.stop()
+        except servers_module.BadLog as err:
+            bad.append(str(err))
+    assert not bad, "\n".join(bad)
 
 
 @pytest.fixture(params=PROTOCOLS)

@@ -68,6 +68,11 @@ def build_rpcshim(where):
                    "-shared", "-fPIC")
 
 
+def build_smbshim(where):
+    return build_c([TOOLS / "smbshim.c"], pathlib.Path(where) / "smbshim.so",
+                   "-D_GNU_SOURCE", "-shared", "-fPIC")
+
+
 def build_nfstree(where):
     return build_c(sorted(TOOLS.glob("nfstree*.c")), pathlib.Path(where) / "nfstree",
                    "-lnfs", "-lcrypto")

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Samba: Debian's stock smbd as a test's server.
+
+    server = Samba(workdir / "old", "/srv/data").start()
+    print(server.smbclient("ls").stdout)
+    server.stop()             # also fails if a log holds bad words
+
+The new server: shares=[Share("/srv/volume", vfs=("stub", *STOCK))], module_dir= says
+where our stub.so is (tools/smbshim.c makes smbd find it).
+
+(Not samba.py: that is the name of Samba's own Python package, which we use.)
+
+All state is private, 127.0.0.1 and a port of its own only.  Users exist for this
+smbd alone (nss_wrapper): USERS, all with PASSWORD, and the same SIDs on every server,
+so that descriptors of two can be compared byte for byte.
+kill9(), sigstop() and restart() keep the port and the state.
+"""
+import atexit
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+from dataclasses import dataclass
+
+from servers import RUNNING, BadLog
+from util import build_smbshim, free_port, wait_until
+
+BINARY = os.environ.get("POSTCOPY_SMBD", "/usr/sbin/smbd")
+STOCK = ("acl_xattr", "streams_xattr")     # what a file server for Windows has
+PASSWORD = "pass-Word-1"
+SID = "S-1-5-21-1004336348-1177238915-682003330"
+
+# name: (uid, gid, RID); root is SMB's administrator, carol is in no group of others.
+USERS = {"root": (0, 0, 500), "alice": (70001, 70001, 3001), "bob": (70002, 70002, 3002),
+         "carol": (70003, 70003, 3003)}
+GROUPS = {"alice": (70001, ()), "bob": (70002, ()), "carol": (70003, ()),
+          "staff": (70010, ("alice", "bob"))}
+
+BAD_WORDS = re.compile(
+    r"PANIC|INTERNAL ERROR|BACKTRACE|smb_panic|dumping core|\bassert|Assertion|Sanitizer"
+    r"|runtime error:|SEGV|SIGABRT|Segmentation fault|stack smashing|double free|corrupted"
+    r"|talloc: access after free|Bad talloc|LeakSanitizer|error probing vfs module"
+    r"|Can't find a vfs module|vfs_init failed|vfs_init_custom failed|undefined symbol"
+    r"|Failed to register vfs|Unknown parameter", re.IGNORECASE)
+
+
+@dataclass
+class Share:
+    """One share; more: further lines of its section."""
+    path: str
+    name: str = "share"
+    vfs: tuple = STOCK
+    readonly: bool = False
+    more: str = ""
+
+
+class Samba:
+    def __init__(self, workdir, tree=None, *, shares=None, vfs=STOCK, more="", conf="",
+                 module_dir=None, shim=None, env=None, preload=(), allow=(), log_level=1,
+                 name=None, readonly=False):
+        """shares= gives several Share; otherwise tree= and its friends one.
+
+        conf: further lines of [global]; module_dir: of VFS modules that are not
+        installed; env, preload: for sanitizer builds; allow: regular expressions
+        of log lines that are fine; log_level: 0 to 10, as smbd counts them.
+        """
+        self.workdir = pathlib.Path(workdir)
+        self.shares = list(shares or [Share(str(tree), vfs=vfs, more=more,
+                                            readonly=readonly)])
+        self.conf, self.module_dir, self.shim = conf, module_dir, shim
+        self.env, self.preload = dict(env or {}), list(preload)
+        self.allow, self.log_level = list(allow), log_level
+        self.name = name or self.workdir.name
+        self.host = "127.0.0.1"
+        self.port = self.process = None
+        self._scanned = {}
+
+    # -- files --------------------------------------------------------------
+
+    @property
+    def config(self):
+        return self.workdir / "smb.conf"
+
+    @property
+    def logs(self):
+        return [p for p in sorted((self.workdir / "log").glob("*")) if p.is_file()]
+
+    @property
+    def pid(self):
+        return self.process.pid if self.process else None
+
+    def write_config(self):
+        home = self.workdir
+        for name in ("private", "state", "cache", "lock", "pid", "ncalrpc", "log"):
+            (home / name).mkdir(parents=True, exist_ok=True, mode=0o755)
+        text = """\
+[global]
+netbios name = FILER
+workgroup = WORKGROUP
+server role = standalone server
+private dir = %(home)s/private
+state directory = %(home)s/state
+cache directory = %(home)s/cache
+lock directory = %(home)s/lock
+pid directory = %(home)s/pid
+ncalrpc dir = %(home)s/ncalrpc
+log file = %(home)s/log/log.smbd
+logging = file
+max log size = 0
+log level = %(level)d
+smb ports = %(port)d
+interfaces = lo
+bind interfaces only = yes
+disable netbios = yes
+load printers = no
+printcap name = /dev/null
+disable spoolss = yes
+passdb backend = tdbsam
+unix extensions = no
+server multi channel support = no
+map to guest = never
+%(more)s
+""" % {"home": home, "level": self.log_level, "port": self.port or 0, "more": self.conf}
+        for share in self.shares:
+            text += """
+[%s]
+path = %s
+read only = %s
+vfs objects = %s
+ea support = yes
+store dos attributes = yes
+map archive = no
+map hidden = no
+map system = no
+map readonly = no
+%s
+""" % (share.name, share.path, "yes" if share.readonly else "no", " ".join(share.vfs),
+                share.more)
+        self.config.write_text(text)
+        (home / "passwd").write_text("".join(
+            "%s:x:%d:%d::/nonexistent:/bin/false\n" % (user, uid, gid)
+            for user, (uid, gid, _) in USERS.items()) +
+            "nobody:x:65534:65534::/nonexistent:/bin/false\n")
+        (home / "group").write_text("root:x:0:\nnogroup:x:65534:\n" + "".join(
+            "%s:x:%d:%s\n" % (group, gid, ",".join(members))
+            for group, (gid, members) in GROUPS.items()))
+        return self.config
+
+    def environment(self):
+        """Of smbd and of every tool that reads its databases."""
+        env = dict(os.environ, **self.env)
+        libs = [*map(str, self.preload), "libnss_wrapper.so"]
+        if self.module_dir:
+            shim = self.shim or build_smbshim(self.workdir.parent / "build")
+            libs.append(str(shim))
+            env["POSTCOPY_VFS_DIR"] = str(self.module_dir)
+        env.update(LD_PRELOAD=" ".join(libs),
+                   NSS_WRAPPER_PASSWD=str(self.workdir / "passwd"),
+                   NSS_WRAPPER_GROUP=str(self.workdir / "group"))
+        return env
+
+    def tool(self, *argv, text="", check=True):
+        """A program of Samba on this server's own databases (pdbedit, net, ...)."""
+        done = subprocess.run([*argv, "-s", str(self.config)], input=text, text=True,
+                              capture_output=True, env=self.environment(), timeout=60)
+        if check:
+            assert done.returncode == 0, (argv, done.stdout, done.stderr)
+        return done
+
+    def _make_users(self):
+        if (self.workdir / "private" / "passdb.tdb").exists():
+            return
+        self.tool("net", "setlocalsid", SID)
+        for user, (_, _, rid) in USERS.items():
+            self.tool("pdbedit", "-a", "-t", "-u", user, "-U", str(rid),
+                      text="%s\n%s\n" % (PASSWORD, PASSWORD))
+
+    def sid(self, user):
+        return "%s-%d" % (SID, USERS[user][2])
+
+    # -- life ---------------------------------------------------------------
+
+    def start(self, timeout=30.0):
+        """Start and wait until every share can be connected to; returns self."""
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        for attempt in range(3):
+            self.port = self.port or free_port()
+            self.write_config()
+            self._make_users()
+            self._spawn()
+            try:
+                wait_until(self._ready, timeout, "server %s" % self.name)
+                return self
+            except BaseException:
+                ours = "Address already in use" not in self.log_text()
+                self._kill(signal.SIGKILL)
+                if ours or attempt == 2:
+                    raise
+                self.port = None
+
+    def _spawn(self):
+        argv = [BINARY, "--foreground", "--no-process-group", "-s", str(self.config)]
+        with open(self.workdir / "log" / "smbd.out", "ab") as out:
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out,
+                                            stderr=out, env=self.environment(),
+                                            start_new_session=True)
+        if self not in RUNNING:
+            RUNNING.append(self)
+            atexit.register(self._kill, signal.SIGKILL)
+
+    def _ready(self):
+        if self.process.poll() is not None:
+            raise AssertionError("server %s ended with %d:\n%s" % (
+                self.name, self.process.returncode, self.tail()))
+        socket.create_connection((self.host, self.port), timeout=5).close()
+        for share in self.shares:
+            done = self.smbclient("exit", share=share.name)
+            assert done.returncode == 0, done.stdout + done.stderr + self.tail()
+        return True
+
+    def processes(self):
+        """Pids of the server: the listener, one for each client, and helpers."""
+        pids = []
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == self.pid and fields[0] not in "ZX":
+                pids.append(int(stat.parent.name))
+        return pids
+
+    def _kill(self, sig):
+        """End every process of the server: its session is its own."""
+        if self.process:
+            for pid in self.processes():
+                for number in (signal.SIGCONT, sig):
+                    try:
+                        os.kill(pid, number)
+                    except ProcessLookupError:
+                        break
+            self.process.wait()
+            wait_until(lambda: not self.processes(), 10, "end of server %s" % self.name)
+        if self in RUNNING:
+            RUNNING.remove(self)
+        atexit.unregister(self._kill)
+
+    @property
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self, timeout=60.0, scan=True):
+        """End it in peace; BadLog if a log has bad words, or something stays."""
+        bad = []
+        if self.alive:
+            self.sigcont()
+            self.process.terminate()
+            try:
+                self.process.wait(timeout)
+                # Clients' processes are told, and end on their own.
+                wait_until(lambda: not self.processes(), timeout, "children")
+            except (subprocess.TimeoutExpired, TimeoutError):
+                bad.append("processes %s stay %g s after SIGTERM" % (
+                    self.processes(), timeout))
+        code = self.process.returncode if self.process else None
+        self._kill(signal.SIGKILL)
+        if scan:
+            bad += self.scan()
+            # smbd ends by the signal itself or in order, as it happens to be told
+            if code not in (0, None, -signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM):
+                bad.append("exit status %s" % code)
+            if bad:
+                raise BadLog("server %s:\n%s" % (self.name, "\n".join(bad)))
+
+    def kill9(self):
+        """Crash it, clients' processes too."""
+        self._kill(signal.SIGKILL)
+
+    def sigstop(self):
+        """Freeze all of it."""
+        for pid in self.processes():
+            os.kill(pid, signal.SIGSTOP)
+
+    def sigcont(self):
+        for pid in self.processes():
+            os.kill(pid, signal.SIGCONT)
+
+    def restart(self, timeout=30.0, crash=False):
+        """Stop (or crash) and start again on the same port."""
+        if self.alive:
+            if crash:
+                self.kill9()
+            else:
+                self.stop()
+        return self.start(timeout)
+
+    def __enter__(self):
+        return self if self.alive else self.start()
+
+    def __exit__(self, kind, *exc):
+        self.stop(scan=kind is None)
+
+    # -- talking to it -------------------------------------------------------
+
+    def unc(self, share=None):
+        return "//%s/%s" % (self.host, share or self.shares[0].name)
+
+    def url(self, share=None):
+        """The URL that libsmbclient takes."""
+        return "smb://%s:%d/%s" % (self.host, self.port, share or self.shares[0].name)
+
+    def client_tool(self, program, *argv, user="root", timeout=120):
+        """A client program of Samba, as a user of this server."""
+        return subprocess.run(
+            [program, "-s", str(self.config), "-p", str(self.port), "-U",
+             "%s%%%s" % (user, PASSWORD), *map(str, argv)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=timeout)
+
+    def smbclient(self, commands, *argv, user="root", share=None, timeout=120):
+        return self.client_tool("smbclient", self.unc(share), "-c", commands, *argv,
+                                user=user, timeout=timeout)
+
+    # -- logs ---------------------------------------------------------------
+
+    def log_text(self):
+        return "".join(f.read_text(errors="replace") for f in self.logs)
+
+    def tail(self, lines=30):
+        return "\n".join(self.log_text().splitlines()[-lines:])
+
+    def scan(self, allow=()):
+        """Bad lines written since the last scan."""
+        allowed = re.compile("|".join("(?:%s)" % a for a in ("^$", *self.allow, *allow)))
+        bad = []
+        for path in self.logs:
+            with open(path, "rb") as f:
+                f.seek(self._scanned.get(path, 0))
+                data = f.read()
+            # A line that is still being written waits for the next scan.
+            data = data[:data.rfind(b"\n") + 1] if self.alive else data
+            self._scanned[path] = self._scanned.get(path, 0) + len(data)
+            bad += [line for line in data.decode(errors="replace").splitlines()
+                    if BAD_WORDS.search(line) and not allowed.search(line)]
+        return bad
