@@ -16,9 +16,12 @@
 #include "fsal_convert.h"
 #include "FSAL/access_check.h"
 
+#include <errno.h>
+
 #include "stub_glue.h"
 
 #define STUB_EXPIRE 1 /* s; MDCACHE counts whole seconds, so it may be nearly two */
+#define GOING_MS    10000 /* longer than a listing takes */
 
 /*
  * How long MDCACHE may show them.  Other processes finish a stub, after which its change
@@ -70,6 +73,41 @@ static void attrs_show(const struct stubfs_obj *o, const struct stub_view *view,
 		attrs->numlinks--;
 }
 
+/* ---- objects that go ---- */
+
+/*
+ * An object whose name was removed stays in MDCACHE's list of the directory until the
+ * READDIR that holds the list has ended.  That one asks for its attributes, and a STALE
+ * here is the answer to the whole READDIR: the client takes the directory for gone.  So
+ * it is told to come again.  Only for a while: a STALE that stays must be said, MDCACHE
+ * forgets the object by it.
+ */
+int64_t stubfs_going_begin(struct stubfs_obj *o)
+{
+	return atomic_exchange(&o->going, INT64_MAX);
+}
+
+void stubfs_going_end(struct stubfs_obj *o, int64_t before, bool gone)
+{
+	int64_t mine = INT64_MAX;
+
+	if (gone)
+		atomic_store(&o->going, (int64_t)glue_now_ms() + GOING_MS);
+	else /* whoever else removes it keeps what he has set */
+		atomic_compare_exchange_strong(&o->going, &mine, before);
+}
+
+static fsal_status_t going_status(struct stubfs_obj *o, fsal_status_t status)
+{
+	int64_t until = atomic_load(&o->going);
+
+	if (status.major != ERR_FSAL_STALE || until == 0 || until < (int64_t)glue_now_ms())
+		return status;
+	return glue_status(-EAGAIN);
+}
+
+/* ---- reading ---- */
+
 /* An error that the caller may find in the attributes instead. */
 static fsal_status_t attrs_failed(struct fsal_attrlist *attrs, fsal_status_t status)
 {
@@ -87,11 +125,11 @@ static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrl
 	int r = glue_need_attrs(stubfs_obj(obj), &wait, &view);
 
 	if (r < 0)
-		return attrs_failed(attrs, glue_status(r));
+		return attrs_failed(attrs, going_status(stubfs_obj(obj), glue_status(r)));
 	status = below(sub->obj_ops->getattrs(sub, attrs));
 	if (!FSAL_IS_ERROR(status))
 		attrs_show(stubfs_obj(obj), &view, attrs);
-	return status;
+	return going_status(stubfs_obj(obj), status);
 }
 
 fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,

@@ -56,6 +56,7 @@ struct stubfs_obj {
 	struct fsal_obj_handle *below;
 	atomic_bool normal; /* one way: no stub, never looked at again */
 	atomic_int_least64_t room_asked; /* when room in its record was asked for last, ms */
+	atomic_int_least64_t going; /* attrs.c: until when its name is being removed, ms */
 };
 
 struct stubfs_module {
@@ -129,6 +130,13 @@ void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs
  */
 fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
 				  struct fsal_attrlist *attrs);
+
+/*
+ * attrs.c: around the removal of @o's name: until the layer above has heard of it, @o is
+ * "try again later", not STALE.  @before: what begin returned; @gone: it was removed.
+ */
+int64_t stubfs_going_begin(struct stubfs_obj *o);
+void stubfs_going_end(struct stubfs_obj *o, int64_t before, bool gone);
 
 /* attrs.c: the one function that truncates for open: size 0, under the bracket */
 fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct glue_wait *w, struct state_t *state);

@@ -121,9 +121,13 @@ static fsal_status_t obj_lookup(struct fsal_obj_handle *dir, const char *name,
 
 /* ---- readdir ---- */
 
+#define READ_TRIES 100 /* names that go at one place while it is read */
+
 struct reading {
 	struct stubfs_obj *dir;
 	struct glue_wait wait;
+	fsal_cookie_t at; /* of the last entry */
+	int tries; /* since that */
 	fsal_status_t failed;
 	fsal_readdir_cb cb;
 	void *cb_arg;
@@ -136,6 +140,8 @@ static enum fsal_dir_result entry(struct reading *rd, const char *name, struct f
 	struct fsal_obj_handle *obj;
 	fsal_status_t status;
 
+	rd->at = cookie;
+	rd->tries = 0;
 	if (stubfs_hides_name(rd->dir, name)) {
 		below(sub->obj_ops->release(sub));
 		return DIR_CONTINUE;
@@ -157,17 +163,39 @@ static enum fsal_dir_result entry_below(const char *name, struct fsal_obj_handle
 	return above(entry(arg, name, sub, attrs, cookie));
 }
 
+/*
+ * FSAL_VFS looks up each name that it has read, and gives up when one has gone in between.
+ * What was read before that is with the caller already: go on behind it.  A directory that
+ * is gone itself is STALE, and so it ends.
+ */
+static fsal_status_t read_on(struct reading *rd, attrmask_t mask, bool *eof)
+{
+	struct fsal_obj_handle *sub = rd->dir->below;
+	fsal_cookie_t from;
+	fsal_status_t status;
+
+	do {
+		from = rd->at;
+		status = below(sub->obj_ops->readdir(sub, &from, rd, entry_below, mask, eof));
+	} while (status.major == ERR_FSAL_NOENT && rd->tries++ < READ_TRIES);
+	return status.major == ERR_FSAL_NOENT ? glue_status(-EAGAIN) : status;
+}
+
 static fsal_status_t obj_readdir(struct fsal_obj_handle *dir, fsal_cookie_t *whence, void *arg,
 				 fsal_readdir_cb cb, attrmask_t mask, bool *eof)
 {
-	struct fsal_obj_handle *sub = stubfs_below(dir);
-	struct reading rd = { .dir = stubfs_obj(dir), .cb = cb, .cb_arg = arg };
+	struct reading rd = {
+		.dir = stubfs_obj(dir),
+		.at = whence ? *whence : 0,
+		.cb = cb,
+		.cb_arg = arg,
+	};
 	fsal_status_t status;
 	int r = glue_need_entries(rd.dir, &rd.wait);
 
 	if (r < 0)
 		return glue_status(r);
-	status = below(sub->obj_ops->readdir(sub, whence, &rd, entry_below, mask, eof));
+	status = read_on(&rd, mask, eof);
 	return FSAL_IS_ERROR(rd.failed) ? rd.failed : status;
 }
 

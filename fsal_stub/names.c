@@ -215,6 +215,7 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 	struct glue_wait wait = { 0 };
 	struct glue_change change;
 	fsal_status_t status = may_go(in[0], &wait, name);
+	int64_t before;
 	int r = 0;
 
 	if (FSAL_IS_ERROR(status))
@@ -225,11 +226,14 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 		r = glue_change_begin(&change, in, 2);
 	if (r < 0)
 		return glue_status(r);
+	before = stubfs_going_begin(in[1]);
 	status = still_named(&change, 1, &wait, in[1], in[0], name);
 	if (!FSAL_IS_ERROR(status) || status.major == ERR_FSAL_NOENT)
 		status = below(sub->obj_ops->unlink(sub, stubfs_below(obj), name));
 	glue_change_nlink(&change, obj->type == DIRECTORY ? 0 : 1, -1);
-	return glue_change_end(&change, status);
+	status = glue_change_end(&change, status);
+	stubfs_going_end(in[1], before, !FSAL_IS_ERROR(status));
+	return status;
 }
 
 enum { MOVED, REPLACED, OLD_DIR, NEW_DIR, RENAME_OBJECTS };

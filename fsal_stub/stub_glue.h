@@ -22,6 +22,9 @@ bool glue_maybe_stub(const struct stubfs_obj *o);
  *   -EINVAL  the key has none (a mount point of another file system) */
 int glue_handle_of_key(const struct gsh_buffdesc *key, struct stub_handle *out);
 
+/* CLOCK_MONOTONIC, milliseconds. */
+uint64_t glue_now_ms(void);
+
 /* ---- looking and waiting ---- */
 
 /* What one request may still wait for the old server.  Zero it to start. */

@@ -138,32 +138,11 @@ def _rename(c, op, h):
 
 
 def _readdir(c, op, h):
-    if op["c"] == "v3" or not op["attrs"]:
-        # entries without attributes would be looked up one by one: as they come
-        entries, cookie, verifier = {}, 0, bytes(8)
-        while True:
-            page = c.readdir_page(h.obj, cookie, verifier, op["attrs"])
-            if op["c"] == "v3":
-                for entry in page.entries:
-                    cookie = entry.cookie
-                    if entry.name not in (b".", b".."):
-                        entries[entry.name.decode()] = entry
-                verifier = page.verifier
-            else:
-                for cookie, name, _values in page.entries:
-                    entries[bytes(name).decode()] = _BARE
-                verifier = page.verifier
-            if page.eof:
-                return Reply(entries=entries)
-            assert page.entries, "READDIR: no entry, no eof"
-    return Reply(entries={e.name.decode(): e for e in c.listdir(h.obj)})
+    # what comes without attributes stays so: looking it up would be another operation
+    return Reply(entries={e.name.decode(): e
+                          for e in c.listdir(h.obj, attrs=op["attrs"], whole=False)})
 
 
-class _Bare:
-    fh = attrs = None
-
-
-_BARE = _Bare()
 CALLS = {name[1:]: function for name, function in list(globals().items())
          if name.startswith("_") and callable(function) and not isinstance(function, type)}
 

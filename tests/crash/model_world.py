@@ -493,6 +493,7 @@ def agrees(w, want, op, reply, windows, alone=True):
         _must(reply.entries.keys() == want.entries.keys(), "names %s, not %s",
               sorted(reply.entries), sorted(want.entries))
         for name, entry in reply.entries.items():
+            _must(entry.attrs is not None or not op["attrs"], "%s has no attributes", name)
             if entry.fh is not None:
                 w = _handle(w, want.entries[name], op["c"], entry.fh)
             if entry.attrs is not None:

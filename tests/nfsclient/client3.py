@@ -108,8 +108,9 @@ class Client3(Client):
                             maxcount, maxcount)
         return self._do(self.raw.readdir, fh, cookie, verifier, maxcount)
 
-    def listdir(self, target=b"", attrs=True, maxcount=65536, dots=False):
-        """All DirEntries in server order; with attrs also fh and attributes."""
+    def listdir(self, target=b"", attrs=True, maxcount=65536, dots=False, whole=True):
+        """All DirEntries in server order; with attrs also fh and attributes.  What comes
+        without them is looked up (whole=False: stays so)."""
         fh, found, cookie, verifier = self.fh(target), [], 0, bytes(8)
         patient = self.patient(self.patience)
         while True:
@@ -122,7 +123,7 @@ class Client3(Client):
             cookie, verifier = page.entries[-1].cookie, page.verifier
         if not dots:
             found = [e for e in found if e.name not in (b".", b"..")]
-        if attrs:
+        if attrs and whole:
             for entry in found:
                 if entry.attrs is None or entry.fh is None:
                     entry.fh, entry.attrs = self._help(self._lookup, fh, entry.name)

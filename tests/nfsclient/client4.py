@@ -148,8 +148,9 @@ class Client4(Client):
                                                       maxcount, numbers)
         return self._do(self.run, c)[-1]
 
-    def listdir(self, target=b"", attrs=True, maxcount=65536, dots=False):
-        """All DirEntries in server order; NFSv4 never lists . and .. ."""
+    def listdir(self, target=b"", attrs=True, maxcount=65536, dots=False, whole=True):
+        """All DirEntries in server order; NFSv4 never lists . and .. .  What comes without
+        attributes is looked up (whole=False: stays so)."""
         fh, found, cookie, verifier = self.fh(target), [], 0, bytes(8)
         patient = self.patient(self.patience)
         while True:
@@ -163,7 +164,7 @@ class Client4(Client):
                 break
             if not page.entries:
                 raise AssertionError("READDIR: no entry, no eof")
-        if attrs:
+        if attrs and whole:
             for entry in found:
                 if entry.attrs is None or entry.fh is None:
                     entry.fh, entry.attrs = self._help(self._lookup, fh, entry.name)
