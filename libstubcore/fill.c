@@ -63,6 +63,7 @@ STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
 	uint64_t ino;
+	bool filled = false;
 	int r;
 
 	if (!rec)
@@ -73,9 +74,13 @@ STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *
 	if (r < 0)
 		return r;
 	r = stub_record_load(v, o->fd, &o->h, &st, rec);
-	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
+	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY)) {
 		r = attr_store(v, o, attr, rec);
+		filled = r == 0;
+	}
 	stub_unlock(&v->locks, &ino, 1);
+	if (filled)
+		stub_news_post(v, &o->h, STUB_NEWS_ATTRS);
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -195,6 +195,8 @@ static void settle(struct stub_finisher *f, const struct item *it, struct stub_r
 		r = drop_locked(f, fd, it, rec);
 		stub_unlock(&f->v->locks, &ino, n);
 	}
+	if (r == 0) /* times, used space and links are the file system's from now on */
+		stub_news_post(f->v, &it->h, STUB_NEWS_ATTRS);
 	if (r == 0 || r == -ESTALE || r == -ENOENT)
 		remember(&f->dropped, &it->h);
 	else if (r < 0 && r != -EAGAIN)

@@ -143,6 +143,7 @@ struct stub_state_page { /* .postcopy/state, mapped shared by all processes */
 struct stub_ask_pool;
 struct stub_notes;
 struct stub_folder;
+struct stub_hub;
 
 struct stub_volume {
 	struct stub_log log;
@@ -166,7 +167,14 @@ struct stub_volume {
 	struct stub_ask_pool *pool;
 	struct stub_notes *notes;
 	struct stub_folder *folder; /* NULL without STUB_OPEN_FOLD */
+	struct stub_hub *hub; /* NULL without STUB_OPEN_NEWS */
 };
+
+/* ---- news.c ---- */
+
+int stub_hub_create(struct stub_volume *v, struct stub_hub **out);
+void stub_hub_destroy(struct stub_hub *hub);
+void stub_ring_remove(const struct stub_volume *v); /* its file; who has it mapped keeps it */
 
 /* ---- fold.c ---- */
 

@@ -271,6 +271,8 @@ STUB_PUBLIC int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
 			return r;
 		searched = true;
 	}
+	if (r == 0) /* its names were shown to nobody before */
+		stub_news_post(v, &dir->h, STUB_NEWS_ATTRS);
 	return r;
 }
 

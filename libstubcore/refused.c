@@ -163,6 +163,8 @@ STUB_PUBLIC int stub_refused_make(struct stub_volume *v, struct stub_journal *j,
 		r = settle(v, dir, &s, name, len, rec);
 		stub_unlock(&v->locks, &ino, 1);
 	}
+	if (r == 0) /* a name in a listed directory, whose mtime has not moved */
+		stub_news_post(v, &dir->h, STUB_NEWS_NAMES);
 	stub_staged_drop(v, &s);
 	return r;
 }

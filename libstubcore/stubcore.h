@@ -183,6 +183,8 @@ enum {
 	 * do, makes durable within seconds, and stub_volume_close() at once, what nobody
 	 * commits */
 	STUB_OPEN_FOLD = 2,
+	/* this process posts news or waits for them (stub_news_post) */
+	STUB_OPEN_NEWS = 4,
 };
 
 /*
@@ -374,6 +376,62 @@ void stub_unstable_note(struct stub_volume *v, const struct stub_handle *h, uint
 int stub_unstable_take(struct stub_volume *v, const struct stub_handle *h, uint64_t who,
 		       uint64_t *era);
 bool stub_unstable_any(const struct stub_volume *v);
+
+/* ---- news: what other processes have cached --------------------------------- */
+
+enum { /* what has changed, a bit set */
+	STUB_NEWS_ATTRS = 1, /* attributes, ACLs, extended attributes */
+	STUB_NEWS_NAMES = 2, /* a directory: its entries, and its attributes with them */
+	STUB_NEWS_MOVED = 4, /* a directory: its parent is another one */
+};
+
+/*
+ * Tell the other processes that have this volume open that the object behind @h has
+ * changed.  Call it when the change is made, for each object that it has touched:
+ *   write, truncate, setattr, setxattr   the object: ATTRS
+ *   create, link                         the directory: NAMES; link: the object: ATTRS
+ *   remove                               the directory: NAMES, the object: ATTRS
+ *   rename                               both directories: NAMES; the object, and one that
+ *                                        was replaced: ATTRS, a directory: | MOVED
+ * Does nothing in a volume opened without STUB_OPEN_NEWS, and once it is complete.
+ * Takes no lock, never waits, and has no errors: what cannot be told is not told, and
+ * caches expire.  No system call but to wake somebody who waits; what this process has
+ * posted already, and nobody has taken yet, is not posted again.
+ */
+void stub_news_post(struct stub_volume *v, const struct stub_handle *h, unsigned int what);
+
+struct stub_news {
+	struct stub_handle h;
+	unsigned int what;
+	bool own; /* posted through this very struct stub_volume */
+};
+
+struct stub_ring;
+
+/* How far one reader has read.  Belongs to one thread; plain memory, holds nothing. */
+struct stub_news_reader {
+	struct stub_ring *ring;
+	uint64_t next;
+	uint64_t stuck_since;
+	uint32_t woken;
+};
+
+/* Read what is posted from now on. */
+void stub_news_begin(struct stub_volume *v, struct stub_news_reader *r);
+
+/*
+ * Wait up to @wait_ms (and 20 ms more if a poster is in the middle) for news; they are in
+ * @out, at most @max.  *lost: others may have been missed, anything may have changed;
+ * what is in @out is good all the same.
+ * Returns how many; 0 also after stub_news_wake().
+ *   -EINVAL  the volume was opened without STUB_OPEN_NEWS
+ */
+int stub_news_wait(struct stub_volume *v, struct stub_news_reader *r, unsigned int wait_ms,
+		   struct stub_news *out, unsigned int max, bool *lost);
+
+/* All readers of the volume return, in all processes: those who are waiting, and those
+ * who begin to wait next.  They look for a reason to end. */
+void stub_news_wake(struct stub_volume *v);
 
 /* ---- asking (plugins, crawler) ---------------------------------------------- */
 

@@ -241,6 +241,8 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 		r = stub_notes_create(&v->notes);
 	if (r == 0 && flags & STUB_OPEN_FOLD)
 		r = stub_folder_create(v, &v->folder);
+	if (r == 0 && flags & STUB_OPEN_NEWS)
+		r = stub_hub_create(v, &v->hub);
 	if (r < 0) {
 		stub_volume_close(v);
 		return r;
@@ -254,6 +256,7 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 	if (!v)
 		return;
 	stub_folder_destroy(v->folder);
+	stub_hub_destroy(v->hub);
 	stub_notes_destroy(v->notes);
 	stub_ask_pool_destroy(v->pool);
 	if (v->boot)
@@ -310,6 +313,7 @@ STUB_PUBLIC int stub_volume_set_complete(struct stub_volume *v)
 	if (r < 0 || root.needs) /* whatever the journal says: this is not the end */
 		return r < 0 ? r : -EBUSY;
 	atomic_store_explicit(&v->state->complete, 1, memory_order_release);
+	stub_news_wake(v); /* nobody has to wait any more */
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
