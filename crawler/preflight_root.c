@@ -42,14 +42,15 @@ struct sample {
 };
 
 static int node_add(struct sample *p, struct node *parent, const char *name, size_t len,
-		    const struct stub_origin *o, const struct stub_attr *a)
+		    const uint8_t *origin, size_t origin_len, const struct stub_attr *a)
 {
 	struct node *n = calloc(1, sizeof(*n) + len + 1);
 
 	if (!n)
 		return -ENOMEM;
 	n->parent = parent;
-	n->origin = *o;
+	n->origin.len = (uint16_t)origin_len;
+	memcpy(n->origin.bytes, origin, origin_len);
 	n->attr = *a;
 	memcpy(n->name, name, len);
 	p->node[p->n++] = n;
@@ -151,7 +152,8 @@ static int take_entries(void *arg, const struct stub_entry *e, size_t n)
 		p->facts->sampled++;
 		if (stub_name_check(e[i].name, e[i].name_len) < 0)
 			continue; /* the retriever parks it */
-		p->error = node_add(p, p->dir, e[i].name, e[i].name_len, &e[i].origin, &e[i].attr);
+		p->error = node_add(p, p->dir, e[i].name, e[i].name_len, e[i].origin,
+				    e[i].origin_len, &e[i].attr);
 		if (p->error)
 			return 1;
 	}
@@ -216,7 +218,7 @@ int preflight_root(struct verdict *v, struct source *s, struct source_facts *fac
 	p->v = v;
 	p->s = s;
 	p->facts = facts;
-	if (node_add(p, NULL, "", 0, &facts->root, &facts->attr) == 0)
+	if (node_add(p, NULL, "", 0, facts->root.bytes, facts->root.len, &facts->attr) == 0)
 		r = search(p);
 	else
 		verdict_fail(v, FAIL_INTERNAL, "out of memory");

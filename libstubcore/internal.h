@@ -258,6 +258,7 @@ int stub_stage_entry(struct stub_volume *v, const struct stub_entry *e,
 /* Into @dir_fd under @name: -EEXIST if it is taken. */
 int stub_staged_link(struct stub_volume *v, struct stub_staged *s, int dir_fd, const char *name);
 void stub_staged_drop(struct stub_volume *v, struct stub_staged *s);
+/* -EBADMSG, -EMLINK, -EOVERFLOW: a refusal, its origin is too long for a record */
 int stub_entry_check(const struct stub_object *dir, const struct stub_entry *e);
 bool stub_entry_linked(const struct stub_entry *e); /* several names at the source */
 

@@ -46,6 +46,8 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 	struct stat st;
 	int r;
 
+	if (e->origin_len > STUB_ORIGIN_MAX)
+		return -EOVERFLOW;
 	name_of(e, name);
 	if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		/* a client may have replaced what a look-up made: the provisional file of
@@ -141,9 +143,10 @@ STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
 	for (size_t i = 0; i < n; i++) {
 		*bad = i;
 		r = stub_entry_check(dir, &e[i]);
-		if (r < 0)
+		if (r < 0 && r != -EOVERFLOW)
 			return r;
 	}
+	r = 0;
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
@@ -251,6 +254,8 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir,
 		if (r == 0)
 			r = rec->flags ? stub_record_store(v, dir->fd, rec) :
 					 stub_record_drop(dir->fd);
+		if (r == -E2BIG) /* the names beside a long origin */
+			r = refused->error;
 	}
 	stub_unlock(&v->locks, &ino, 1);
 	return r;

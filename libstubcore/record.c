@@ -9,7 +9,7 @@
  *
  *   u8 version  u8 flags  u16 source_id  v depth
  *   u64 ino  u32 handle_sum  u64 boot
- *   u8 origin_len  origin
+ *   v origin_len  origin
  *   v size  t src_mtime  t src_ctime  v fsid  v fileid  v nlink  v nlink_shown
  *   u8 same: bit 0 mtime == src_mtime, bit 1 ctime == src_ctime, bit 2 durable == now,
  *            bit 3 durable is now and the map that follows (where that is shorter)
@@ -136,7 +136,7 @@ static size_t encode(const struct stub_record *r, const struct stub_map *now,
 	put_le(&o, r->ino, 8);
 	put_le(&o, r->handle_sum, 4);
 	put_le(&o, r->boot, 8);
-	put_le(&o, r->origin.len, 1);
+	put_v(&o, r->origin.len);
 	put(&o, r->origin.bytes, r->origin.len);
 	put_v(&o, r->size);
 	put_time(&o, r->src_mtime);
@@ -339,9 +339,7 @@ int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 	r->ino = get_le(&i, 8);
 	r->handle_sum = (uint32_t)get_le(&i, 4);
 	r->boot = get_le(&i, 8);
-	r->origin.len = (uint8_t)get_le(&i, 1);
-	if (r->origin.len > STUB_ORIGIN_MAX)
-		return -EBADMSG;
+	r->origin.len = (uint16_t)get_v_max(&i, STUB_ORIGIN_MAX);
 	get(&i, r->origin.bytes, r->origin.len);
 	r->size = get_v_max(&i, INT64_MAX);
 	r->src_mtime = get_time(&i);

@@ -41,26 +41,27 @@ int stub_entry_check(const struct stub_object *dir, const struct stub_entry *e)
 		return r;
 	if (dir->depth >= STUB_DEPTH_MAX)
 		return -EMLINK;
-	if (e->origin.len == 0 || e->origin.len > STUB_ORIGIN_MAX)
+	if (e->origin_len == 0)
 		return -EBADMSG;
 	if (!time_ok(a->atime) || !time_ok(a->mtime) || !time_ok(a->ctime))
 		return -EBADMSG;
 	if (a->uid == UINT32_MAX || a->gid == UINT32_MAX) /* chown's "leave alone" */
 		return -EBADMSG;
+	r = e->origin_len > STUB_ORIGIN_MAX ? -EOVERFLOW : 0;
 	switch (a->mode & S_IFMT) {
 	case S_IFREG:
-		return a->size > INT64_MAX ? -EBADMSG : 0;
+		return a->size > INT64_MAX ? -EBADMSG : r;
 	case S_IFLNK:
 		return !e->target || e->target_len == 0 || e->target_len > STUB_TARGET_MAX ||
 				       memchr(e->target, '\0', e->target_len) ?
 			       -EBADMSG :
-			       0;
+			       r;
 	case S_IFDIR:
 	case S_IFIFO:
 	case S_IFSOCK:
 	case S_IFBLK:
 	case S_IFCHR:
-		return 0;
+		return r;
 	}
 	return -EBADMSG;
 }
@@ -93,7 +94,8 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 	rec->source_id = v->info.source_id;
 	rec->depth = (uint16_t)(dir->depth + 1);
 	rec->boot = stub_volume_boot(v);
-	rec->origin = e->origin;
+	rec->origin.len = (uint16_t)e->origin_len;
+	memcpy(rec->origin.bytes, e->origin, e->origin_len);
 	rec->size = S_ISREG(e->attr.mode) ? e->attr.size : 0;
 	rec->src_mtime = rec->mtime = e->attr.mtime;
 	rec->src_ctime = e->attr.ctime;

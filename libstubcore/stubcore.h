@@ -42,7 +42,7 @@ extern "C" {
 #define STUB_DIR ".postcopy"	      /* at the volume's root, never visible to clients */
 
 #define STUB_HANDLE_MAX 128 /* bytes of a kernel file handle (MAX_HANDLE_SZ) */
-#define STUB_ORIGIN_MAX 64  /* bytes of an NFSv3 file handle (RFC 1813, NFS3_FHSIZE) */
+#define STUB_ORIGIN_MAX 1023 /* bytes of a path on an SMB share; NFS file handles have 64 */
 #define STUB_NAME_MAX 255   /* bytes of one entry name */
 #define STUB_TARGET_MAX 4095 /* bytes of a symlink target */
 #define STUB_DEPTH_MAX 8192 /* levels below the volume's root; deeper is taken for a cycle */
@@ -82,9 +82,10 @@ int stub_handle_of_fd(int fd, struct stub_handle *out);
 
 bool stub_handle_equal(const struct stub_handle *a, const struct stub_handle *b);
 
-/* What identifies an object on the old server; for NFS its file handle. */
+/* What identifies an object on the old server: for NFS its file handle, for SMB its
+ * path below the share's root (UTF-8, '/' between names, nothing for the root). */
 struct stub_origin {
-	uint8_t len;
+	uint16_t len;
 	uint8_t bytes[STUB_ORIGIN_MAX];
 };
 
@@ -108,7 +109,8 @@ struct stub_attr {
 struct stub_entry {
 	const char *name; /* bytes, not terminated */
 	size_t name_len;
-	struct stub_origin origin;
+	const uint8_t *origin; /* bytes: a struct stub_origin in each would make a listing fat */
+	size_t origin_len;
 	struct stub_attr attr;
 	const char *target; /* symlinks: bytes, not terminated; else NULL */
 	size_t target_len;
@@ -604,7 +606,8 @@ void stub_object_close(struct stub_object *o);
  * Make one name of the unlisted directory @dir.  Idempotent: the name may be
  * there already (then 0).
  *   -EBADMSG  the entry is hostile (name, type, size); -EMLINK too deep
- *   what stub_refusal() knows: the new file system will not have it; nothing was made
+ *   what stub_refusal() knows: the new file system will not have it, or (-EOVERFLOW) its
+ *   origin is longer than STUB_ORIGIN_MAX; nothing was made
  *   -ENOSPC, -EDQUOT, -EIO: nothing was made
  */
 int stub_make_entry(struct stub_volume *v, const struct stub_object *dir,

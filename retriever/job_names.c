@@ -23,27 +23,31 @@ static void printable(const char *name, size_t len, char *out, size_t size)
 	out[n] = '\0';
 }
 
-/* @name as the old server has it.  -ENOENT also for a name that is too long over there. */
+/* @name as the old server has it; @origin and @target are where @e keeps its own.  -ENOENT also for a name that is too long over there. */
 static int lookup_entry(struct jobs *j, struct job *job, const struct stub_object *dir,
-			const char *name, size_t len, struct stub_entry *e, char *target)
+			const char *name, size_t len, struct stub_entry *e,
+			struct stub_origin *origin, char *target)
 {
-	int r = source_lookup(j->c.source, job_priority(job), &dir->origin, name, len, &e->origin,
+	int r = source_lookup(j->c.source, job_priority(job), &dir->origin, name, len, origin,
 			      &e->attr);
 
 	if (r < 0)
 		return r == -ENAMETOOLONG ? -ENOENT : r;
 	e->name = name;
 	e->name_len = len;
+	e->origin = origin->bytes;
+	e->origin_len = origin->len;
 	if (!S_ISLNK(e->attr.mode))
 		return 0;
 	e->target = target;
-	return source_readlink(j->c.source, job_priority(job), &e->origin, target, STUB_TARGET_MAX,
+	return source_readlink(j->c.source, job_priority(job), origin, target, STUB_TARGET_MAX,
 			       &e->target_len);
 }
 
 int job_lookup(struct jobs *j, struct job *job)
 {
 	char target[STUB_TARGET_MAX];
+	struct stub_origin origin;
 	struct stub_entry e = { 0 };
 	struct stub_object dir;
 	bool refused = false, local = false;
@@ -63,7 +67,8 @@ int job_lookup(struct jobs *j, struct job *job)
 		stub_object_close(&dir);
 		return -ENOENT;
 	}
-	r = lookup_entry(j, job, &dir, job->name, job->name_len, &e, target);
+	r = lookup_entry(j, job, &dir, job->name, job->name_len, &e, &origin, target);
+	refused = r == -EOVERFLOW;
 	if (r == -ENOENT)
 		absent_remember(&j->absent, job->hash, &job->h, job->name, job->name_len);
 	if (r == 0) {
@@ -83,8 +88,7 @@ int job_lookup(struct jobs *j, struct job *job)
 			return local ? jobs_store_failed(j, &job->h, r, what) :
 				       jobs_failed(j, &job->h, r, what);
 		/* no failure of the directory; its listing will keep the books */
-		jobs_log(j, STUB_LOG_INFO, "%s: the new file system refuses it: %s", what,
-			 strerror(-r));
+		jobs_log(j, STUB_LOG_INFO, "%s: refused here: %s", what, strerror(-r));
 		return -EREMOTEIO;
 	}
 	return r;
@@ -182,6 +186,7 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	char target[STUB_TARGET_MAX], shown[64], what[128];
 	struct stub_refused names;
+	struct stub_origin origin;
 	const char *name = "";
 	size_t at = 0, len = 0;
 	int error = 0, r = stub_refused_load(j->c.volume, &job->h, &names);
@@ -191,10 +196,12 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 
 		if (atomic_load(&j->stopping))
 			return -EAGAIN;
-		r = lookup_entry(j, job, o, name, len, &e, target);
-		if (r < 0 && r != -ENOENT)
+		r = lookup_entry(j, job, o, name, len, &e, &origin, target);
+		if (r < 0 && r != -ENOENT && r != -EOVERFLOW)
 			break;
-		r = stub_refused_make(j->c.volume, j->c.journal, o, name, len, r == 0 ? &e : NULL);
+		if (r != -EOVERFLOW)
+			r = stub_refused_make(j->c.volume, j->c.journal, o, name, len,
+					      r == 0 ? &e : NULL);
 		if (stub_refusal(r)) {
 			error = r;
 			r = 0;

@@ -75,9 +75,9 @@ int nfs_attr(const struct fattr3 *from, struct stub_attr *out)
 int nfs_origin(const struct nfs_fh3 *from, struct stub_origin *out)
 {
 	memset(out, 0, sizeof(*out));
-	if (from->data.data_len < 1 || from->data.data_len > STUB_ORIGIN_MAX)
+	if (from->data.data_len < 1 || from->data.data_len > NFS3_FHSIZE)
 		return -EBADMSG;
-	out->len = (uint8_t)from->data.data_len;
+	out->len = (uint16_t)from->data.data_len;
 	memcpy(out->bytes, from->data.data_val, out->len);
 	return 0;
 }

@@ -139,6 +139,7 @@ static int check_page(struct listing *l, const struct nfs_page *p)
 struct complete { /* of one entry */
 	struct nfs_call call;
 	struct listing *l;
+	struct nfs_page *page;
 	struct stub_entry *e;
 	char name[STUB_NAME_MAX + 1];
 };
@@ -165,7 +166,7 @@ static int take_target(struct complete *c, const struct READLINK3res *res)
 /* What is still missing, or -1. */
 static int next_op(const struct stub_entry *e)
 {
-	if (!e->origin.len)
+	if (!e->origin_len)
 		return NFS_OP_LOOKUP;
 	if (!e->attr.mode)
 		return NFS_OP_GETATTR;
@@ -182,7 +183,7 @@ static int take(struct complete *c, const void *reply)
 	switch (c->call.op) {
 	case NFS_OP_LOOKUP:
 		found = &((const struct LOOKUP3res *)reply)->LOOKUP3res_u.resok;
-		if (nfs_origin(&found->object, &c->e->origin))
+		if (nfs_page_handle(c->page, c->e, &found->object))
 			return -EBADMSG;
 		return nfs_post_attr(&found->obj_attributes, &have, &c->e->attr);
 	case NFS_OP_GETATTR:
@@ -224,7 +225,12 @@ static void send(struct complete *c)
 
 	c->call.op = (enum nfs_op)next_op(c->e);
 	c->call.prio = c->l->prio;
-	c->call.fh = c->call.op == NFS_OP_LOOKUP ? c->l->dir : c->e->origin;
+	if (c->call.op == NFS_OP_LOOKUP) {
+		c->call.fh = c->l->dir;
+	} else {
+		c->call.fh.len = (uint16_t)c->e->origin_len;
+		memcpy(c->call.fh.bytes, c->e->origin, c->e->origin_len);
+	}
 	c->call.name = c->name;
 	c->call.done = on_part;
 	err = nfs_submit(c->l->s, &c->call);
@@ -232,7 +238,7 @@ static void send(struct complete *c)
 		end(c, err);
 }
 
-static int complete_entry(struct listing *l, struct stub_entry *e)
+static int complete_entry(struct listing *l, struct nfs_page *p, struct stub_entry *e)
 {
 	struct complete *c;
 
@@ -243,6 +249,7 @@ static int complete_entry(struct listing *l, struct stub_entry *e)
 	if (!c)
 		return -ENOMEM;
 	c->l = l;
+	c->page = p;
 	c->e = e;
 	memcpy(c->name, e->name, e->name_len);
 	nfs_wait_below(&l->wait, LIST_WINDOW);
@@ -261,9 +268,9 @@ static int complete_page(struct listing *l, struct nfs_page *p)
 		struct stub_entry *e = &p->entries[i];
 
 		if (!p->complete[i])
-			e->origin.len = 0;
+			e->origin_len = 0;
 		if (next_op(e) >= 0)
-			r = complete_entry(l, e);
+			r = complete_entry(l, p, e);
 		if (!r && !(i % LIST_WINDOW)) {
 			pthread_mutex_lock(&l->lock);
 			r = l->err;

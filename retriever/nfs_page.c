@@ -29,12 +29,24 @@ static int reserve(struct nfs_page *p, size_t n, size_t text)
 {
 	memset(p, 0, sizeof(*p));
 	p->entries = calloc(n + 1, sizeof(*p->entries));
+	p->handles = calloc(n + 1, sizeof(*p->handles));
 	p->complete = calloc(n + 1, sizeof(*p->complete));
 	p->text = malloc(text + 1);
-	if (p->entries && p->complete && p->text)
+	if (p->entries && p->handles && p->complete && p->text)
 		return 0;
 	nfs_page_finish(p);
 	return -ENOMEM;
+}
+
+int nfs_page_handle(struct nfs_page *p, struct stub_entry *e, const struct nfs_fh3 *from)
+{
+	uint8_t *to = p->handles[e - p->entries];
+
+	if (from->data.data_len < 1 || from->data.data_len > NFS3_FHSIZE)
+		return -EBADMSG;
+	e->origin = memcpy(to, from->data.data_val, from->data.data_len);
+	e->origin_len = from->data.data_len;
+	return 0;
 }
 
 static int add(struct nfs_page *p, char **text, const struct item *i, const char **why)
@@ -55,7 +67,7 @@ static int add(struct nfs_page *p, char **text, const struct item *i, const char
 		*why = "'.' or '..' is no directory";
 		return have_attr && !S_ISDIR(e->attr.mode) ? -EBADMSG : 0;
 	}
-	if (have_fh && nfs_origin(&i->fh->post_op_fh3_u.handle, &e->origin)) {
+	if (have_fh && nfs_page_handle(p, e, &i->fh->post_op_fh3_u.handle)) {
 		*why = "an impossible file handle";
 		return -EBADMSG;
 	}
@@ -119,6 +131,7 @@ void nfs_page_finish(struct nfs_page *p)
 	for (i = 0; i < p->n; i++)
 		free((char *)p->entries[i].target);
 	free(p->entries);
+	free(p->handles);
 	free(p->complete);
 	free(p->text);
 	memset(p, 0, sizeof(*p));

@@ -7,6 +7,7 @@
 
 struct nfs_page {
 	struct stub_entry *entries; /* names point into text; "." and ".." are left out */
+	uint8_t (*handles)[NFS3_FHSIZE]; /* entry i has its origin in handles[i] */
 	bool *complete; /* entry i has attributes and a handle */
 	size_t n;
 	char *text;
@@ -19,6 +20,8 @@ struct nfs_page {
 /* 0, -ENOMEM, or -EBADMSG with a reason in *why. */
 int nfs_page_plus(const struct READDIRPLUS3resok *ok, struct nfs_page *out, const char **why);
 int nfs_page_plain(const struct READDIR3resok *ok, struct nfs_page *out, const char **why);
+/* The handle of @e, an entry of @p.  0 or -EBADMSG. */
+int nfs_page_handle(struct nfs_page *p, struct stub_entry *e, const struct nfs_fh3 *from);
 void nfs_page_finish(struct nfs_page *p);
 
 #endif

@@ -17,6 +17,7 @@
  *   -EIO        it reported an I/O error, or gave a short read
  *   -ETIMEDOUT  unreachable or silent longer than give_up_ms
  *   -ECANCELED  source_stop() was called
+ *   -EOVERFLOW  source_lookup(): an origin longer than STUB_ORIGIN_MAX
  *   -ENAMETOOLONG, -ENOMEM
  */
 #ifndef SOURCE_H

@@ -95,7 +95,8 @@ static void try_record(const uint8_t *data, size_t size)
 	needs = stub_record_needs(&r);
 	CHECK(needs != 0 && !!(needs & STUB_NEEDS_DATA) == !stub_map_empty(&r.now));
 	n = stub_record_encode(&r, buf, sizeof(buf));
-	CHECK(n > 0 && (size_t)n <= size && stub_record_fits(&r, &r.now));
+	CHECK(n > 0 && (size_t)n <= size);
+	CHECK((size_t)n > STUB_RECORD_MAX - 64 || stub_record_fits(&r, &r.now));
 	CHECK(stub_record_encode(&r, buf, (size_t)n - 1) == -E2BIG);
 	CHECK(stub_record_encode(&r, buf, (size_t)n) == n);
 	CHECK(stub_record_decode(buf, (size_t)n, &back) == 0);

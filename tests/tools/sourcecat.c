@@ -111,7 +111,7 @@ static int on_entries(void *arg, const struct stub_entry *e, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		if (!e[i].origin.len || !e[i].attr.mode)
+		if (!e[i].origin_len || !e[i].attr.mode)
 			return -EPROTO; /* incomplete: must not happen */
 		c->links += e[i].target != NULL;
 		if (!c->print)

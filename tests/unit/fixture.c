@@ -103,8 +103,8 @@ struct stub_entry fixture_entry(const char *name, mode_t mode, uint64_t size)
 
 	for (const char *p = name; *p; p++)
 		e.attr.fileid = e.attr.fileid * 257 + (unsigned char)*p;
-	e.origin.len = 8;
-	memcpy(e.origin.bytes, &e.attr.fileid, 8);
+	e.origin = (const uint8_t *)name;
+	e.origin_len = e.name_len;
 	return e;
 }
 

@@ -95,7 +95,10 @@ static void test_hostile_entries(void **state)
 	e.attr.mtime.tv_nsec = 1000000000;
 	assert_int_equal(stub_make_entry(x->v, &o, &e), -EBADMSG);
 	e = good;
-	e.origin.len = 0;
+	e.origin_len = STUB_ORIGIN_MAX + 1;
+	assert_int_equal(stub_make_entry(x->v, &o, &e), -EOVERFLOW);
+	assert_true(stub_refusal(-EOVERFLOW));
+	e.origin_len = 0;
 	assert_int_equal(stub_make_entry(x->v, &o, &e), -EBADMSG);
 	e = good;
 	e.attr.uid = UINT32_MAX;
@@ -190,7 +193,8 @@ static struct stub_entry linked(const char *name, uint32_t nlink)
 
 	e.attr.nlink = nlink;
 	e.attr.fileid = 777;
-	memcpy(e.origin.bytes, &e.attr.fileid, 8);
+	e.origin = (const uint8_t *)"777";
+	e.origin_len = 3;
 	return e;
 }
 

@@ -21,7 +21,7 @@ static struct stub_record sample(void)
 	r.ino = 0x123456789abcdef0u;
 	r.handle_sum = 0xdeadbeef;
 	r.boot = 42;
-	r.origin.len = STUB_ORIGIN_MAX;
+	r.origin.len = 64; /* the longest NFS file handle */
 	memset(r.origin.bytes, 0xa5, STUB_ORIGIN_MAX);
 	r.size = 1ull << 40;
 	r.src_mtime = (struct timespec){ 1700000000, 999999999 };
@@ -66,6 +66,27 @@ static void assert_same(const struct stub_record *a, const struct stub_record *b
 
 /* ---- encode, decode ---- */
 
+/* A length below 128 is one byte, as in the records of before. */
+static void test_origin_lengths(void **state)
+{
+	static const unsigned int lengths[] = { 0, 1, 64, 127, 128, 129, STUB_ORIGIN_MAX };
+	struct stub_record r = sample(), back;
+	uint8_t buf[STUB_RECORD_MAX];
+	int n, before = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+		r.origin.len = (uint16_t)lengths[i];
+		n = stub_record_encode(&r, buf, sizeof(buf));
+		assert_int_equal(stub_record_decode(buf, (size_t)n, &back), 0);
+		assert_same(&r, &back);
+		if (i)
+			assert_int_equal(n - before, lengths[i] - lengths[i - 1] +
+							     (lengths[i] == 128));
+		before = n;
+	}
+}
+
 /* Room is no part of what it says, and fits what an operation may add. */
 static void test_room(void **state)
 {
@@ -96,6 +117,21 @@ static void test_room(void **state)
 	n = stub_record_encode(&r, buf, sizeof(buf));
 	roomy = stub_record_encode_roomy(&r, big, sizeof(big));
 	assert_true(n < 0 ? roomy == n : roomy >= n);
+}
+
+/* What STUB_ASK_ROOM leaves of a file of 16 TiB fits beside the longest path. */
+static void test_room_beside_a_long_origin(void **state)
+{
+	struct stub_record r = sample();
+
+	(void)state;
+	r.origin.len = STUB_ORIGIN_MAX;
+	r.size = 1ull << 44;
+	for (uint32_t i = 0; i < STUB_MAP_ROOM; i++)
+		r.now.r[i] = (struct stub_range){ (uint64_t)i << 37,
+						  ((uint64_t)i << 37) + (1ull << 36) };
+	r.now.n = STUB_MAP_ROOM;
+	assert_true(stub_record_fits(&r, &r.now));
 }
 
 static void test_round_trip(void **state)
@@ -269,6 +305,8 @@ static void test_needs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_origin_lengths),
+		cmocka_unit_test(test_room_beside_a_long_origin),
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_refused_names),
 		cmocka_unit_test(test_room),

@@ -117,6 +117,71 @@ static void test_a_late_listing_makes_nothing(void **state)
 	stub_object_close(&o);
 }
 
+/* ---- origins ---- */
+
+static struct stub_entry long_origin(const char *name, char *path, size_t len)
+{
+	struct stub_entry e = fixture_entry(name, S_IFDIR | 0755, 0);
+
+	memset(path, 'p', len);
+	e.origin = (const uint8_t *)path;
+	e.origin_len = len;
+	return e;
+}
+
+static void test_a_long_origin(void **state)
+{
+	struct fixture *x = *state;
+	char fits[STUB_ORIGIN_MAX], over[STUB_ORIGIN_MAX + 1];
+	struct stub_entry e[] = { long_origin("fits", fits, sizeof(fits)),
+				  long_origin("over", over, sizeof(over)) };
+	struct stub_object o = fixture_root(x);
+	struct stub_refused refused = { 0 };
+	struct stub_handle h;
+	size_t bad;
+
+	assert_int_equal(stub_list_batch(x->v, x->j, &o, e, 2, &refused, &bad), 0);
+	assert_int_equal(refused.error, -EOVERFLOW);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), 0);
+	stub_object_close(&o);
+	assert_true(there(x, "fits"));
+	assert_false(there(x, "over"));
+	assert_int_equal(stub_refused_has(x->v, stub_volume_root(x->v), "over"), 1);
+	h = fixture_handle(x, "fits");
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	assert_int_equal(o.origin.len, STUB_ORIGIN_MAX);
+	assert_memory_equal(o.origin.bytes, fits, sizeof(fits));
+	stub_object_close(&o);
+}
+
+/* More names than fit beside the origin are refused as more than fit a record are. */
+static void test_many_names_beside_a_long_origin(void **state)
+{
+	struct fixture *x = *state;
+	char path[STUB_ORIGIN_MAX];
+	struct stub_entry e = long_origin("dir", path, sizeof(path)), sub;
+	struct stub_refused refused = { 0 };
+	struct stub_object o;
+	struct stub_handle h;
+	char name[200];
+	size_t bad;
+
+	fixture_list(x, &e, 1);
+	h = fixture_handle(x, "dir");
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	memset(name, 'n', sizeof(name));
+	sub = refused_entry("dev");
+	sub.name = name;
+	sub.name_len = sizeof(name);
+	for (int i = 0; i < 12; i++) {
+		name[0] = (char)('a' + i);
+		assert_int_equal(stub_list_batch(x->v, x->j, &o, &sub, 1, &refused, &bad), 0);
+	}
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), -EINVAL);
+	stub_object_close(&o);
+	assert_true(fixture_view(x, "dir").needs & STUB_NEEDS_ENTRIES);
+}
+
 /* ---- stub_refused_has ---- */
 
 static void test_has(void **state)
@@ -219,6 +284,8 @@ static void test_a_taken_name_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		ON_VOLUME(test_a_long_origin),
+		ON_VOLUME(test_many_names_beside_a_long_origin),
 		ON_VOLUME(test_the_others_are_listed),
 		ON_VOLUME(test_too_many),
 		ON_VOLUME(test_a_late_listing_makes_nothing),

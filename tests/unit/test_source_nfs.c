@@ -238,17 +238,17 @@ static void attr_times(void **state)
 
 static void origin_lengths(void **state)
 {
-	char bytes[STUB_ORIGIN_MAX + 1] = "handle";
+	char bytes[NFS3_FHSIZE + 1] = "handle";
 	struct nfs_fh3 fh = { { 0, bytes } };
 	struct stub_origin o;
 
 	(void)state;
 	assert_int_equal(nfs_origin(&fh, &o), -EBADMSG);
-	fh.data.data_len = STUB_ORIGIN_MAX + 1;
+	fh.data.data_len = NFS3_FHSIZE + 1;
 	assert_int_equal(nfs_origin(&fh, &o), -EBADMSG);
 	fh.data.data_len = 0xffffffff;
 	assert_int_equal(nfs_origin(&fh, &o), -EBADMSG);
-	fh.data.data_len = STUB_ORIGIN_MAX;
+	fh.data.data_len = NFS3_FHSIZE;
 	assert_int_equal(nfs_origin(&fh, &o), 0);
 	fh.data.data_len = 6;
 	assert_int_equal(nfs_origin(&fh, &o), 0);
