@@ -497,8 +497,12 @@ int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wa
 	if (!g->open || g->slot[0] < 0)
 		return 0;
 	r = stub_change_fits(&g->c, (unsigned int)g->slot[0], offset, length);
-	if (r == 0)
-		return 0;
+	if (r == 0) {
+		r = stub_change_clear(&g->c, (unsigned int)g->slot[0], offset, length);
+		if (r < 0)
+			glue_change_end(g, glue_status(r));
+		return r;
+	}
 	a.h = g->c.obj[g->slot[0]].h;
 	glue_change_end(g, glue_status(r));
 	if (r == -ENOSPC)

@@ -273,6 +273,19 @@ STUB_PUBLIC int stub_change_fits(const struct stub_change *c, unsigned int i, ui
 	return now.n <= STUB_MAP_WRITES && stub_record_fits(o->rec, &now) ? 0 : -ENOSPC;
 }
 
+STUB_PUBLIC int stub_change_clear(const struct stub_change *c, unsigned int i, uint64_t offset,
+				  uint64_t length)
+{
+	const struct stub_change_object *o = change_slot(c, i);
+	uint64_t end = offset + length < offset ? UINT64_MAX : offset + length;
+	int fd CLEANUP_CLOSE = -1;
+
+	if (!o->stub || !stub_map_overlaps(&o->rec->now, offset, end))
+		return 0;
+	fd = stub_handle_open(c->v, &o->h, O_RDWR | O_NONBLOCK);
+	return fd < 0 ? fd : stub_missing_clear(fd, &o->before, &o->rec->now, offset, end);
+}
+
 STUB_PUBLIC bool stub_change_crowded(const struct stub_change *c, unsigned int i)
 {
 	const struct stub_change_object *o = change_slot(c, i);

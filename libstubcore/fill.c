@@ -134,7 +134,9 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
 		r = -EINVAL;
 	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length)) {
-		r = write_missing(o, rec, offset, data, length);
+		r = stub_missing_clear(o->fd, &st, &rec->now, offset, offset + length);
+		if (r == 0)
+			r = write_missing(o, rec, offset, data, length);
 		if (r == -EBADF) /* stub_object_open() could not have it for writing */
 			r = -EROFS;
 		times = stub_times_restore(o->fd, rec);

@@ -114,6 +114,13 @@ bool stub_record_fits(const struct stub_record *r, const struct stub_map *now);
 uint32_t stub_handle_sum(const struct stub_handle *h);
 int stub_handle_open(const struct stub_volume *v, const struct stub_handle *h, int flags);
 
+/* ---- clear.c ---- */
+
+/* Before bytes are written into [offset, end), under the exclusion: no page and no block
+ * that is @missing as a whole is left there.  @st is of @fd, open for writing.  0, -errno. */
+int stub_missing_clear(int fd, const struct stat *st, const struct stub_map *missing,
+		       uint64_t offset, uint64_t end);
+
 /* ---- lock.c: per-inode exclusion across threads and processes ---- */
 
 #define STUB_LOCK_SHARDS 256

@@ -343,6 +343,15 @@ int stub_change_written(struct stub_change *c, unsigned int i, uint64_t offset, 
 int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offset,
 		     uint64_t length);
 
+/*
+ * Inside the bracket, before a write into [offset, offset+length) of object @i: what a
+ * failed sync left in blocks that are missing goes first (clear.c).  Moves the local
+ * mtime if there was any.
+ *   -EIO, -ENOSPC ...  as of open() and fallocate(): the write must not be tried
+ */
+int stub_change_clear(const struct stub_change *c, unsigned int i, uint64_t offset,
+		      uint64_t length);
+
 /* Is the record filling up with ranges?  Then ask for STUB_ASK_ROOM after the bracket,
  * without waiting, and later writes need not wait. */
 bool stub_change_crowded(const struct stub_change *c, unsigned int i);

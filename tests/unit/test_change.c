@@ -350,6 +350,31 @@ static void test_record_dropped_during_commit_is_durable(void **state)
 	close(fd);
 }
 
+/* ---- what a failed sync left ---- */
+
+static void test_nothing_local_below_a_write(void **state)
+{
+	struct fixture *x = *state;
+	int fd = fixture_open(x, "f", O_RDWR);
+	char left[3 * 4096] = "";
+	struct stub_change c;
+
+	client_write(x, "f", 0, 100, '!');
+	assert_int_equal(stub_io_pwrite(fd, left, 1000, 100), 0);
+	assert_int_equal(stub_io_pwrite(fd, left, sizeof(left), 8192), 0);
+	begin(x, "f", &c);
+	assert_int_equal(stub_change_clear(&c, 0, 50, 100), 0);
+	assert_int_equal(stub_change_clear(&c, 0, 9000, 10), 0);
+	assert_int_equal(stub_change_end(&c, -EAGAIN), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_DATA), 0);
+	assert_int_equal(byte_at(x, "f", 99), '!');
+	assert_int_equal(lseek(fd, 8192, SEEK_DATA), 12288);
+	fill(x, "f", 16384, 4096);
+	assert_int_equal(byte_at(x, "f", 16384), old_byte(16384));
+	assert_int_equal(lseek(fd, 8192, SEEK_DATA), 12288);
+	close(fd);
+}
+
 /* ---- fragmentation ---- */
 
 static void test_fragmented_map_asks_for_a_fetch(void **state)
@@ -575,6 +600,7 @@ int main(void)
 		ON_BIG(test_full_record_is_filled),
 		ON_BIG(test_full_record_takes_writes),
 		ON_BIG(test_commit_between_writes_to_a_full_record),
+		ON_FILE(test_nothing_local_below_a_write),
 		ON_FILE(test_fragmented_map_asks_for_a_fetch),
 		ON_FILE(test_bracket_keeps_fills_out),
 		cmocka_unit_test_setup_teardown(test_links_wait_for_names, fixture_setup,

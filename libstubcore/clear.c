@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * clear.c - what is missing has nothing local.
+ *
+ * It is so unless a sync failed and an era ended (era.c).  Then cached pages may lie on
+ * blocks that never got their bytes.  ext4 (seen with 6.18) takes such a block for written
+ * when its page is written anew: the next sync succeeds, and after a power cut there are
+ * zeros.  So whoever writes into a missing range has these pages and blocks go first.
+ * Only blocks that are missing as a whole: one that has a byte that counts was synced.
+ */
+#include <fcntl.h>
+
+#include "internal.h"
+
+static int clear_part(int fd, const struct stat *st, struct stub_range part)
+{
+	uint64_t block = (uint64_t)st->st_blksize;
+	off_t data;
+
+	part.start = (part.start + block - 1) / block * block;
+	if (part.end < (uint64_t)st->st_size)
+		part.end -= part.end % block;
+	if (part.start >= part.end)
+		return 0;
+	data = lseek(fd, (off_t)part.start, SEEK_DATA);
+	if (data < 0 || (uint64_t)data >= part.end)
+		return 0;
+	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)part.start,
+		      (off_t)(part.end - part.start)) == 0)
+		return 0;
+	return errno == EOPNOTSUPP ? 0 : -errno;
+}
+
+int stub_missing_clear(int fd, const struct stat *st, const struct stub_map *missing,
+		       uint64_t offset, uint64_t end)
+{
+	uint64_t block = (uint64_t)st->st_blksize, past = end % block ? block - end % block : 0;
+	struct stub_range part;
+	int r = 0;
+
+	offset -= offset % block;
+	end = end > UINT64_MAX - past ? UINT64_MAX : end + past;
+	while (r == 0 && stub_map_first(missing, offset, end, &part)) {
+		r = clear_part(fd, st, part);
+		offset = part.end;
+	}
+	return r;
+}
