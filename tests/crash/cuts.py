@@ -90,11 +90,12 @@ def one_run(top, fstype, how, settings, seed, sums, say):
     sums["recoveries"] += recoveries
     sums["losses"] += len(failed)
     failures = ", %d failures of the disk, %d errors for the client" % (
-        len(run_.log.errors), run_.log.marks.count("e")) if run_.faults else ""
+        len(run_.log.errors), run_.log.marks.count("e") + run_.log.marks.count("n")
+    ) if run_.faults else ""
     say("%s %s: %d operations%s, %d flushes, %d writes, recorded in %.1f s; %d states judged, "
         "%d recovered in %.1f s; %d lost" % (
-            fstype, how, run_.log.marks.count("s"), failures, len(run_.log.cuts) - 1, run_.log.writes, recorded, judged,
-            recoveries, time.monotonic() - begin - recorded, len(failed)))
+            fstype, how, run_.log.marks.count("s"), failures, len(run_.log.cuts) - 1,
+            run_.log.writes, recorded, judged, recoveries, time.monotonic() - begin - recorded, len(failed)))
     if failed:
         where = run_.keep(failed, settings["subsets"])
         for cut, state, wrong in failed[:5]:

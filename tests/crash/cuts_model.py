@@ -48,16 +48,19 @@ class Object:
 class World:
     """The tree after `issued` of the operations, `acked` of them answered.
 
-    failed: None, or the numbers of those answered with an error by a disk that may fail.
+    failed: None, or the numbers of those answered with an error by a disk that may fail;
+    undone: of those that were not done at all then.
     On such a disk a stable write vouches for its own range only: what was written before
     may have been lost already, which COMMIT has to tell, once."""
 
-    def __init__(self, tree, ops, issued, acked, failed=None):
+    def __init__(self, tree, ops, issued, acked, failed=None, undone=()):
         self.names = {}
         self._plant(tree.root, b"", {})
         self.trees = [(0, dict(self.names))]
         self.floor = 0                   # operation whose names are durable
         for number, op in enumerate(ops[:issued], 1):
+            if number in undone:
+                continue
             before = dict(self.names)
             getattr(self, "_" + op[0])(number, *op[1:])
             if self.names != before:

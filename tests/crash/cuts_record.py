@@ -7,8 +7,9 @@ and when it is answered ("a").  Adversaries:
     plain   as it comes
     meta    changes of names and records get to the disk at once, data only by a sync
     data    data gets to the disk early, records late
-    eio     some writes and flushes of the disk fail; what a client is told about with
-            an error ("e" instead of "a") may have been done or not
+    eio     some writes and flushes of the disk fail (cuts_faults); what a client is told
+            about with an error ("e" instead of "a") may have been done or not, or is known
+            not to have been ("n")
 """
 import contextlib
 import ctypes
@@ -23,6 +24,7 @@ import threading
 import cuts_work
 import images
 from clients import Clients
+from cuts_faults import NAMELESS, Plan, Undone, was_done
 from cuts_model import Image, World
 from disklog import Log
 from migration import BUILD, Migration
@@ -35,9 +37,6 @@ BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests
 SOCKETS = BASE / "cuts-sockets"          # the volumes' sockets; each run's own
 KEPT = BASE / "cuts-kept"                # runs that failed
 DELAY_US = 200
-# that one of these failed leaves the model with one tree to go on with
-NAMELESS = ("write", "commit", "punch", "reserve", "open", "close", "chmod", "look", "read",
-            "list")
 
 
 def dump(volume):
@@ -141,18 +140,8 @@ class Run:
         self.home.mkdir(parents=True)
         self.base, self.logfile = self.home / "base.img", self.home / "disk.log"
         self.ops = cuts_work.mixed(random.Random(seed))
-        self.faults = {}                 # operation: what logdisk is told before it
-        if how == "eio":
-            self._plan_faults(random.Random(seed))
+        self.faults = Plan(self.ops, random.Random(seed)) if how == "eio" else None
         self.log = None
-
-    def _plan_faults(self, rng):
-        """Nothing waits for the disk's success here; three times something fails."""
-        self.ops = [op for op in self.ops if op[0] not in ("drain", "fold")]
-        last = len(self.ops) - 1
-        for third in range(3):
-            at = rng.randrange(last * (third + 1) // 4, last * (third + 2) // 4)
-            self.faults[at] = "fail %s %d" % (rng.choice("wwf"), rng.choice((1, 1, 3)))
 
     def _migration(self, volume):
         return Migration(self.sockets, self.source.url(), volume, shim=self.shim)
@@ -183,26 +172,13 @@ class Run:
             m.start()
             adversary.start()
             with Clients(m, 10 if self.faults else 60) as c:
-                for number, op in enumerate(self.ops):
-                    if number in self.faults:
-                        disk.tell(self.faults[number])
+                if self.faults:
+                    self._play_on_failing(disk, m, adversary, c)
+                    return
+                for op in self.ops:
                     disk.tell("mark s")
-                    if op[0] == "fold":
-                        adversary.resting = True     # nothing happens meanwhile
-                        wait_until(lambda: folded(volume), 30, "fold of the maps")
-                        adversary.resting = False
-                    elif op[0] == "drain":
-                        m.drain()
-                    elif op[0] == "crawl":
-                        m.start_crawler("--workers", "2")
-                    elif not self._done(c, op):
-                        disk.tell("mark e")
-                        if op[0] not in NAMELESS:
-                            return
-                        continue
+                    self._one(m, adversary, c, op)
                     disk.tell("mark a")
-            if self.faults:
-                return
             assert m.crawler.wait(60) == 0, (m.workdir / "crawler.log").read_text()
             m.drain()
         finally:
@@ -212,22 +188,56 @@ class Run:
             m.kill_retriever()
             adversary.finish()
 
-    def _done(self, clients, op):
-        """False: answered with an error, after the disk had one."""
-        try:
+    def _one(self, m, adversary, clients, op):
+        if op[0] == "fold":
+            adversary.resting = True     # nothing happens meanwhile
+            wait_until(lambda: folded(m.volume), 30, "fold of the maps")
+            adversary.resting = False
+        elif op[0] == "drain":
+            m.drain()
+        elif op[0] == "crawl":
+            m.start_crawler("--workers", "2")
+        else:
             cuts_work.perform(clients, op)
-            return True
-        except (NfsError, RpcError):
-            if not self.faults:
-                raise
-            return False
+
+    def _play_on_failing(self, disk, m, adversary, clients):
+        """self.ops becomes what was really asked for.  Ends with the file system."""
+        todo, undone, self.ops = self.faults.ops, Undone(), []
+        disk.tell("spare %d %d" % images.log_place(self.base, self.fstype))
+        for number, op in enumerate(todo):
+            if number == self.faults.hard:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    m.crawler.wait(3)
+                disk.tell("spare 0 0")
+            if number in self.faults.faults:
+                disk.tell(self.faults.faults[number])
+            if undone.hits(op):
+                continue
+            self.ops.append(op)
+            disk.tell("mark s")
+            try:
+                self._one(m, adversary, clients, op)
+                disk.tell("mark a")
+                continue
+            except (NfsError, RpcError):     # answered with an error, after the disk had one
+                if op[0] in NAMELESS:
+                    disk.tell("mark e")
+                    continue
+            try:
+                done = was_done(dump(m.volume), op)
+            except (AssertionError, OSError):
+                return
+            disk.tell("mark e" if done else "mark n")
+            if not done:
+                undone.add(op)
 
     def world(self, cut):
         marks = self.log.marks[:cut.marks]
         answers = [mark for mark in marks if mark != "s"]
+        failed, undone = ({number for number, mark in enumerate(answers, 1) if mark == what}
+                          for what in "en")
         return World(self.source.tree, self.ops, marks.count("s"), len(answers),
-                     {number for number, mark in enumerate(answers, 1) if mark == "e"}
-                     if self.faults else None)
+                     failed if self.faults else None, undone)
 
     def keep(self, failed, subsets):
         """What reproduces a failure, where it stays."""

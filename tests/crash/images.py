@@ -78,7 +78,7 @@ def check_machine():
             os.close(os.open(path, os.O_RDWR))
         except OSError as err:
             raise Missing("power cuts need %s: %s" % (path, err.strerror)) from None
-    for tool in ("mkfs.xfs", "mkfs.ext4", "unshare"):
+    for tool in ("mkfs.xfs", "mkfs.ext4", "debugfs", "unshare"):
         if subprocess.run(["sh", "-c", "command -v %s" % tool],
                           stdout=subprocess.DEVNULL).returncode != 0:
             raise Missing("power cuts need %s" % tool)
@@ -148,6 +148,21 @@ def make(image, fstype):
     with open(image, "wb") as f:
         f.truncate(SIZE[fstype])
     subprocess.run([*MKFS[fstype], str(image)], check=True, stdout=subprocess.DEVNULL)
+
+
+def log_place(image, fstype):
+    """(first, end) byte of the file system's own log."""
+    if fstype == "ext4":
+        told = subprocess.run(["debugfs", "-R", "blocks <8>", str(image)], check=True,
+                              capture_output=True, text=True).stdout
+        blocks = [int(word) for word in told.split()]
+        return min(blocks) * 4096, (max(blocks) + 1) * 4096
+    with open(image, "rb") as f:             # struct xfs_dsb
+        sb = f.read(512)
+    (size,), (start,) = struct.unpack_from(">I", sb, 4), struct.unpack_from(">Q", sb, 48)
+    (group,), (count,) = struct.unpack_from(">I", sb, 84), struct.unpack_from(">I", sb, 96)
+    first = (start >> sb[124]) * group + (start & ((1 << sb[124]) - 1))
+    return first * size, (first + count) * size
 
 
 def scratch(where, size=4 << 30):

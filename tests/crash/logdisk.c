@@ -11,6 +11,7 @@
  *		mark TEXT	put TEXT into the log
  *		delay USEC	writes and flushes take 0..USEC longer
  *		fail w|r|f N	the next N writes, reads, flushes get EIO (-1: all)
+ *		spare FROM TO	writes to the bytes [FROM, TO) do not fail (0 0: all may)
  *		freeze		from now on nothing reaches image or log any more
  *
  * LOG is a sequence of struct rec, a write's bytes or a mark's text behind it.  A
@@ -71,6 +72,7 @@ static struct {
 	bool frozen;
 	atomic_int delay_us;
 	atomic_int fail_write, fail_read, fail_flush;
+	atomic_ulong spare_from, spare_to;
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void die(const char *what)
@@ -141,10 +143,16 @@ static bool take_failure(atomic_int *left, char kind)
 	return true;
 }
 
+static bool is_spared(uint64_t offset)
+{
+	return offset >= atomic_load(&disk.spare_from) && offset < atomic_load(&disk.spare_to);
+}
+
 /* ---- commands ---- */
 
 static void command(const char *data, uint32_t len)
 {
+	unsigned long from, to;
 	char text[4096], kind;
 	int n;
 
@@ -166,6 +174,9 @@ static void command(const char *data, uint32_t len)
 			     kind == 'r' ? &disk.fail_read :
 					   &disk.fail_flush,
 			     n);
+	} else if (sscanf(text, "spare %lu %lu", &from, &to) == 2) {
+		atomic_store(&disk.spare_from, from);
+		atomic_store(&disk.spare_to, to);
 	} else if (strcmp(text, "freeze") == 0) {
 		pthread_mutex_lock(&disk.lock);
 		disk.frozen = true;
@@ -284,7 +295,7 @@ static void do_write(const struct fuse_in_header *in, const void *arg, void *roo
 
 	if (in->nodeid != NODE_DISK) {
 		command((const char *)(w + 1), w->size);
-	} else if (take_failure(&disk.fail_write, 'w')) {
+	} else if (!is_spared(w->offset) && take_failure(&disk.fail_write, 'w')) {
 		answer(in, EIO, NULL, 0);
 		return;
 	} else {
