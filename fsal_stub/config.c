@@ -89,8 +89,8 @@ static fsal_status_t check_permissions(struct config_error_type *err)
 /* *out is NULL where nothing is to be migrated. */
 static fsal_status_t volume_open(struct config_error_type *err, struct stub_volume **out)
 {
-	int r = stub_volume_open(CTX_FULLPATH(op_ctx), STUB_OPEN_SEARCH | STUB_OPEN_FOLD, glue_log,
-				 NULL, out);
+	int r = stub_volume_open(CTX_FULLPATH(op_ctx), STUB_OPEN_SEARCH | STUB_OPEN_FOLD | STUB_OPEN_NEWS,
+				 glue_log, NULL, out);
 
 	if (r == 0) {
 		LogEvent(COMPONENT_FSAL, "Export %d (%s): FSAL STUB: fills from %s%s",
@@ -128,6 +128,7 @@ static void stack(struct fsal_module *fsal, const struct fsal_up_vector *up,
 	x->fs = x->export.sub_export->root_fs;
 	fsal_attach_export(fsal, &x->export.exports);
 	scope_settle(&x->export, fsal);
+	stubfs_news_start(x);
 }
 
 fsal_status_t stubfs_create_export(struct fsal_module *fsal, void *node,

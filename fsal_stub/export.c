@@ -25,6 +25,7 @@ static void export_prepare_unexport(struct fsal_export *exp)
 	struct fsal_export *sub = exp->sub_export;
 
 	atomic_store(&stubfs_export_of(exp)->stopping, true);
+	stubfs_news_stop(stubfs_export_of(exp));
 	below(sub->exp_ops.prepare_unexport(sub));
 }
 
@@ -48,6 +49,7 @@ static void export_release(struct fsal_export *exp)
 	struct fsal_export *sub = exp->sub_export;
 	struct fsal_module *fsal = sub->fsal;
 
+	stubfs_news_stop(x); /* an export that never came up */
 	if (op_ctx && op_ctx->fsal_export)
 		below(sub->exp_ops.release(sub));
 	else

@@ -13,6 +13,7 @@
  *   file.c     read, write, seek, locks      attrs.c    attributes
  *   xattrs.c   extended attributes           visible.c  what clients never see
  *   pass.c     reading where nothing can be stored
+ *   news.c     what other processes do reaches MDCACHE
  *   stub_glue.c  asks libstubcore            below.h    enters the FSAL below
  *
  * Lock order: MDCACHE's locks, the bracket of libstubcore (glue_change), locks of
@@ -37,6 +38,8 @@ struct stubfs_options {
 	bool never_delay;
 };
 
+struct stubfs_listener;
+
 struct stubfs_export {
 	struct fsal_export export;
 	struct stub_volume *volume; /* NULL: nothing to migrate, everything passes through */
@@ -49,6 +52,7 @@ struct stubfs_export {
 	atomic_int_least64_t absent_seen; /* when that was noticed last, ms */
 	atomic_bool stopping;
 	atomic_bool finished; /* .postcopy is gone, see visible.c */
+	struct stubfs_listener *listener; /* news.c; NULL: nothing to listen to */
 };
 
 struct stubfs_obj {
@@ -104,6 +108,11 @@ fsal_status_t stubfs_create_export(struct fsal_module *fsal, void *node,
 fsal_status_t stubfs_update_export(struct fsal_module *fsal, void *node,
 				   struct config_error_type *err, struct fsal_export *original,
 				   struct fsal_module *super);
+
+/* news.c: the thread that makes up-calls.  stop() returns when it has ended; it also
+ * ends the waiting of requests, and may be called again. */
+void stubfs_news_start(struct stubfs_export *x);
+void stubfs_news_stop(struct stubfs_export *x);
 
 /* handle.c: an object around @below, which it owns from now on */
 struct stubfs_obj *stubfs_obj_create(struct fsal_obj_handle *below);

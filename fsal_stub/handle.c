@@ -20,13 +20,13 @@ struct stubfs_obj *stubfs_obj_create(struct fsal_obj_handle *below)
 {
 	struct stubfs_obj *o = gsh_calloc(1, sizeof(*o));
 
+	o->below = below; /* news.c finds the object from the next line on */
+	o->handle.fs = below->fs;
 	fsal_obj_handle_init(&o->handle, op_ctx->fsal_export, below->type);
 	o->handle.obj_ops = &STUBFS.obj_ops;
-	o->handle.fs = below->fs;
 	o->handle.fsid = below->fsid;
 	o->handle.fileid = below->fileid;
 	o->handle.state_hdl = below->state_hdl;
-	o->below = below;
 	return o;
 }
 
@@ -37,11 +37,11 @@ void stubfs_obj_destroy(struct stubfs_obj *o)
 	if (!o)
 		return;
 	sub = o->below;
+	fsal_obj_handle_fini(&o->handle); /* news.c finds it until here */
 	if (op_ctx && op_ctx->fsal_export)
 		below(sub->obj_ops->release(sub));
 	else /* a shutdown has no request */
 		sub->obj_ops->release(sub);
-	fsal_obj_handle_fini(&o->handle);
 	gsh_free(o);
 }
 

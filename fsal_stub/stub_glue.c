@@ -124,6 +124,45 @@ int glue_handle_of_key(const struct gsh_buffdesc *key, struct stub_handle *out)
 	return 0;
 }
 
+/* The type as it stands in a key, and how that is said there; returns its bytes. */
+static size_t type_pack(int32_t type, uint8_t *p, uint8_t *flag)
+{
+	int16_t type16 = (int16_t)type;
+
+	if (type <= UINT8_MAX) { /* as FSAL_VFS has it: negative ones too */
+		*flag = KEY_WIDTH_8;
+		*p = (uint8_t)type;
+		return 1;
+	}
+	if (type <= INT16_MAX) {
+		*flag = KEY_WIDTH_16;
+		memcpy(p, &type16, sizeof(type16));
+		return sizeof(type16);
+	}
+	*flag = KEY_WIDTH_32;
+	memcpy(p, &type, sizeof(type));
+	return sizeof(type);
+}
+
+int glue_key_of_handle(const struct fsal_filesystem *fs, const struct stub_handle *h,
+		       struct gsh_buffdesc *key)
+{
+	uint8_t type[sizeof(h->type)], flag, *p = key->addr;
+	size_t at, width = type_pack(h->type, type, &flag);
+	struct fsal_fsid__ fsid = fs->fsid;
+	int n = sizeof_fsid(fs->fsid_type);
+
+	if (n < 0 || key->len < 1 + (size_t)n + width + h->len ||
+	    encode_fsid((char *)p + 1, n, &fsid, fs->fsid_type) != n)
+		return -EINVAL;
+	p[0] = (uint8_t)fs->fsid_type | flag;
+	at = 1 + (size_t)n;
+	memcpy(p + at, type, width);
+	memcpy(p + at + width, h->bytes, h->len);
+	key->len = at + width + h->len;
+	return 0;
+}
+
 static int handle_of_below(struct stubfs_obj *o, struct stub_handle *out)
 {
 	struct gsh_buffdesc key = { NULL, 0 };

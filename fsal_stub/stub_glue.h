@@ -22,6 +22,11 @@ bool glue_maybe_stub(const struct stubfs_obj *o);
  *   -EINVAL  the key has none (a mount point of another file system) */
 int glue_handle_of_key(const struct gsh_buffdesc *key, struct stub_handle *out);
 
+/* The other way round, for objects of @fs: key->addr has room for key->len bytes.
+ *   -EINVAL  FSAL_VFS has no such keys */
+int glue_key_of_handle(const struct fsal_filesystem *fs, const struct stub_handle *h,
+		       struct gsh_buffdesc *key);
+
 /* CLOCK_MONOTONIC, milliseconds. */
 uint64_t glue_now_ms(void);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "stub_glue.h"
+#include "FSAL/fsal_localfs.h"
 
 #include <cmocka.h>
 
@@ -192,6 +193,34 @@ static void test_key_fsid(void **state)
 		assert_int_equal(key(bytes, n, &h), -EINVAL);
 }
 
+/* What glue_key_of_handle() makes, glue_handle_of_key() takes apart. */
+static void test_key_there_and_back(void **state)
+{
+	static const int32_t types[] = { 0, 1, 0x81, 255, 256, INT16_MAX, INT16_MAX + 1, INT32_MAX };
+	static const enum fsid_type fsids[] = { FSID_NO_TYPE,	 FSID_ONE_UINT64, FSID_MAJOR_64,
+						FSID_TWO_UINT64, FSID_TWO_UINT32, FSID_DEVICE };
+	struct fsal_filesystem fs = { .fsid = { 0x1122334455667788, 0x99aabbccddeeff00 } };
+	struct stub_handle h, back;
+	uint8_t room[256];
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		for (size_t k = 0; k < sizeof(fsids) / sizeof(fsids[0]); k++) {
+			struct gsh_buffdesc desc = { room, sizeof(room) };
+
+			fs.fsid_type = fsids[k];
+			memset(&h, 0, sizeof(h));
+			h.type = types[i];
+			h.len = (uint8_t)(12 + 4 * k);
+			memset(h.bytes, (int)(0x40 + i), h.len);
+			assert_int_equal(glue_key_of_handle(&fs, &h, &desc), 0);
+			assert_int_equal(glue_handle_of_key(&desc, &back), 0);
+			assert_true(stub_handle_equal(&h, &back));
+			desc.len--; /* just not enough */
+			assert_int_equal(glue_key_of_handle(&fs, &h, &desc), -EINVAL);
+		}
+	}
+}
+
 static void test_key_refused(void **state)
 {
 	uint8_t bytes[200] = { 0x40 };
@@ -318,7 +347,8 @@ int main(void)
 		cmocka_unit_test(test_obj_ops),	      cmocka_unit_test(test_export_ops),
 		cmocka_unit_test(test_status),	      cmocka_unit_test(test_errno),
 		cmocka_unit_test(test_key_widths),    cmocka_unit_test(test_key_fsid),
-		cmocka_unit_test(test_key_refused),   IN_REQUEST(test_attrs_of_normal),
+		cmocka_unit_test(test_key_refused),   cmocka_unit_test(test_key_there_and_back),
+		IN_REQUEST(test_attrs_of_normal),
 		IN_REQUEST(test_attrs_of_stub),	      IN_REQUEST(test_attrs_mask),
 		cmocka_unit_test(test_hides_xattr),
 	};
