@@ -2,6 +2,7 @@
 """Samba: Debian's stock smbd as a test's server.
 
     server = Samba(workdir / "old", "/srv/data").start()
+    with server.client("alice") as c: ...
     print(server.smbclient("ls").stdout)
     server.stop()             # also fails if a log holds bad words
 
@@ -27,6 +28,8 @@ from dataclasses import dataclass
 from servers import RUNNING, BadLog
 from util import build_smbshim, free_port, wait_until
 
+from smb2client import Client
+
 BINARY = os.environ.get("POSTCOPY_SMBD", "/usr/sbin/smbd")
 STOCK = ("acl_xattr", "streams_xattr")     # what a file server for Windows has
 PASSWORD = "pass-Word-1"
@@ -37,6 +40,10 @@ USERS = {"root": (0, 0, 500), "alice": (70001, 70001, 3001), "bob": (70002, 7000
          "carol": (70003, 70003, 3003)}
 GROUPS = {"alice": (70001, ()), "bob": (70002, ()), "carol": (70003, ()),
           "staff": (70010, ("alice", "bob"))}
+
+# What an administrator of Windows has: reads auditing entries, gives files away.
+PRIVILEGES = ("SeSecurityPrivilege", "SeBackupPrivilege", "SeRestorePrivilege",
+              "SeTakeOwnershipPrivilege")
 
 BAD_WORDS = re.compile(
     r"PANIC|INTERNAL ERROR|BACKTRACE|smb_panic|dumping core|\bassert|Assertion|Sanitizer"
@@ -176,6 +183,7 @@ map readonly = no
         for user, (_, _, rid) in USERS.items():
             self.tool("pdbedit", "-a", "-t", "-u", user, "-U", str(rid),
                       text="%s\n%s\n" % (PASSWORD, PASSWORD))
+        self.tool("net", "sam", "rights", "grant", "root", *PRIVILEGES)
 
     def sid(self, user):
         return "%s-%d" % (SID, USERS[user][2])
@@ -310,6 +318,11 @@ map readonly = no
     def url(self, share=None):
         """The URL that libsmbclient takes."""
         return "smb://%s:%d/%s" % (self.host, self.port, share or self.shares[0].name)
+
+    def client(self, user="root", share=None, **options):
+        """An smb2client.Client as a user of this server."""
+        return Client(self.host, self.port, share or self.shares[0].name, user, PASSWORD,
+                      **options)
 
     def client_tool(self, program, *argv, user="root", timeout=120):
         """A client program of Samba, as a user of this server."""
