@@ -42,7 +42,8 @@ class File:
 
     def send_read(self, offset, length):
         """Ask for up to 64 KiB; the answer is for finish_read()."""
-        body = struct.pack("<HBBIQ16sIIIHHB", 49, 0x50, 0, length, offset, self.id, 0, 0, 0, 0, 0, 0)
+        body = struct.pack("<HBBIQ16sIIIHHB", 49, 0x50, 0, length, offset, self.id, 0, 0, 0, 0, 0,
+                           0)
         return self.client.send(wire.READ, body)
 
     def finish_read(self, message, timeout=None):
@@ -290,7 +291,7 @@ class Client(Session):
             return f.security(parts)
 
     def set_security(self, path, raw, parts=wire.DACL):
-        access = (wire.WRITE_DAC if parts & wire.DACL else 0) | \
+        access = wire.READ_CONTROL | (wire.WRITE_DAC if parts & wire.DACL else 0) | \
             (wire.WRITE_OWNER if parts & (wire.OWNER | wire.GROUP) else 0) | \
             (wire.SYSTEM_SECURITY if parts & wire.SACL else 0)
         with self.open(path, access) as f:
