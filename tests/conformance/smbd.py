@@ -17,6 +17,7 @@ so that descriptors of two can be compared byte for byte.
 kill9(), sigstop() and restart() keep the port and the state.
 """
 import atexit
+import contextlib
 import os
 import pathlib
 import re
@@ -240,15 +241,16 @@ map readonly = no
                 pids.append(int(stat.parent.name))
         return pids
 
+    def _signal(self, sig):
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):    # a client's ends when it likes
+                os.kill(pid, sig)
+
     def _kill(self, sig):
         """End every process of the server: its session is its own."""
         if self.process:
-            for pid in self.processes():
-                for number in (signal.SIGCONT, sig):
-                    try:
-                        os.kill(pid, number)
-                    except ProcessLookupError:
-                        break
+            self._signal(signal.SIGCONT)
+            self._signal(sig)
             self.process.wait()
             wait_until(lambda: not self.processes(), 10, "end of server %s" % self.name)
         if self in RUNNING:
@@ -288,12 +290,10 @@ map readonly = no
 
     def sigstop(self):
         """Freeze all of it."""
-        for pid in self.processes():
-            os.kill(pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def sigcont(self):
-        for pid in self.processes():
-            os.kill(pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def restart(self, timeout=30.0, crash=False):
         """Stop (or crash) and start again on the same port."""
