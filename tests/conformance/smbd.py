@@ -252,7 +252,9 @@ map readonly = no
             self._signal(signal.SIGCONT)
             self._signal(sig)
             self.process.wait()
-            wait_until(lambda: not self.processes(), 10, "end of server %s" % self.name)
+            # again: one that was just forked when we looked
+            wait_until(lambda: self._signal(sig) or not self.processes(), 10,
+                       "end of server %s" % self.name)
         if self in RUNNING:
             RUNNING.remove(self)
         atexit.unregister(self._kill)
