@@ -116,12 +116,15 @@ class Demo:
             self.stage.callback(self.postcopy.forget_volume, self.volume_dir)
         answer = self.command("init", "--json", "--source", self.old_uri, "--socket",
                               str(run / "ask.sock"), "--control", str(run / "control.sock"),
-                              self.volume_dir)
+                              *self.init_options(), self.volume_dir)
         if not answer["ok"] and not self.is_ours(answer):
             raise DemoError(answer["message"])
         for warning in answer.get("warnings", []):
             console.print("   [yellow]warning:[/] %s" % escape(warning["message"]), soft_wrap=True)
         self.volume = self.postcopy.Volume(self.volume_dir)
+
+    def init_options(self):
+        return []
 
     def is_ours(self, answer):
         """An interrupted demo on the same volume and source goes on."""
@@ -137,13 +140,16 @@ class Demo:
 
     def start(self):
         say("starting the retriever and the new server (ganesha.nfsd with FSAL STUB)")
+        self.start_retriever()
+        self.new = self.stage.server("new", self.volume_dir, self.shim, fsal="stub",
+                                     plugin_dir=self.build / "fsal_stub")
+
+    def start_retriever(self):
         self.daemon = self.stage.daemon("retriever",
                                         str(self.build / "retriever" / "postcopy-retriever"),
                                         self.volume_dir)
         wait_for(self.retriever_ready, 30, "the retriever does not come up; its log: %s" %
                  (self.stage.run / "retriever.log"))
-        self.new = self.stage.server("new", self.volume_dir, self.shim, fsal="stub",
-                                     plugin_dir=self.build / "fsal_stub")
 
     def retriever_ready(self):
         if self.daemon.poll() is not None:
@@ -177,7 +183,7 @@ class Demo:
     def migrate(self):
         """Crawl until nothing is pending, with a client at work meanwhile."""
         say("crawling, while a client lists and reads")
-        guest = visitor.Visitor(visitor.connect_uri(self.old_uri), self.new.client("v3"))
+        guest = self.guest()
         start = time.monotonic()
         guest.start()
         crawler = self.stage.daemon("crawler", str(self.build / "crawler" / "postcopy-crawler"),
@@ -193,6 +199,9 @@ class Demo:
         self.result["bytes_done"] = last["bytes_done"]
         self.result["made"] = last.get("entries", 0)    # by this run: an older one may have begun
         self.result["parked"] = last["parked"] + last["conflicts"]
+
+    def guest(self):
+        return visitor.Visitor(visitor.connect_uri(self.old_uri), self.new.client("v3"))
 
     def watch(self, crawler):
         """Show progress until the crawler ends; the last status."""
@@ -257,11 +266,12 @@ class Demo:
         if done.returncode not in (0, 1):
             raise DemoError("nfstree --diff: %s" % done.stderr.strip())
         self.count(*manifests)
-        self.result["differences"] = 0
         if done.returncode == 1:
             print(done.stdout, done.stderr, sep="\n")
-            self.result["differences"] = self.differences(*manifests)
-        self.result["differences"] += len(self.visit.wrong)
+        self.count_wrong(self.differences(*manifests) if done.returncode == 1 else 0)
+
+    def count_wrong(self, differences):
+        self.result["differences"] = differences + len(self.visit.wrong)
         for line in self.visit.wrong[:20]:
             print("the client read wrong data:", line)
 
@@ -286,8 +296,11 @@ class Demo:
             return
         say("postcopy finish")
         self.command("finish", self.volume_dir, parse=False)
+        say("still served, without postcopy: %d names" % self.still_served())
+
+    def still_served(self):
         with self.new.client("v3") as client:
-            say("still served, without postcopy: %d names" % len(client.listdir()))
+            return len(client.listdir())
 
     def summary(self):
         r, v = self.result, self.visit
@@ -343,12 +356,16 @@ def arguments():
     p.add_argument("--workers", type=int, default=16)
     p.add_argument("--json")
     p.add_argument("--keep", action="store_true")
+    p.add_argument("--smb", action="store_true")
     p.add_argument("--workdir", default="/var/tmp/postcopy-demo")
     return p.parse_args()     # ./demo has checked them
 
 
 def main():
     args = arguments()
+    kind = Demo
+    if args.smb:
+        from smb_demo import SmbDemo as kind
 
     def terminate(number, frame):
         raise KeyboardInterrupt
@@ -358,7 +375,7 @@ def main():
     try:
         with Stage(args.workdir, args.keep) as stage:
             try:
-                return Demo(args, stage).play()
+                return kind(args, stage).play()
             finally:        # a second Ctrl-C must not end the tidying up half-way
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     signal.signal(number, signal.SIG_IGN)
@@ -367,12 +384,13 @@ def main():
         return EXIT_INTERRUPTED
     except (DemoError, RuntimeError, NfsError, RpcError, OSError) as err:
         print("demo: %s" % err, file=sys.stderr)
-    except Exception as err:  # our own command's Failure
-        if type(err).__name__ not in ("Failure", "NoRetriever"):
+    except Exception as err:  # our own command's Failure, or SMB's
+        if type(err).__name__ not in ("Failure", "NoRetriever", "SmbError", "Gone"):
             raise
         print("demo: %s" % err, file=sys.stderr)
     return EXIT_FAILED
 
 
 if __name__ == "__main__":
+    sys.modules["demo"] = sys.modules["__main__"]      # for smb_demo
     sys.exit(main())

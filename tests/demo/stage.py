@@ -114,6 +114,18 @@ class Stage(contextlib.ExitStack):
         self.callback(server.kill9)
         return server
 
+    def samba(self, name, **options):
+        """A running smbd."""
+        import smbd                 # python3-samba is not needed for ./demo without --smb
+        server = smbd.Samba(self.run / name, name=name, **options)
+        try:
+            server.start()
+        except Exception as err:
+            raise DemoError("%s server does not start: %s" % (name, err)) from None
+        self.note(server.pid)
+        self.callback(server.kill9)
+        return server
+
     def daemon(self, name, *argv):
         """A process of ours; its output goes to run/NAME.log."""
         with open(self.run / (name + ".log"), "ab") as log:

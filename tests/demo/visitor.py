@@ -72,6 +72,8 @@ class Report:
 class Visitor(threading.Thread):
     """Lists random directories and reads random pieces until stop()."""
 
+    errors = (NfsError, RpcError, AssertionError, OSError)
+
     def __init__(self, old, new, pause=0.02):
         super().__init__(name="visitor", daemon=True)
         self.old, self.new, self.pause = old, new, pause
@@ -93,7 +95,7 @@ class Visitor(threading.Thread):
         try:
             while not self._over.is_set():
                 self.walk()
-        except (NfsError, RpcError, AssertionError, OSError) as err:
+        except self.errors as err:
             self.failure = RuntimeError("the client failed on the new server: %s" % err)
 
     def walk(self):

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The demo's SMB client: uses the new server while it is being filled."""
+import visitor
+
+from smb2client import Gone, SmbError, wire
+
+
+class Visitor(visitor.Visitor):
+    """Lists random directories and reads random pieces until stop()."""
+
+    errors = (SmbError, Gone, AssertionError, OSError)
+
+    def stop(self):
+        self.new.delays = 0         # SMB has no "try again": an answer comes when it is there
+        super().stop()
+
+    def walk(self):
+        path = ""
+        while not self._over.is_set():
+            entries = self.timed(self.new.listdir, path)
+            self.report.listings += 1
+            dirs = [e for e in entries if e.attributes & wire.ATTR_DIRECTORY]
+            files = [e for e in entries if e not in dirs and e.size]
+            prefix = path + "/" if path else ""
+            for entry in self._random.sample(files, min(2, len(files))):
+                self.read(prefix + entry.name, entry.size)
+            if not dirs:
+                return
+            path = prefix + self._random.choice(dirs).name
+
+    @staticmethod
+    def piece(client, path, offset, count):
+        with client.open(path, timeout=60) as f:
+            return f.read(offset, count, timeout=60)
