@@ -18,12 +18,27 @@
 #define PREFLIGHT_SAMPLE_MS  20000 /* ... and for how long */
 #define PREFLIGHT_TIMEOUT_MS 15000 /* a source that does not answer is given up */
 
+/* What a file system can hold. 0: not known. */
+struct target_limits {
+	uint32_t inode_size; /* bytes */
+	uint32_t name_max; /* bytes of a name */
+	uint32_t symlink_max; /* bytes of a symlink's target */
+	uint64_t file_max; /* bytes of a file */
+	uint32_t link_max; /* names of a file */
+	bool times_known;
+	int64_t time_min, time_max; /* seconds since 1970 */
+	uint32_t time_unit; /* ns */
+	bool acl; /* POSIX ACLs */
+	bool user_xattrs;
+	bool folds; /* takes names that differ in case only for one */
+};
+
 struct target {
 	int fd; /* O_RDONLY, -1 if not open */
 	char path[PATH_MAX]; /* real path */
 	struct stat st;
 	const char *fstype;
-	uint32_t inode_size; /* bytes, 0: unknown */
+	struct target_limits limits;
 	uint64_t free_bytes, free_inodes;
 };
 
@@ -42,7 +57,14 @@ struct source_facts {
 
 int preflight_target(struct verdict *v, const char *dir, struct target *out);
 int preflight_target_empty(struct verdict *v, const struct target *t);
+/* As much of that as needs no writing; what else init would refuse is a warning. */
+int preflight_target_look(struct verdict *v, const char *dir, struct target *out);
 void target_close(struct target *t);
+
+/* ---- target_limits.c: asked without writing ---- */
+
+/* @fd: a directory there; @fstype: as in struct target; @dev: its st_dev. */
+void target_limits(int fd, const char *fstype, dev_t dev, struct target_limits *out);
 
 /* ---- preflight_uri.c: the URI is one, and its host is known ---- */
 

@@ -6,10 +6,8 @@
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -162,65 +160,22 @@ static int check_abilities(struct verdict *v, const struct target *t)
 	return r;
 }
 
-/* XFS_IOC_FSGEOMETRY_V1; its header comes with xfslibs-dev, which we do not need else. */
-struct xfs_geometry {
-	uint32_t blocksize, rtextsize, agblocks, agcount, logblocks, sectsize, inodesize, imaxpct;
-	uint64_t blocks[4];
-	uint8_t uuid[16];
-	uint32_t more[7];
-};
-
-static uint32_t xfs_inode_size(int fd)
+static void check_inode_size(struct verdict *v, const struct target *t)
 {
-	struct xfs_geometry g = { 0 };
+	uint32_t size = t->limits.inode_size;
 
-	return ioctl(fd, _IOR('X', 100, struct xfs_geometry), &g) == 0 ? g.inodesize : 0;
-}
-
-/* From the super block on the device: there is no call for it. */
-static uint32_t ext4_inode_size(dev_t dev)
-{
-	char path[64], link[PATH_MAX], device[PATH_MAX + 8];
-	uint8_t super[1024];
-	uint32_t size = 0;
-	char *name;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(dev), minor(dev));
-	n = readlink(path, link, sizeof(link) - 1);
-	if (n < 0)
-		return 0;
-	link[n] = '\0';
-	name = strrchr(link, '/');
-	snprintf(device, sizeof(device), "/dev/%s", name ? name + 1 : link);
-	fd = open(device, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	if (pread(fd, super, sizeof(super), 1024) == sizeof(super) && super[56] == 0x53 &&
-	    super[57] == 0xef)
-		size = (uint32_t)super[88] | (uint32_t)super[89] << 8;
-	close(fd);
-	return size;
-}
-
-static void check_inode_size(struct verdict *v, struct target *t)
-{
-	if (!strcmp(t->fstype, "xfs")) {
-		t->inode_size = xfs_inode_size(t->fd);
-		if (t->inode_size && t->inode_size < 1024)
-			verdict_warn(v, "target-inode-size",
-				     "inodes of %s have %u bytes: stubs are made faster with "
-				     "'mkfs.xfs -i size=1024'",
-				     t->path, t->inode_size);
-	} else if (!strcmp(t->fstype, "ext4")) {
-		t->inode_size = ext4_inode_size(t->st.st_dev);
-		if (t->inode_size && t->inode_size < 1024)
-			verdict_warn(v, "target-inode-size",
-				     "inodes of %s have %u bytes: each stub takes a 4 KiB block "
-				     "while it lasts, less with 'mkfs.ext4 -I 1024'",
-				     t->path, t->inode_size);
-	}
+	if (!size || size >= 1024)
+		return;
+	if (!strcmp(t->fstype, "xfs"))
+		verdict_warn(v, "target-inode-size",
+			     "inodes of %s have %u bytes: stubs are made faster with "
+			     "'mkfs.xfs -i size=1024'",
+			     t->path, size);
+	else if (!strcmp(t->fstype, "ext4"))
+		verdict_warn(v, "target-inode-size",
+			     "inodes of %s have %u bytes: each stub takes a 4 KiB block "
+			     "while it lasts, less with 'mkfs.ext4 -I 1024'",
+			     t->path, size);
 }
 
 static int check_room(struct verdict *v, struct target *t)
@@ -248,7 +203,50 @@ int preflight_target(struct verdict *v, const char *dir, struct target *t)
 		target_close(t);
 		return -1;
 	}
+	target_limits(t->fd, t->fstype, t->st.st_dev, &t->limits);
 	check_inode_size(v, t);
+	return 0;
+}
+
+/* What init would refuse, as far as it can be seen without writing anything. */
+static int look_abilities(struct verdict *v, const struct target *t)
+{
+	struct stub_handle h;
+
+	if (fgetxattr(t->fd, STUB_XATTR, NULL, 0) < 0 && errno == EOPNOTSUPP)
+		return verdict_fail(v, FAIL_TARGET_XATTR,
+				    "target %s is on %s, which has no trusted extended attributes: "
+				    "use XFS or ext4",
+				    t->path, t->fstype);
+	if (stub_handle_of_fd(t->fd, &h) < 0)
+		return verdict_fail(
+			v, FAIL_TARGET_HANDLES,
+			"target %s is on %s, which has no file handles: use XFS or ext4", t->path,
+			t->fstype);
+	return 0;
+}
+
+int preflight_target_look(struct verdict *v, const char *dir, struct target *t)
+{
+	struct statvfs fs;
+
+	memset(t, 0, sizeof(*t));
+	t->fd = -1;
+	if (target_open(v, dir, t) < 0 || check_fstype(v, t) < 0 || check_volume(v, t) < 0 ||
+	    look_abilities(v, t) < 0) {
+		target_close(t);
+		return -1;
+	}
+	target_limits(t->fd, t->fstype, t->st.st_dev, &t->limits);
+	check_inode_size(v, t);
+	if (fstatvfs(t->fd, &fs) == 0) {
+		t->free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+		t->free_inodes = fs.f_favail;
+		if (fs.f_flag & ST_RDONLY)
+			verdict_warn(v, "target-read-only",
+				     "target %s is mounted read-only: init will want it writable",
+				     t->path);
+	}
 	return 0;
 }
 

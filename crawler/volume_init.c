@@ -190,7 +190,7 @@ static int print(const struct verdict *v, const struct target *t,
 	json_str(&j, "socket", info->socket);
 	json_str(&j, "control", info->control);
 	json_str(&j, "filesystem", t->fstype);
-	json_u64(&j, "inode_size", t->inode_size);
+	json_u64(&j, "inode_size", t->limits.inode_size);
 	json_u64(&j, "free_bytes", t->free_bytes);
 	json_u64(&j, "free_inodes", t->free_inodes);
 	json_bool(&j, "root_proven", facts->root_proven);

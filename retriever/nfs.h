@@ -11,6 +11,7 @@
  *   nfs_read.c   reading
  *   nfs_list.c   listing
  *   nfs_probe.c  probing
+ *   nfs_traits.c what it says of itself
  *   nfs_zdr.c    guards before libnfs's decoders
  *   nfs_source.c life, state and the other calls: the backend's table
  *
@@ -219,6 +220,21 @@ int nfs_dial_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct st
 int nfs_dial_getattr(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
 		     struct stub_attr *out);
 
+/* One step of a connection made by the calls above: begin, queue the call with
+ * nfs_dial_on_step() and @d as its callback, finish.  @take gets the reply and d->out. */
+void nfs_dial_begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *), void *out);
+void nfs_dial_on_step(struct rpc_context *rpc, int status, void *data, void *arg);
+/* @queued: what queueing the call gave; @what: whom it was sent to. */
+int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what);
+
+/* ---- nfs_probe.c ---- */
+
+/* @try the addresses of @uri one after another, until one gives what no other could better.
+ * The errors of source_probe(), with @why. */
+typedef int (*nfs_try_fn)(struct nfs_dial *d, const char *address, void *arg);
+int nfs_probe_addresses(const char *uri, unsigned int timeout_ms, nfs_try_fn try, void *arg,
+			char *why, size_t why_size);
+
 /* ---- nfs_conn.c ---- */
 
 int nfs_conn_start(struct nfs_source *s, unsigned int index);
@@ -279,6 +295,8 @@ static inline struct nfs_source *nfs_of(struct source *s)
 }
 
 int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size);
+int nfs_source_traits(const struct source_config *c, unsigned int timeout_ms,
+		      struct source_traits *out, char *why, size_t why_size);
 int nfs_source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
 	     source_entries_fn fn, void *arg);
 int nfs_source_read(struct source *s, enum source_priority p, const struct stub_origin *o,

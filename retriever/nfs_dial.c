@@ -106,7 +106,7 @@ static int run(struct nfs_dial *d, struct rpc_context *rpc, const char *what)
 	return 0;
 }
 
-static void on_step(struct rpc_context *rpc, int status, void *data, void *arg)
+void nfs_dial_on_step(struct rpc_context *rpc, int status, void *data, void *arg)
 {
 	struct nfs_dial *d = arg;
 
@@ -123,7 +123,7 @@ static void on_step(struct rpc_context *rpc, int status, void *data, void *arg)
 	}
 }
 
-static void begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *), void *out)
+void nfs_dial_begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *), void *out)
 {
 	d->fired = false;
 	d->status = RPC_STATUS_CANCEL;
@@ -134,7 +134,7 @@ static void begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *), v
 }
 
 /* One call, queued with the result @queued: its outcome. */
-static int finish_call(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what)
+int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what)
 {
 	char said[NFS_WHY_MAX / 2];
 	int r;
@@ -181,13 +181,13 @@ static int dial(struct nfs_dial *d, const char *address, int port, const char *w
 
 	if (!nfs_zdr_guard())
 		return fail(d, -EPROTO, "this libnfs is not the one we know");
-	begin(d, NULL, NULL);
+	nfs_dial_begin(d, NULL, NULL);
 	pthread_mutex_lock(&libnfs_statics);
 	rpc = rpc_init_context();
 	if (rpc) {
 		rpc_set_auth(rpc, libnfs_authunix_create("postcopy", 0, 0, 0, NULL));
 		errno = 0;
-		r = rpc_connect_async(rpc, address, port, on_step, d);
+		r = rpc_connect_async(rpc, address, port, nfs_dial_on_step, d);
 		d->error = r ? errno : 0;
 	}
 	pthread_mutex_unlock(&libnfs_statics);
@@ -223,10 +223,11 @@ static int find_port(struct nfs_dial *d, const char *address, uint32_t program, 
 
 	if (r)
 		return r;
-	begin(d, take_port, out);
-	r = finish_call(d, rpc,
-			rpc_pmap2_getport_async(rpc, (int)program, 3, IPPROTO_TCP, on_step, d),
-			"portmapper");
+	nfs_dial_begin(d, take_port, out);
+	r = nfs_dial_finish(d, rpc,
+			    rpc_pmap2_getport_async(rpc, (int)program, 3, IPPROTO_TCP,
+						    nfs_dial_on_step, d),
+			    "portmapper");
 	rpc_destroy_context(rpc);
 	if (!r && (*out < 1 || *out > 65535))
 		return fail(d, -EPROTO, "the portmapper of %s knows no %s version 3 over TCP",
@@ -312,8 +313,9 @@ static int not_exported(struct nfs_dial *d, struct rpc_context *rpc, int error)
 	struct export_list l = { 0 };
 	const char *says;
 
-	begin(d, take_exports, &l);
-	if (finish_call(d, rpc, rpc_mount3_export_async(rpc, on_step, d), "mount service"))
+	nfs_dial_begin(d, take_exports, &l);
+	if (nfs_dial_finish(d, rpc, rpc_mount3_export_async(rpc, nfs_dial_on_step, d),
+			    "mount service"))
 		return fail(d, error, "%.200s %s", d->uri->path,
 			    error == -EACCES ? "may not be mounted from here" : "is not exported");
 	if (error == -EACCES && !l.ours)
@@ -348,9 +350,10 @@ int nfs_dial_mount(struct nfs_dial *d, const char *address, struct stub_origin *
 
 	if (r)
 		return r;
-	begin(d, take_mount, &m);
-	r = finish_call(d, rpc, rpc_mount3_mnt_async(rpc, on_step, (char *)d->uri->path, d),
-			"mount service");
+	nfs_dial_begin(d, take_mount, &m);
+	r = nfs_dial_finish(d, rpc,
+			    rpc_mount3_mnt_async(rpc, nfs_dial_on_step, (char *)d->uri->path, d),
+			    "mount service");
 	if (!r && m.status != MNT3_OK)
 		r = mount_error(d, rpc, m.status);
 	else if (!r && !m.root.len)
@@ -369,8 +372,8 @@ int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct rpc_context **o
 
 	if (r)
 		return r;
-	begin(d, NULL, NULL);
-	r = finish_call(d, rpc, rpc_nfs3_null_async(rpc, on_step, d), "NFS service");
+	nfs_dial_begin(d, NULL, NULL);
+	r = nfs_dial_finish(d, rpc, rpc_nfs3_null_async(rpc, nfs_dial_on_step, d), "NFS service");
 	if (r)
 		rpc_destroy_context(rpc);
 	else
@@ -416,8 +419,9 @@ int nfs_dial_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct st
 	uint32_t reply;
 	int r;
 
-	begin(d, take_fsinfo, &f);
-	r = finish_call(d, rpc, rpc_nfs3_fsinfo_async(rpc, on_step, &args, d), "NFS service");
+	nfs_dial_begin(d, take_fsinfo, &f);
+	r = nfs_dial_finish(d, rpc, rpc_nfs3_fsinfo_async(rpc, nfs_dial_on_step, &args, d),
+			    "NFS service");
 	if (!r && f.status != NFS3_OK)
 		r = fail(d, nfs_errno(f.status) == -EACCES ? -EACCES : -EPROTO,
 			 "FSINFO of %.100s failed with NFS status %u", d->uri->path, f.status);
@@ -454,8 +458,9 @@ int nfs_dial_getattr(struct nfs_dial *d, struct rpc_context *rpc, const struct s
 	struct gotten g = { 0 };
 	int r;
 
-	begin(d, take_getattr, &g);
-	r = finish_call(d, rpc, rpc_nfs3_getattr_async(rpc, on_step, &args, d), "NFS service");
+	nfs_dial_begin(d, take_getattr, &g);
+	r = nfs_dial_finish(d, rpc, rpc_nfs3_getattr_async(rpc, nfs_dial_on_step, &args, d),
+			    "NFS service");
 	if (!r && g.status != NFS3_OK)
 		r = fail(d, nfs_errno(g.status) == -EACCES ? -EACCES : -EPROTO,
 			 "GETATTR of the root of %.100s failed with NFS status %u", d->uri->path,

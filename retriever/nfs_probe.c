@@ -6,8 +6,9 @@
 
 #include "nfs.h"
 
-static int try_address(struct nfs_dial *d, const char *address, const struct source_config *c)
+static int try_address(struct nfs_dial *d, const char *address, void *arg)
 {
+	const struct source_config *c = arg;
 	struct source_limits limits;
 	struct rpc_context *rpc;
 	struct stub_origin root;
@@ -30,9 +31,9 @@ static int try_address(struct nfs_dial *d, const char *address, const struct sou
 	return r;
 }
 
-int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size)
+int nfs_probe_addresses(const char *uri_text, unsigned int timeout_ms, nfs_try_fn try, void *arg,
+			char *why, size_t why_size)
 {
-	struct source_config config = nfs_config(c);
 	uint64_t end = nfs_now_ms() + timeout_ms;
 	struct nfs_addresses a;
 	struct nfs_uri uri;
@@ -42,7 +43,7 @@ int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, cha
 
 	if (why_size)
 		why[0] = '\0';
-	if (nfs_uri_parse(c->uri, &uri, d.why, sizeof(d.why))) {
+	if (nfs_uri_parse(uri_text, &uri, d.why, sizeof(d.why))) {
 		snprintf(why, why_size, "source URI %s", d.why);
 		return -EPROTO;
 	}
@@ -52,7 +53,7 @@ int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, cha
 
 		/* an address that does not answer leaves time for the others */
 		d.deadline_ms = now + (end > now ? (end - now) / (a.n - i) : 0);
-		r = try_address(&d, a.text[i], &config);
+		r = try(&d, a.text[i], arg);
 		/* only another address may help against these */
 		if (i + 1 < a.n && (r == -ECONNREFUSED || r == -ETIMEDOUT || r == -EHOSTUNREACH))
 			r = 0;
@@ -64,4 +65,11 @@ int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, cha
 	if (r)
 		snprintf(why, why_size, "%s", d.why);
 	return r;
+}
+
+int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size)
+{
+	struct source_config config = nfs_config(c);
+
+	return nfs_probe_addresses(c->uri, timeout_ms, try_address, &config, why, why_size);
 }

@@ -325,6 +325,7 @@ const struct source_ops nfs_source_ops = {
 	.stop = stop,
 	.destroy = destroy,
 	.probe = nfs_source_probe,
+	.traits = nfs_source_traits,
 	.state = state,
 	.root = root,
 	.lookup = lookup,

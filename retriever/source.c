@@ -30,14 +30,25 @@ int source_create(const struct source_config *c, struct source **out)
 	return -EINVAL;
 }
 
+static int unknown(char *why, size_t why_size)
+{
+	snprintf(why, why_size, "source URI: no kind of source begins like this");
+	return -EPROTO;
+}
+
 int source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size)
 {
 	const struct source_ops *ops = backend_of(c->uri);
 
-	if (ops)
-		return ops->probe(c, timeout_ms, why, why_size);
-	snprintf(why, why_size, "source URI: no kind of source begins like this");
-	return -EPROTO;
+	return ops ? ops->probe(c, timeout_ms, why, why_size) : unknown(why, why_size);
+}
+
+int source_traits(const struct source_config *c, unsigned int timeout_ms, struct source_traits *out,
+		  char *why, size_t why_size)
+{
+	const struct source_ops *ops = backend_of(c->uri);
+
+	return ops ? ops->traits(c, timeout_ms, out, why, why_size) : unknown(why, why_size);
 }
 
 void source_stop(struct source *s)

@@ -53,6 +53,35 @@ void source_destroy(struct source *s);
  *   -EHOSTUNREACH, -ECONNREFUSED, -ENOENT (not an export), -EACCES, -ETIMEDOUT, -EPROTO */
 int source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size);
 
+/*
+ * What the old server says of itself and of the file system behind the export, for
+ * `postcopy init --check`.  It may leave anything unanswered: a group of answers counts
+ * only if its have_* is set, and nothing of it is checked for sense.
+ */
+struct source_traits {
+	bool have_info;
+	uint64_t max_file_size;	    /* bytes; 0: not said */
+	struct timespec time_delta; /* what its times are multiples of; 0: not said */
+	bool hard_links, symlinks;  /* it has such */
+
+	bool have_names;
+	uint32_t link_max; /* names of one object */
+	uint32_t name_max; /* bytes */
+	bool case_insensitive, case_preserving;
+	bool chown_restricted; /* only root gives files away */
+
+	bool have_space;
+	uint64_t bytes_total, bytes_free;
+	uint64_t files_total, files_free;
+
+	bool have_acl; /* it was asked, and answered, whether it has POSIX ACLs on offer */
+	bool acl;
+};
+
+/* Ask, within timeout_ms, without the endless reconnect.  Errors and @why as above. */
+int source_traits(const struct source_config *c, unsigned int timeout_ms, struct source_traits *out,
+		  char *why, size_t why_size);
+
 struct source_state {
 	bool connected;		 /* at least one connection is usable */
 	uint64_t lost_since_ms;	 /* CLOCK_MONOTONIC; 0 while connected */

@@ -20,6 +20,8 @@ struct source_ops {
 	void (*destroy)(struct source *s); /* never NULL */
 	int (*probe)(const struct source_config *c, unsigned int timeout_ms, char *why,
 		     size_t why_size);
+	int (*traits)(const struct source_config *c, unsigned int timeout_ms,
+		      struct source_traits *out, char *why, size_t why_size);
 	void (*state)(struct source *s, struct source_state *out);
 	int (*root)(struct source *s, struct stub_origin *out, struct stub_attr *attr);
 	int (*lookup)(struct source *s, enum source_priority p, const struct stub_origin *dir,
