@@ -36,6 +36,8 @@ static void string(struct json *j, const char *value)
 			fprintf(j->f, "\\%c", *s);
 		else if (*s < 0x20 || *s == 0x7f)
 			fprintf(j->f, "\\u%04x", *s);
+		else if (*s == 0xc2 && s[1] < 0xa0) /* C1: control characters to a terminal */
+			fprintf(j->f, "\\u%04x", s[1]);
 		else
 			fwrite(s, 1, n, j->f);
 		s += n ? n : 1;

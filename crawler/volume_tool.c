@@ -14,6 +14,10 @@ static const struct command {
 } commands[] = {
 	{ "init", volume_init, "init --source URI [--socket PATH] [--control PATH] DIR",
 	  "check everything, then make DIR a volume" },
+	{ "check", volume_check,
+	  "check --source URI [--names] [--protocols nfs,smb] [--accept LIST] [--limit N] "
+	  "[--workers N] [DIR]",
+	  "say what init would keep and what lose, and change nothing" },
 	{ "counts", volume_counts, "counts DIR", "what the pending journal holds" },
 	{ "parked", volume_parked, "parked DIR", "the objects that were given up, and why" },
 	{ "scan", volume_scan, "scan DIR", "walk the whole volume and count stubs" },

@@ -11,9 +11,11 @@
 
 #include "verdict.h"
 
-#define STATUS_DIRTY 3 /* scan: it found what must not be */
+#define STATUS_DIRTY 3 /* scan: it found what must not be; check: something will be lost */
+#define STATUS_INTERRUPTED 130 /* check: SIGINT or SIGTERM while it walked */
 
 int volume_init(struct verdict *v, int argc, char **argv); /* volume_init.c */
+int volume_check(struct verdict *v, int argc, char **argv); /* volume_check.c */
 int volume_counts(struct verdict *v, int argc, char **argv); /* volume_report.c */
 int volume_parked(struct verdict *v, int argc, char **argv);
 int volume_scan(struct verdict *v, int argc, char **argv);

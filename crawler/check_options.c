@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* check_options.c - the command line of `postcopy-volume check`. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+#define LIMIT_DEFAULT	20
+#define WORKERS_DEFAULT 8
+
+static bool is_word(const char *word, size_t len, const char *text)
+{
+	return strlen(text) == len && !memcmp(word, text, len);
+}
+
+static int parse_protocols(struct verdict *v, const char *text, unsigned int *out)
+{
+	const char *word = text;
+
+	*out = 0;
+	for (;;) {
+		size_t len = strcspn(word, ",");
+
+		if (is_word(word, len, "nfs"))
+			*out |= EXPORT_NFS;
+		else if (is_word(word, len, "smb"))
+			*out |= EXPORT_SMB;
+		else
+			return verdict_fail(v, FAIL_USAGE,
+					    "check: --protocols '%s': want nfs, smb or nfs,smb",
+					    text);
+		if (!word[len])
+			return 0;
+		word += len + 1;
+	}
+}
+
+static bool kind_known(const char *word, size_t len)
+{
+	for (unsigned int i = 0; i < CHECK_KINDS; i++) {
+		if (is_word(word, len, check_kinds[i].code))
+			return true;
+	}
+	return false;
+}
+
+static int parse_accept(struct verdict *v, const char *text)
+{
+	const char *word = text;
+
+	for (;;) {
+		size_t len = strcspn(word, ",");
+
+		if (!check_property_known(word, len) && !kind_known(word, len))
+			return verdict_fail(v, FAIL_USAGE,
+					    "check: --accept: '%.*s' is neither a property nor a "
+					    "kind of name (see postcopy-volume(8))",
+					    (int)len, word);
+		if (!word[len])
+			return 0;
+		word += len + 1;
+	}
+}
+
+bool check_accepted(const struct check_options *o, const char *code)
+{
+	const char *word = o->accept;
+
+	while (word) {
+		size_t len = strcspn(word, ",");
+
+		if (is_word(word, len, code))
+			return true;
+		word = word[len] ? word + len + 1 : NULL;
+	}
+	return false;
+}
+
+static int parse_number(struct verdict *v, const char *option, const char *text, uint64_t least,
+			uint64_t most, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end || errno || *out < least || *out > most)
+		return verdict_fail(v, FAIL_USAGE,
+				    "check: --%s '%s': want a number from %llu to %llu", option,
+				    text, (unsigned long long)least, (unsigned long long)most);
+	return 0;
+}
+
+int check_options_parse(struct verdict *v, int argc, char **argv, struct check_options *o)
+{
+	static const struct option longs[] = {
+		{ "source", required_argument, NULL, 's' },
+		{ "names", no_argument, NULL, 'n' },
+		{ "protocols", required_argument, NULL, 'p' },
+		{ "accept", required_argument, NULL, 'a' },
+		{ "limit", required_argument, NULL, 'l' },
+		{ "workers", required_argument, NULL, 'w' },
+		{ NULL, 0, NULL, 0 },
+	};
+	uint64_t workers = WORKERS_DEFAULT;
+	int c, r = 0;
+
+	*o = (struct check_options){ .limit = LIMIT_DEFAULT };
+	opterr = 0;
+	while (r == 0 && (c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (c == 's')
+			o->source = optarg;
+		else if (c == 'n')
+			o->names = true;
+		else if (c == 'p')
+			r = parse_protocols(v, optarg, &o->exports);
+		else if (c == 'a')
+			r = parse_accept(v, o->accept = optarg);
+		else if (c == 'l')
+			r = parse_number(v, "limit", optarg, 0, INT64_MAX, &o->limit);
+		else if (c == 'w')
+			r = parse_number(v, "workers", optarg, 1, CHECK_WORKERS_MOST, &workers);
+		else
+			r = verdict_fail(v, FAIL_USAGE,
+					 "check: '%s' is unknown or wants a value (see --help)",
+					 argv[optind - 1]);
+	}
+	o->workers = (unsigned int)workers;
+	if (r < 0)
+		return r;
+	if (!o->source)
+		return verdict_fail(v, FAIL_USAGE, "check: --source nfs://host/export is missing");
+	if (argc - optind > 1)
+		return verdict_fail(v, FAIL_USAGE, "check: want at most one DIR");
+	o->dir = argv[optind];
+	return 0;
+}

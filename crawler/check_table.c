@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * check_table.c - what becomes of each property of a file.
+ *
+ * The table says what the protocol carries and what postcopy does with it. What the
+ * two sides say of themselves changes some of it: the functions below the table.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "check.h"
+
+#define NFS_TIME_MAX UINT32_MAX /* seconds; NFSv3 has 32 bits, unsigned */
+
+struct cell {
+	enum check_seen seen;
+	enum check_fate fate;
+	const char *why;
+};
+
+static void adjust_names(const struct check_sides *s, struct check_property *p);
+static void adjust_sizes(const struct check_sides *s, struct check_property *p);
+static void adjust_owner(const struct check_sides *s, struct check_property *p);
+static void adjust_times(const struct check_sides *s, struct check_property *p);
+static void adjust_links(const struct check_sides *s, struct check_property *p);
+static void adjust_symlinks(const struct check_sides *s, struct check_property *p);
+static void adjust_acl(const struct check_sides *s, struct check_property *p);
+static void adjust_xattrs(const struct check_sides *s, struct check_property *p);
+
+#define NOT_NFS                                               \
+	{                                                     \
+		SEEN_NO, FATE_LOST, "NFSv3 does not carry it" \
+	}
+#define NOT_SMB                                             \
+	{                                                   \
+		SEEN_NO, FATE_LOST, "SMB does not carry it" \
+	}
+
+static const struct row {
+	const char *code, *title;
+	struct cell nfs, smb;
+	void (*adjust)(const struct check_sides *s, struct check_property *p);
+} rows[] = {
+	{ "names",
+	  "names",
+	  { SEEN_YES, FATE_KEPT, "byte for byte" },
+	  { SEEN_YES, FATE_KEPT, "as UTF-8" },
+	  adjust_names },
+	{ "types",
+	  "types of objects",
+	  { SEEN_YES, FATE_KEPT, "" },
+	  { SEEN_YES, FATE_APPROXIMATED,
+	    "files and directories; reparse points are not told apart" },
+	  NULL },
+	{ "data", "file data", { SEEN_YES, FATE_KEPT, "" }, { SEEN_YES, FATE_KEPT, "" }, NULL },
+	{ "sizes",
+	  "file sizes",
+	  { SEEN_YES, FATE_KEPT, "" },
+	  { SEEN_YES, FATE_KEPT, "" },
+	  adjust_sizes },
+	{ "holes",
+	  "holes in sparse files",
+	  { SEEN_NO, FATE_APPROXIMATED, "they read as zeros, and take room on the new volume" },
+	  { SEEN_NO, FATE_APPROXIMATED, "they read as zeros, and take room on the new volume" },
+	  NULL },
+	{ "mode",
+	  "mode bits",
+	  { SEEN_YES, FATE_KEPT, "setuid, setgid and sticky too" },
+	  { SEEN_NO, FATE_APPROXIMATED, "made from the security descriptor" },
+	  NULL },
+	{ "owner",
+	  "owner",
+	  { SEEN_YES, FATE_KEPT, "by number" },
+	  { SEEN_YES, FATE_APPROXIMATED, "a SID, made a number by /etc/postcopy/idmap" },
+	  adjust_owner },
+	{ "group",
+	  "group",
+	  { SEEN_YES, FATE_KEPT, "by number" },
+	  { SEEN_YES, FATE_APPROXIMATED, "a SID, made a number by /etc/postcopy/idmap" },
+	  NULL },
+	{ "mtime",
+	  "modification time",
+	  { SEEN_YES, FATE_KEPT, "" },
+	  { SEEN_YES, FATE_KEPT, "" },
+	  adjust_times },
+	{ "atime",
+	  "access time",
+	  { SEEN_YES, FATE_KEPT, "" },
+	  { SEEN_YES, FATE_KEPT, "" },
+	  adjust_times },
+	{ "ctime",
+	  "change time",
+	  { SEEN_YES, FATE_APPROXIMATED, "shown until an object is complete; then that moment" },
+	  { SEEN_YES, FATE_APPROXIMATED, "shown until an object is complete; then that moment" },
+	  NULL },
+	{ "btime", "creation time", NOT_NFS, { SEEN_YES, FATE_KEPT, "as Samba stores it" }, NULL },
+	{ "hard-links",
+	  "hard links",
+	  { SEEN_YES, FATE_KEPT, "" },
+	  { SEEN_UNKNOWN, FATE_LOST, "each name becomes a file of its own" },
+	  adjust_links },
+	{ "symlinks",
+	  "symbolic links",
+	  { SEEN_YES, FATE_KEPT, "" },
+	  { SEEN_NO, FATE_LOST, "the old server follows them, or hides them" },
+	  adjust_symlinks },
+	{ "special-files", "devices, FIFOs, sockets", { SEEN_YES, FATE_KEPT, "" }, NOT_SMB, NULL },
+	{ "inode-numbers",
+	  "inode numbers, file handles",
+	  { SEEN_YES, FATE_APPROXIMATED, "new ones; names of one file still share one" },
+	  { SEEN_YES, FATE_APPROXIMATED, "new ones" },
+	  NULL },
+	{ "posix-acl", "POSIX ACLs", NOT_NFS, NOT_SMB, adjust_acl },
+	{ "nfs4-acl", "NFSv4 ACLs", NOT_NFS, NOT_SMB, NULL },
+	{ "security-descriptor",
+	  "security descriptors (Windows ACLs)",
+	  NOT_NFS,
+	  { SEEN_YES, FATE_KEPT, "whole, as Samba stores it" },
+	  NULL },
+	{ "user-xattrs", "user extended attributes", NOT_NFS, NOT_SMB, NULL },
+	{ "streams",
+	  "alternate data streams",
+	  NOT_NFS,
+	  { SEEN_YES, FATE_KEPT, "as Samba's streams_xattr stores them" },
+	  adjust_xattrs },
+	{ "dos-attributes",
+	  "DOS attributes",
+	  NOT_NFS,
+	  { SEEN_YES, FATE_KEPT, "as Samba stores them" },
+	  adjust_xattrs },
+	{ "capabilities", "file capabilities, security labels", NOT_NFS, NOT_SMB, NULL },
+	{ "inode-flags", "file flags (immutable, append-only)", NOT_NFS, NOT_SMB, NULL },
+	{ "locks",
+	  "locks, open files",
+	  { SEEN_NO, FATE_LOST, "clients mount the new server anew" },
+	  { SEEN_NO, FATE_LOST, "clients connect to the new server anew" },
+	  NULL },
+	{ "quotas",
+	  "quotas",
+	  { SEEN_NO, FATE_LOST, "set them on the new server" },
+	  { SEEN_NO, FATE_LOST, "set them on the new server" },
+	  NULL },
+	{ "snapshots",
+	  "snapshots",
+	  { SEEN_NO, FATE_LOST, "they stay on the old server" },
+	  { SEEN_NO, FATE_LOST, "they stay on the old server" },
+	  NULL },
+};
+
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+const char *check_seen_name(enum check_seen seen)
+{
+	static const char *const names[] = { "seen", "not offered", "unknown" };
+
+	return names[seen];
+}
+
+/* A worse fate replaces a better one; reasons of the same fate are told together. */
+static void __attribute__((format(printf, 3, 4)))
+worse(struct check_property *p, enum check_fate fate, const char *fmt, ...)
+{
+	size_t n = strlen(p->why);
+	va_list ap;
+
+	if (fate < p->fate)
+		return;
+	if (fate > p->fate)
+		n = 0;
+	p->fate = fate;
+	if (n && n + 3 < sizeof(p->why))
+		n += (size_t)snprintf(p->why + n, sizeof(p->why) - n, "; ");
+	va_start(ap, fmt);
+	vsnprintf(p->why + n, sizeof(p->why) - n, fmt, ap);
+	va_end(ap);
+}
+
+static void adjust_names(const struct check_sides *s, struct check_property *p)
+{
+	const struct source_traits *t = s->traits;
+
+	if (s->limits && s->limits->folds)
+		worse(p, FATE_LOST,
+		      "the new file system takes names that differ in case only for one");
+	if (s->limits && s->limits->name_max && t->have_names && t->name_max > s->limits->name_max)
+		worse(p, FATE_APPROXIMATED,
+		      "%u bytes may be long over there, %u fit here (--names finds them)",
+		      t->name_max, s->limits->name_max);
+	if (t->have_names && t->case_insensitive && s->exports & EXPORT_NFS)
+		worse(p, FATE_APPROXIMATED,
+		      "the old server takes A and a for the same, NFS on the new one does not");
+	if (s->exports & EXPORT_SMB && strcmp(s->protocol, "smb"))
+		worse(p, FATE_APPROXIMATED, "SMB cannot show every one of them (--names)");
+}
+
+static void adjust_sizes(const struct check_sides *s, struct check_property *p)
+{
+	const struct source_traits *t = s->traits;
+
+	if (s->limits && s->limits->file_max && t->have_info &&
+	    t->max_file_size > s->limits->file_max)
+		worse(p, FATE_APPROXIMATED,
+		      "%" PRIu64 " bytes are the most here, less than over there (--names "
+		      "finds them)",
+		      s->limits->file_max);
+}
+
+static void adjust_owner(const struct check_sides *s, struct check_property *p)
+{
+	if (s->traits->have_names && !s->traits->chown_restricted && !strcmp(s->protocol, "nfs"))
+		worse(p, FATE_KEPT, "users could give files away over there, here only root can");
+}
+
+static void date(char out[16], int64_t seconds)
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+
+	if (!gmtime_r(&t, &tm) || !strftime(out, 16, "%Y-%m-%d", &tm))
+		snprintf(out, 16, "?");
+}
+
+static void adjust_times(const struct check_sides *s, struct check_property *p)
+{
+	const struct timespec *delta = &s->traits->time_delta;
+	const struct target_limits *l = s->limits;
+	char last[16];
+
+	if (l && l->times_known && l->time_max < NFS_TIME_MAX) {
+		date(last, l->time_max);
+		worse(p, FATE_APPROXIMATED, "later than %s does not fit here (--names finds it)",
+		      last);
+	}
+	if (l && l->times_known && s->traits->have_info &&
+	    delta->tv_sec * INT64_C(1000000000) + delta->tv_nsec < l->time_unit)
+		worse(p, FATE_APPROXIMATED, "rounded to %u ns here", l->time_unit);
+	if (p->fate == FATE_KEPT && s->traits->have_info && (delta->tv_sec || delta->tv_nsec))
+		worse(p, FATE_KEPT, "to %" PRId64 ".%09ld s, as precise as over there",
+		      (int64_t)delta->tv_sec, delta->tv_nsec);
+}
+
+/* Over NFS FSINFO says whether there are such. */
+static bool by_fsinfo(const struct check_sides *s, struct check_property *p, bool there)
+{
+	if (strcmp(s->protocol, "nfs"))
+		return false;
+	if (!s->traits->have_info)
+		p->seen = SEEN_UNKNOWN;
+	else if (!there)
+		p->seen = SEEN_NO;
+	if (p->seen == SEEN_NO)
+		worse(p, FATE_KEPT, "the old server has none");
+	return p->seen != SEEN_NO;
+}
+
+static void adjust_links(const struct check_sides *s, struct check_property *p)
+{
+	if (by_fsinfo(s, p, s->traits->hard_links) && s->limits && s->limits->link_max &&
+	    s->traits->have_names && s->traits->link_max > s->limits->link_max)
+		worse(p, FATE_APPROXIMATED,
+		      "%u names of a file are the most here, %u over there (--names finds them)",
+		      s->limits->link_max, s->traits->link_max);
+}
+
+static void adjust_symlinks(const struct check_sides *s, struct check_property *p)
+{
+	if (by_fsinfo(s, p, s->traits->symlinks) && s->limits && s->limits->symlink_max &&
+	    s->limits->symlink_max < STUB_TARGET_MAX)
+		worse(p, FATE_APPROXIMATED,
+		      "targets of more than %u bytes do not fit here (--names finds them)",
+		      s->limits->symlink_max);
+}
+
+static void adjust_acl(const struct check_sides *s, struct check_property *p)
+{
+	const struct source_traits *t = s->traits;
+
+	if (strcmp(s->protocol, "nfs"))
+		return;
+	p->seen = !t->have_acl ? SEEN_UNKNOWN : t->acl ? SEEN_YES : SEEN_NO;
+	if (p->seen == SEEN_YES)
+		snprintf(p->why, sizeof(p->why),
+			 "the old server offers them beside NFSv3, but they are not fetched");
+}
+
+static void adjust_xattrs(const struct check_sides *s, struct check_property *p)
+{
+	if (s->limits && !s->limits->user_xattrs)
+		worse(p, FATE_LOST, "the new file system has no user extended attributes");
+}
+
+unsigned int check_properties(void)
+{
+	return ROWS;
+}
+
+void check_property(const struct check_sides *sides, unsigned int i, struct check_property *out)
+{
+	const struct row *r = &rows[i];
+	const struct cell *c = strcmp(sides->protocol, "smb") ? &r->nfs : &r->smb;
+
+	memset(out, 0, sizeof(*out));
+	out->code = r->code;
+	out->title = r->title;
+	out->seen = c->seen;
+	out->fate = c->fate;
+	snprintf(out->why, sizeof(out->why), "%s", c->why);
+	if (r->adjust)
+		r->adjust(sides, out);
+}
+
+bool check_property_known(const char *code, size_t len)
+{
+	for (size_t i = 0; i < ROWS; i++) {
+		if (strlen(rows[i].code) == len && !memcmp(rows[i].code, code, len))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * check_visit.h - what check_walk.c and check_visit.c share; nobody else includes it.
+ *
+ * Locking: struct walker.lock guards the stack, the counts and the references of
+ * nodes, and serialises found(). A node's other fields never change while it is
+ * shared. Nothing asks the old server with the lock held.
+ */
+#ifndef CHECK_VISIT_H
+#define CHECK_VISIT_H
+
+#include <pthread.h>
+
+#include "check.h"
+
+#define TWINS_MOST (24u << 20) /* bytes of names, for each worker */
+
+struct node {
+	struct node *below; /* on the stack */
+	struct node *parent; /* NULL: the root */
+	unsigned int refs; /* of its children, and of whoever holds it */
+	unsigned int depth;
+	uint64_t fsid, fileid;
+	uint64_t skip; /* subdirectories that had their turn */
+	size_t path_len;
+	size_t origin_len, name_len;
+	char bytes[]; /* the origin, then the name */
+};
+
+struct walker {
+	struct check_walk *w;
+	struct source *s;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct node *top;
+	size_t nodes;
+	unsigned int busy; /* workers with a directory */
+	unsigned int running; /* workers */
+	bool stop;
+	int error;
+};
+
+/* The listing of one directory, on a worker's stack. */
+struct visit {
+	struct walker *k;
+	struct node *dir;
+	struct check_twins *twins; /* NULL: case does not matter */
+	enum { ALL, MORE_DIRS, ONLY_TWINS } want;
+	uint64_t index; /* entries of this listing so far */
+	uint64_t bytes; /* of their names */
+	bool full; /* not all of them are in twins */
+	uint64_t told; /* twins among the first so many entries are reported */
+	uint64_t dirs; /* subdirectories so far */
+	uint64_t chunk; /* how many are taken now */
+	bool more; /* there are others */
+	struct node *children;
+	uint64_t n_children;
+};
+
+/* A directory with one reference, of its maker. NULL: out of memory. The reference to
+ * its parent is the caller's to count. */
+struct node *node_create(struct node *parent, const char *name, size_t len,
+			 const struct stub_origin *o, const struct stub_attr *a);
+
+/* List v->dir, report what is found, collect v->children. Set: k, dir, twins, chunk.
+ * Returns 0, or what must end the walk: -ECANCELED, -ETIMEDOUT, -ENOMEM. */
+int check_visit(struct visit *v);
+
+#endif

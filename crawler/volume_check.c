@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* volume_check.c - what will a migration keep? Asked before anything is changed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "volume_tool.h"
+
+/* The walk is patient: a big directory on cold disks takes its time. */
+#define WALK_CALL_MS	30000
+#define WALK_GIVE_UP_MS 120000
+
+struct check {
+	struct check_options o;
+	struct source_facts facts;
+	struct source_traits traits;
+	struct target target;
+	struct check_sides sides;
+	struct check_walk walk;
+	struct json j;
+	uint64_t shown[CHECK_KINDS];
+	bool said; /* progress */
+};
+
+/* ---- both sides ---- */
+
+static int ask_source(struct verdict *v, struct check *c)
+{
+	const struct source_config config = { .uri = c->facts.uri, .log = verdict_log };
+	struct source *s;
+	char why[256];
+	int r;
+
+	if (preflight_source(v, &c->facts, &s) < 0)
+		return -1;
+	r = c->o.dir ? preflight_overlap(v, &c->target, s, &c->facts) : 0;
+	if (r == 0)
+		r = preflight_root(v, s, &c->facts);
+	source_stop(s);
+	source_destroy(s);
+	if (r < 0)
+		return r;
+	r = source_traits(&config, PREFLIGHT_TIMEOUT_MS, &c->traits, why, sizeof(why));
+	if (r < 0)
+		return verdict_fail(v, r == -ETIMEDOUT ? FAIL_UNREACHABLE : FAIL_SOURCE,
+				    "source %s: %s", c->facts.uri, why[0] ? why : strerror(-r));
+	return 0;
+}
+
+/* What init would refuse is worth a warning already. */
+static void warn_not_empty(struct verdict *v, const struct target *t)
+{
+	struct verdict init = { 0 };
+
+	if (preflight_target_empty(&init, t) < 0)
+		verdict_warn(v, "target-not-empty", "%.700s", init.message);
+}
+
+static void warn_space(struct verdict *v, const struct check *c)
+{
+	const struct source_traits *t = &c->traits;
+	uint64_t used = t->bytes_total - t->bytes_free;
+
+	if (c->o.dir && t->have_space && t->bytes_total > t->bytes_free &&
+	    used > c->target.free_bytes)
+		verdict_warn(v, "space-short",
+			     "the old file system holds %.1f GiB (maybe more than the export "
+			     "shows), %.1f GiB are free at %s",
+			     (double)used / (1u << 30), (double)c->target.free_bytes / (1u << 30),
+			     c->target.path);
+}
+
+/* ---- the answer ---- */
+
+static void print_source(struct json *j, const struct source_traits *t)
+{
+	json_object(j, "source_says");
+	if (t->have_info) {
+		json_u64(j, "max_file_size", t->max_file_size);
+		json_u64(j, "time_delta_ns",
+			 (uint64_t)t->time_delta.tv_sec * 1000000000 +
+				 (uint64_t)t->time_delta.tv_nsec);
+		json_bool(j, "hard_links", t->hard_links);
+		json_bool(j, "symlinks", t->symlinks);
+	}
+	if (t->have_names) {
+		json_u64(j, "link_max", t->link_max);
+		json_u64(j, "name_max", t->name_max);
+		json_bool(j, "case_insensitive", t->case_insensitive);
+		json_bool(j, "case_preserving", t->case_preserving);
+		json_bool(j, "chown_restricted", t->chown_restricted);
+	}
+	if (t->have_space) {
+		json_u64(j, "bytes_total", t->bytes_total);
+		json_u64(j, "bytes_free", t->bytes_free);
+		json_u64(j, "files_total", t->files_total);
+		json_u64(j, "files_free", t->files_free);
+	}
+	if (t->have_acl)
+		json_bool(j, "posix_acl", t->acl);
+	json_object_end(j);
+}
+
+static void print_target(struct json *j, const struct target *t)
+{
+	const struct target_limits *l = &t->limits;
+
+	json_str(j, "target", t->path);
+	json_object(j, "target_has");
+	json_str(j, "filesystem", t->fstype);
+	json_u64(j, "free_bytes", t->free_bytes);
+	json_u64(j, "free_inodes", t->free_inodes);
+	json_u64(j, "name_max", l->name_max);
+	json_u64(j, "symlink_max", l->symlink_max);
+	json_u64(j, "max_file_size", l->file_max);
+	json_u64(j, "link_max", l->link_max);
+	if (l->times_known) {
+		json_i64(j, "time_min", l->time_min);
+		json_i64(j, "time_max", l->time_max);
+		json_u64(j, "time_unit_ns", l->time_unit);
+	}
+	json_bool(j, "posix_acl", l->acl);
+	json_bool(j, "user_xattrs", l->user_xattrs);
+	json_bool(j, "folds_case", l->folds);
+	json_object_end(j);
+}
+
+/* Returns whether something is lost that was not accepted. */
+static bool print_properties(struct check *c)
+{
+	bool lost = false;
+
+	json_array(&c->j, "properties");
+	for (unsigned int i = 0; i < check_properties(); i++) {
+		struct check_property p;
+		bool known;
+
+		check_property(&c->sides, i, &p);
+		known = check_accepted(&c->o, p.code);
+		lost = lost || (p.fate == FATE_LOST && !known);
+		json_object(&c->j, NULL);
+		json_str(&c->j, "property", p.code);
+		json_str(&c->j, "title", p.title);
+		json_str(&c->j, "source", check_seen_name(p.seen));
+		json_str(&c->j, "volume", check_fate_name(p.fate));
+		json_str(&c->j, "why", p.why);
+		json_bool(&c->j, "accepted", known);
+		json_object_end(&c->j);
+	}
+	json_array_end(&c->j);
+	return lost;
+}
+
+static void begin(const struct verdict *v, struct check *c, bool *lost)
+{
+	json_begin(&c->j, stdout);
+	json_str(&c->j, "source", c->facts.uri);
+	json_str(&c->j, "protocol", c->sides.protocol);
+	json_array(&c->j, "protocols");
+	if (c->sides.exports & EXPORT_NFS)
+		json_str(&c->j, NULL, "nfs");
+	if (c->sides.exports & EXPORT_SMB)
+		json_str(&c->j, NULL, "smb");
+	json_array_end(&c->j);
+	print_source(&c->j, &c->traits);
+	if (c->o.dir)
+		print_target(&c->j, &c->target);
+	verdict_warnings_json(v, &c->j);
+	*lost = print_properties(c);
+}
+
+/* ---- names ---- */
+
+static void on_found(void *arg, const struct check_found *f)
+{
+	struct check *c = arg;
+
+	if (c->o.limit && c->shown[f->kind] >= c->o.limit)
+		return;
+	c->shown[f->kind]++;
+	json_object(&c->j, NULL);
+	json_str(&c->j, "kind", check_kinds[f->kind].code);
+	json_str(&c->j, "path", f->path);
+	if (f->twin)
+		json_str(&c->j, "twin", f->twin);
+	if (f->why[0])
+		json_str(&c->j, "why", f->why);
+	json_object_end(&c->j);
+}
+
+static void on_progress(void *arg, const struct check_walk *w)
+{
+	struct check *c = arg;
+	uint64_t found = 0;
+
+	for (unsigned int i = 0; i < CHECK_KINDS; i++)
+		found += w->count[i];
+	fprintf(stderr, "%spostcopy-volume: %llu names in %llu directories, %llu to look at%s",
+		isatty(STDERR_FILENO) ? "\r" : "", (unsigned long long)w->objects,
+		(unsigned long long)w->dirs, (unsigned long long)found,
+		isatty(STDERR_FILENO) ? "" : "\n");
+	c->said = true;
+}
+
+/* Counts of the kinds that can have been found. Returns whether one means a loss. */
+static bool print_counts(struct check *c)
+{
+	const struct check_walk *w = &c->walk;
+	bool lost = false;
+
+	json_object(&c->j, "walked");
+	json_u64(&c->j, "names", w->objects);
+	json_u64(&c->j, "directories", w->dirs);
+	json_bool(&c->j, "stopped", w->stopped);
+	json_object_end(&c->j);
+	json_array(&c->j, "kinds");
+	for (unsigned int i = 0; i < CHECK_KINDS; i++) {
+		bool known = check_accepted(&c->o, check_kinds[i].code);
+
+		lost = lost || (w->count[i] && check_kinds[i].fate == FATE_LOST && !known);
+		json_object(&c->j, NULL);
+		json_str(&c->j, "kind", check_kinds[i].code);
+		json_str(&c->j, "what", check_kinds[i].what);
+		json_str(&c->j, "volume", check_fate_name(check_kinds[i].fate));
+		json_u64(&c->j, "count", w->count[i]);
+		json_u64(&c->j, "shown", c->shown[i]);
+		json_bool(&c->j, "accepted", known);
+		json_object_end(&c->j);
+	}
+	json_array_end(&c->j);
+	return lost;
+}
+
+/* 0, or -errno; the answer goes on in either case. */
+static int walk(struct check *c, bool *lost)
+{
+	const struct source_config config = {
+		.uri = c->facts.uri,
+		.connections = 2,
+		.readdir_bytes = 256 * 1024,
+		.read_bytes = 65536,
+		.call_timeout_ms = WALK_CALL_MS,
+		.give_up_ms = WALK_GIVE_UP_MS,
+		.inflight = 64,
+		.log = verdict_log,
+	};
+	struct source *s;
+	int r = source_create(&config, &s);
+
+	if (r < 0)
+		return r;
+	c->walk = (struct check_walk){ .sides = &c->sides,
+				       .workers = c->o.workers,
+				       .found = on_found,
+				       .progress = on_progress,
+				       .arg = c };
+	json_array(&c->j, "names");
+	r = check_walk(&c->walk, s, &c->facts);
+	json_array_end(&c->j);
+	source_stop(s);
+	source_destroy(s);
+	if (c->said && isatty(STDERR_FILENO))
+		fputc('\n', stderr);
+	*lost = print_counts(c) || *lost;
+	return r;
+}
+
+static int answer(const struct verdict *v, struct check *c)
+{
+	bool lost;
+	int r = 0;
+
+	begin(v, c, &lost);
+	if (c->o.names)
+		r = walk(c, &lost);
+	json_bool(&c->j, "lost", lost);
+	json_bool(&c->j, "ok", r == 0);
+	if (r < 0) { /* the rest is out already */
+		json_str(&c->j, "error", "source-failed");
+		json_str(&c->j, "message", strerror(-r));
+		fprintf(stderr, "postcopy-volume: source %s: the walk broke off: %s\n",
+			c->facts.uri, strerror(-r));
+	}
+	if (json_end(&c->j) < 0 || r < 0)
+		return 1;
+	if (c->walk.stopped)
+		return STATUS_INTERRUPTED;
+	return lost ? STATUS_DIRTY : 0;
+}
+
+int volume_check(struct verdict *v, int argc, char **argv)
+{
+	static struct check c;
+	int r;
+
+	c.target.fd = -1;
+	if (check_options_parse(v, argc, argv, &c.o) < 0 ||
+	    preflight_uri(v, c.o.source, &c.facts) < 0 ||
+	    (c.o.dir && preflight_target_look(v, c.o.dir, &c.target) < 0))
+		return -1;
+	r = ask_source(v, &c);
+	if (r == 0) {
+		c.sides = (struct check_sides){
+			.protocol = strncmp(c.o.source, "smb://", 6) ? "nfs" : "smb",
+			.traits = &c.traits,
+			.limits = c.o.dir ? &c.target.limits : NULL,
+			.exports = c.o.exports,
+		};
+		if (!c.sides.exports)
+			c.sides.exports = !strcmp(c.sides.protocol, "smb") ? EXPORT_SMB :
+									     EXPORT_NFS;
+		if (c.o.dir)
+			warn_not_empty(v, &c.target);
+		warn_space(v, &c);
+		r = answer(v, &c);
+	}
+	target_close(&c.target);
+	return r;
+}
