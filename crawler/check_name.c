@@ -170,11 +170,17 @@ static bool impossible(const struct stub_entry *e, char why[CHECK_WHY_MAX])
 	return false;
 }
 
+/* @t may be NULL. */
 static bool refused(const struct target_limits *t, const struct stub_entry *e,
 		    char why[CHECK_WHY_MAX])
 {
 	const struct stub_attr *a = &e->attr;
 
+	if (e->origin_len > STUB_ORIGIN_MAX)
+		return because(why, "a path of %zu bytes at the old server, %u are the most",
+			       e->origin_len, STUB_ORIGIN_MAX);
+	if (!t)
+		return false;
 	if (S_ISLNK(a->mode) && t->symlink_max && e->target_len > t->symlink_max)
 		return because(why, "a symlink's target of %zu bytes, %u are the most",
 			       e->target_len, t->symlink_max);
@@ -208,7 +214,7 @@ uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e,
 		kinds |= 1u << CHECK_LONG_NAME;
 	if (impossible(e, why))
 		return kinds | 1u << CHECK_IMPOSSIBLE;
-	if (t && refused(t, e, why))
+	if (refused(t, e, why))
 		kinds |= 1u << CHECK_REFUSED;
 	if (t && t->times_known && !e->dummy &&
 	    (!time_fits(t, &e->attr.mtime) || !time_fits(t, &e->attr.atime)))

@@ -15,19 +15,19 @@
 /* ---- nodes ---- */
 
 struct node *node_create(struct node *parent, const char *name, size_t len,
-			 const struct stub_origin *o, const struct stub_attr *a)
+			 const uint8_t *origin, size_t origin_len, const struct stub_attr *a)
 {
-	struct node *n = calloc(1, sizeof(*n) + o->len + len);
+	struct node *n = calloc(1, sizeof(*n) + origin_len + len);
 
 	if (!n)
 		return NULL;
 	n->refs = 1;
 	n->fsid = a->fsid;
 	n->fileid = a->fileid;
-	n->origin_len = o->len;
+	n->origin_len = origin_len;
 	n->name_len = len;
-	memcpy(n->bytes, o->bytes, o->len);
-	memcpy(n->bytes + o->len, name, len);
+	memcpy(n->bytes, origin, origin_len);
+	memcpy(n->bytes + origin_len, name, len);
 	n->parent = parent;
 	if (parent) {
 		n->depth = parent->depth + 1;
@@ -128,9 +128,11 @@ static int take_dir(struct visit *v, const struct stub_entry *e)
 		v->more = true;
 		return v->want == MORE_DIRS; /* that is all this listing is for */
 	}
+	if (e->origin_len > STUB_ORIGIN_MAX)
+		return 0; /* was reported: refused */
 	if (is_ancestor(v->dir, &e->attr) || v->dir->depth + 1 >= STUB_DEPTH_MAX)
 		return report(v->k, CHECK_CYCLE, v->dir, e->name, e->name_len, "", NULL);
-	n = node_create(v->dir, e->name, e->name_len, &e->origin, &e->attr);
+	n = node_create(v->dir, e->name, e->name_len, e->origin, e->origin_len, &e->attr);
 	if (!n)
 		return -ENOMEM;
 	n->below = v->children;

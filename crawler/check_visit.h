@@ -60,7 +60,7 @@ struct visit {
 /* A directory with one reference, of its maker. NULL: out of memory. The reference to
  * its parent is the caller's to count. */
 struct node *node_create(struct node *parent, const char *name, size_t len,
-			 const struct stub_origin *o, const struct stub_attr *a);
+			 const uint8_t *origin, size_t origin_len, const struct stub_attr *a);
 
 /* List v->dir, report what is found, collect v->children. Set: k, dir, twins, chunk.
  * Returns 0, or what must end the walk: -ECANCELED, -ETIMEDOUT, -ENOMEM. */

@@ -206,7 +206,7 @@ int check_walk(struct check_walk *w, struct source *s, const struct source_facts
 	struct node *n;
 	int r;
 
-	k.top = node_create(NULL, "", 0, &facts->root, &facts->attr);
+	k.top = node_create(NULL, "", 0, facts->root.bytes, facts->root.len, &facts->attr);
 	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!k.top || wake_fd < 0) {
 		free(k.top);

@@ -208,6 +208,11 @@ static void name_refused(void **state)
 	assert_int_equal(check_name(&s, &e, 1, why), BIT(CHECK_REFUSED));
 	assert_string_equal(why, "a file of 1000001 bytes, 1000000 are the most");
 	e.attr.size = 0;
+	e.origin_len = STUB_ORIGIN_MAX;
+	assert_int_equal(check_name(&s, &e, 1, why), 0);
+	e.origin_len++;
+	assert_int_equal(check_name(&s, &e, 1, why), BIT(CHECK_REFUSED));
+	e.origin_len = 1;
 	e.attr.nlink++;
 	assert_int_equal(check_name(&s, &e, 1, why), BIT(CHECK_REFUSED));
 	e.attr.mode = S_IFDIR | 0755; /* counts its subdirectories: another limit, or none */

@@ -45,7 +45,7 @@ int source_list(struct source *s, enum source_priority p, const struct stub_orig
 	struct stub_entry *page = calloc(PAGE, sizeof(*page));
 	char(*names)[STUB_NAME_MAX + 1] = calloc(PAGE, sizeof(*names));
 	bool more = true, is_dir;
-	uint64_t id, at, i = 0;
+	uint64_t id, at, i = 0, origin[PAGE];
 	int r = 0;
 
 	(void)p;
@@ -63,8 +63,9 @@ int source_list(struct source *s, enum source_priority p, const struct stub_orig
 			e->attr.mode = is_dir ? S_IFDIR | 0755 : S_IFREG | 0644;
 			e->attr.nlink = 1;
 			e->attr.fileid = id;
-			e->origin.len = sizeof(id);
-			memcpy(e->origin.bytes, &id, sizeof(id));
+			origin[n] = id;
+			e->origin = (const uint8_t *)&origin[n];
+			e->origin_len = sizeof(id);
 			n++;
 			i++;
 		}
