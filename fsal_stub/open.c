@@ -113,6 +113,23 @@ static bool open_has_content(struct opening *op, struct stubfs_obj *found,
 	return !empty;
 }
 
+/*
+ * Is what was opened still what the name stands for?  MDCACHE puts it into its list of the
+ * directory under that name, also if the name went while this waited to truncate it: it
+ * would show a file that is not there.  The client's next try creates one.
+ */
+static fsal_status_t open_still_named(struct opening *op, struct stubfs_obj *o)
+{
+	struct stubfs_obj *now;
+	fsal_status_t status = names_find(op->obj, op->name, &now);
+
+	if (status.major == ERR_FSAL_NOENT ||
+	    (!FSAL_IS_ERROR(status) && now->handle.fileid != o->handle.fileid))
+		status = glue_status(-EAGAIN);
+	stubfs_obj_destroy(now);
+	return status;
+}
+
 /* @sub is open: wrap it, truncate it, say what it is like. */
 static fsal_status_t open_adopt(struct opening *op, struct stubfs_obj *found,
 				struct fsal_obj_handle *sub)
@@ -124,6 +141,10 @@ static fsal_status_t open_adopt(struct opening *op, struct stubfs_obj *found,
 	o = stubfs_obj_create(sub);
 	status = content ? truncate_opened(op, o) :
 			   stubfs_attrs_settle(o, &op->wait, op->attrs_out);
+	if (!FSAL_IS_ERROR(status) && found)
+		status = open_still_named(op, o);
+	if (status.major == ERR_FSAL_STALE) /* the file, but it would mean the directory */
+		status = glue_status(-EAGAIN);
 	if (FSAL_IS_ERROR(status)) {
 		close_again(sub, op->state);
 		stubfs_obj_destroy(o);
