@@ -12,6 +12,7 @@ cuts_model.py).  Everything lives in mount and PID namespaces that end with the 
 """
 import argparse
 import contextlib
+import itertools
 import json
 import pathlib
 import pickle
@@ -39,7 +40,7 @@ from migration import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
 PROGRAMS = (LOGDISK, STUBDUMP, CRAWLER, RETRIEVER, VOLUME_TOOL)
-# states: at most so many of a run are judged; recover: one of so many goes on to the end;
+# seconds: instead of rounds, as many runs as there is time for.  states: at most so many of a run are judged; recover: one of so many goes on to the end;
 # again: while one of so many recovers the power goes once more
 PLANS = {
     "quick": dict(rounds=1, subsets=3, states=1000, recover=70, again=90,
@@ -95,7 +96,8 @@ def one_run(top, fstype, how, settings, seed, sums, say):
     say("%s %s: %d operations%s, %d flushes, %d writes, recorded in %.1f s; %d states judged, "
         "%d recovered in %.1f s; %d lost" % (
             fstype, how, run_.log.marks.count("s"), failures, len(run_.log.cuts) - 1,
-            run_.log.writes, recorded, judged, recoveries, time.monotonic() - begin - recorded, len(failed)))
+            run_.log.writes, recorded, judged, recoveries,
+            time.monotonic() - begin - recorded, len(failed)))
     if failed:
         where = run_.keep(failed, settings["subsets"])
         for cut, state, wrong in failed[:5]:
@@ -109,8 +111,11 @@ def stage(settings, seed, say):
     """Inside namespaces of our own."""
     sums = dict(power_images=0, recoveries=0, losses=0)
     with workplace() as top:
-        for number in range(settings["rounds"]):
+        end = time.monotonic() + settings["seconds"] if "seconds" in settings else None
+        for number in itertools.count() if end else range(settings["rounds"]):
             for fstype, how in settings["runs"]:
+                if end and time.monotonic() > end:
+                    return sums
                 one_run(top, fstype, how, settings, seed + number, sums, say)
     return sums
 

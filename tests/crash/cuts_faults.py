@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes and flushes of the disk that fail, and what a client knows after an error.
 
-Before some COMMITs, before the fold, and while the crawler fills, one or some writes fail,
-but none to the file system's own log: most file systems end with that.  A COMMIT that
-failed is tried again, as by those who ignore errors.  Late any write or flush may fail.
+Before some COMMITs, before the fold, before the finisher's sync and while the crawler
+fills, one or some writes fail, but none to the file system's own log: most file systems
+end with that.  A COMMIT that failed is tried again, as by those who ignore errors.  Late
+any write or flush may fail.
 """
 COMMITS = 4                              # so many of them fail
+# nothing but the finisher syncs what is filled here
+FILLS = [("read", b"small/t%d" % i) for i in range(20, 24)]
 # that one of these failed leaves the model with one tree to go on with
 NAMELESS = ("write", "commit", "punch", "reserve", "open", "close", "chmod", "look", "read",
             "list")
@@ -22,6 +25,9 @@ class Plan:
             if i in chosen:
                 self.faults[len(self.ops)] = "fail w 1"
             self.ops += [op] * (3 if i in chosen else 1)
+            if op[0] == "fold":
+                self.faults[len(self.ops)] = "fail w 1"
+                self.ops += [*FILLS, ("drain", b"")]
         kinds = [op[0] for op in self.ops]
         self.faults[kinds.index("fold")] = "fail w 2"
         crawl, end = kinds.index("crawl") + 1, len(kinds)

@@ -23,6 +23,7 @@ crawler on the volume.  Per case of kills_work this is done:
 import argparse
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import pathlib
@@ -49,12 +50,13 @@ from kills_work import CASES  # noqa: E402
 from nfsclient import NfsError  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
+# seconds: instead of rounds, as many as there is time for, with a part of it for each case.
 # recover: of the states after each kind of call so many go on to the end; kills: at so
 # many calls of each process; errors: so many calls fail; again: that many states, points
 # of what follows on each, points that go on to the end, and real kills, per case
 PLANS = {
     "quick": dict(rounds=1, recover=1, kills=2, errors=1, again=(3, 11, 3, 2)),
-    "long": dict(rounds=3, recover=20, kills=1000, errors=40, again=(40, 1000, 40, 40)),
+    "long": dict(rounds=3, recover=8, kills=1000, errors=40, again=(40, 1000, 40, 40)),
 }
 PROCESSES = ("postcopy-retrie", "ganesha.nfsd", "postcopy-crawle")
 ERRORS = ("ENOSPC", "EDQUOT", "EIO")
@@ -65,19 +67,23 @@ ERRORS = ("ENOSPC", "EDQUOT", "EIO")
 class Stage:
     def __init__(self, gate, settings, seed, say):
         self.gate, self.settings, self.say = gate, settings, say
-        self.rng = random.Random(seed)
+        self.rng, self.end = random.Random(seed), None
         self.sums = dict(kill_points=0, recoveries=0, losses=0)
 
-    def case(self, case, scratch):
+    def over(self):
+        return self.end is not None and time.monotonic() > self.end
+
+    def case(self, case, scratch, end=None):
+        """end: monotonic time, after which nothing new begins."""
+        self.end = end
         with FakeServer(case.tree) as source:
             bed = Bed(scratch / ("%s-%d" % (case.name, case.seed)), source, self.gate)
             try:
                 bed.prepare()
-                calls = self.states(case, bed)
-                for process, count in sorted(calls.items()):
-                    self.kills(case, bed, process, count)
-                for n in self.some(sum(calls.values()), self.settings["kills"]):
-                    self.one(case, bed, "killall %d %s" % (n, " ".join(PROCESSES)))
+                for command in self.commands(self.states(case, bed)):
+                    if self.over():
+                        break
+                    self.one(case, bed, command)
             finally:
                 bed.close()
 
@@ -111,22 +117,33 @@ class Stage:
                 case.seed, case.name, state.call, state.issued, "; ".join(wrong[:4])))
             self.say("      again: tests/crash/kills.py --again %s" % keep(
                 case, state, bed.copies / ("%06d.img" % state.number), bed.log, wrong))
-        if "again" in self.settings and not failed:
+        if "again" in self.settings and not failed and not self.over():
+            all_of_it = self.end
+            if self.end is not None:     # the rest is for the kills
+                self.end = (time.monotonic() + self.end) / 2
             Again(self, case, bed).run(todo, *self.settings["again"])
+            self.end = all_of_it
         return calls
 
-    def kills(self, case, bed, process, count):
-        """Really kill one process at some of its calls; let some calls fail."""
-        if process not in PROCESSES:
-            raise RuntimeError("the volume was changed by %s" % process)
-        for n in self.some(count, self.settings["kills"]):
-            self.one(case, bed, "kill %d %s" % (n, process))
-        if process != "postcopy-crawle":     # which changes nothing
-            for n in self.some(count, self.settings["errors"]):
-                self.one(case, bed, "fail %d %s %s" % (n, process, self.rng.choice(ERRORS)))
+    def some(self, count, most):
+        return sorted(self.rng.sample(range(1, count + 1), min(most, count)))
 
-    def some(self, count, wanted):
-        return sorted(self.rng.sample(range(1, count + 1), min(wanted, count)))
+    def commands(self, calls):
+        """What sysgate is to do, a run each: kill one process at some of its calls, or all;
+        let some calls fail.  Where time is limited in any order."""
+        found, kills = [], self.settings["kills"]
+        for process, count in sorted(calls.items()):
+            if process not in PROCESSES:
+                raise RuntimeError("the volume was changed by %s" % process)
+            found += ["kill %d %s" % (n, process) for n in self.some(count, kills)]
+            if process != "postcopy-crawle":     # which changes nothing
+                found += ["fail %d %s %s" % (n, process, self.rng.choice(ERRORS))
+                          for n in self.some(count, self.settings["errors"])]
+        found += ["killall %d %s" % (n, " ".join(PROCESSES))
+                  for n in self.some(sum(calls.values()), kills)]
+        if self.end is not None:
+            self.rng.shuffle(found)
+        return found
 
     def one(self, case, bed, command):
         begin = time.monotonic()
@@ -153,8 +170,11 @@ def stage(control, settings, seed, say):
     it = Stage(gate, settings, seed, say)
     try:
         scratch = images.scratch(top)
-        for number in range(settings["rounds"]):
-            for name in settings.get("cases") or CASES:
+        end = time.monotonic() + settings["seconds"] if "seconds" in settings else None
+        names = settings.get("cases") or list(CASES)
+        for number in itertools.count() if end else range(settings["rounds"]):
+            for i, name in enumerate(names):
+                now = time.monotonic()
                 case = Case.make(name, seed + number)
                 if "command" in settings:
                     with FakeServer(case.tree) as source:
@@ -162,8 +182,10 @@ def stage(control, settings, seed, say):
                         bed.prepare()
                         it.one(case, bed, settings["command"])
                         bed.close()
-                else:
-                    it.case(case, scratch)
+                elif end is None or now < end:
+                    it.case(case, scratch, end and now + (end - now) / (len(names) - i))
+            if end and time.monotonic() > end:
+                break
     finally:
         for path in (top / "scratch", top / "memory"):
             with contextlib.suppress(OSError):

@@ -91,6 +91,8 @@ class Again:
         kills = self.spread(kills, states)
         recoveries = self.spread(recoveries, states)
         for i, first in enumerate(self.firsts(todo, states)):
+            if self.stage.over():
+                break
             try:
                 found = self.one(first, points, recoveries[i], kills[i])
             except (AssertionError, TimeoutError) as err:

@@ -122,17 +122,18 @@ def dump(history):
 
 def run(plan, seed, say):
     """A stage of tests/crash/run.  plan: a dict, or an object with attributes:
-    operations (at least so many, default 10000) or hours; shrink (seconds, default
-    120); where (directory for shrunk histories, default /var/tmp)."""
+    operations (at least so many, default 10000) or seconds or hours; shrink (seconds,
+    default 120); where (directory for shrunk histories, default /var/tmp)."""
     def planned(key, default):
         value = plan.get(key) if isinstance(plan, dict) else getattr(plan, key, None)
         return default if value is None else value
 
-    operations, hours = planned("operations", 10000), planned("hours", 0)
-    end = time.monotonic() + hours * 3600
+    operations = planned("operations", 10000)
+    limit = planned("seconds", planned("hours", 0) * 3600)
+    end = time.monotonic() + limit
     rng, total, began = random.Random("model %s" % seed), Sum(), time.monotonic()
     with Disk() as disk:
-        while (time.monotonic() < end if hours
+        while (time.monotonic() < end if limit
                else total.numbers["model_operations"] < operations):
             history = Writer(rng.randrange(1 << 32), HISTORY).write()
             err = play(disk, history, total, planned("stock", False))
