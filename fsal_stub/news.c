@@ -28,7 +28,7 @@
 #include "stub_glue.h"
 
 #define WAIT_MS	 1000
-#define AGAIN_MS 100
+#define AGAIN_MS 200
 #define GATHER_MS 2 /* between two rounds: what is posted all the time becomes one */
 #define BATCH	 64
 #define AGAIN	 1024 /* to be told a second time */
@@ -197,7 +197,7 @@ static void *listener_thread(void *arg)
 {
 	struct stubfs_listener *l = arg;
 
-	SetNameFunction("stub_news");
+	SetNameFunction("stub_news"); /* in logs */
 	/* MDCACHE is not above us yet when the export is made */
 	up_ready_wait((struct fsal_up_vector *)l->x->export.up_ops);
 	while (!over(l->x))
@@ -225,6 +225,7 @@ void stubfs_news_start(struct stubfs_export *x)
 		gsh_free(l);
 		return;
 	}
+	pthread_setname_np(l->thread, "stub_news");
 	x->listener = l;
 }
 

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ganesha's own cache of attributes (here as it is by default: a minute) and what other
 processes do to the volume: clients see it within two seconds (docs/decisions/0008)."""
+import contextlib
 import os
+import pathlib
 import subprocess
+import threading
 import time
 
 import pytest
 
 from migration import BUILD
+from nfsclient.fakeserver import FakeServer
+from nfsclient.faketree import Pattern, Tree
 from ops import *  # noqa: F401,F403
 from ops import BLOCK, SIZE, errors, same, status_of, view
 from util import wait_until
@@ -413,3 +418,74 @@ def test_the_place_of_the_news_is_wiped(case, client, world):
     seen_after(neighbour(world, "chmod", case.path("f"), "600"),
                lambda: client.getattr(fh).mode == 0o600, "chmod")
     case.items["f"].mode = 0o600
+
+
+@contextlib.contextmanager
+def slow_stat(server, ms):
+    """Whatever stat(2) has found is known to the server a little later only."""
+    out = server.workdir / "strace.out"
+    calls = "fstat,newfstatat,statx"
+    tracer = subprocess.Popen(
+        ["strace", "-f", "-o", str(out), "-e", "trace=" + calls, "-e",
+         "inject=%s:delay_exit=%d" % (calls, ms * 1000), "-p", str(server.pid)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: all("TracerPid:\t%d" % tracer.pid in status.read_text() for status in
+                               pathlib.Path("/proc/%d/task" % server.pid).glob("*/status")),
+                   20, "strace attached")
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait(30)
+
+
+def test_nobody_stores_what_was_before(case, client3, world):
+    """A request that the first change has caused has read the attributes just before the
+    second one, and the server puts them into its cache just after it was told."""
+    case.file("f", size=0)
+    case.enter("normal", "f")
+    fh, path, end = client3.fh(case.path("f")), case.path("f"), threading.Event()
+
+    def ask():
+        with world.client("v3") as other:
+            while not end.is_set():
+                other.getattr(fh)
+    asker = threading.Thread(target=ask)
+    with slow_stat(world.m.server, 40):
+        asker.start()
+        try:
+            for size in range(1, 21, 2):
+                neighbour(world, "write", path, size - 1, "x").communicate(timeout=30)
+                seen_after(neighbour(world, "write", path, size, "x"),
+                           lambda: client3.getattr(fh).size == size + 1, "write")
+        finally:
+            end.set()
+            asker.join()
+    case.write("f", 0, b"x" * 20)
+
+
+def listeners(server):
+    """Threads that wait for news."""
+    names = [(task / "comm").read_text().strip()
+             for task in pathlib.Path("/proc/%d/task" % server.pid).iterdir()]
+    return names.count("stub_news")
+
+
+def test_nobody_listens_after_the_end(fresh_dir, new_migration):
+    """One thread for each export, until the volume is complete; none in a server that
+    starts later.  And a server ends at once, whatever its thread waits for."""
+    tree = Tree()
+    tree.file(tree.root, "f", Pattern(1000))
+    with FakeServer(tree) as old:
+        m = new_migration(old.url(), fresh_dir).init().start()
+        assert listeners(m.server) == 1
+        start = time.monotonic()
+        m.server.restart()
+        assert time.monotonic() - start < 20
+        assert listeners(m.server) == 1
+        m.crawl()
+        wait_until(lambda: m.status()["state"] == "complete", 20, "complete")
+        wait_until(lambda: listeners(m.server) == 0, 20, "no listener")
+        m.server.restart()
+        assert listeners(m.server) == 0
+        m.audit(complete=True)

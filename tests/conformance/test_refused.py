@@ -188,6 +188,23 @@ def test_retry_of_what_fits_now(crawled, fake):
     assert RECORD not in os.listxattr(m.volume / "d")
 
 
+@TWO
+def test_retry_is_seen_in_a_cached_listing(fake, m, proto):
+    """The directory's times do not move, and it is not complete yet: nothing of it would
+    tell the server that a name has come."""
+    d = fake.tree.find("d")
+    fake.tree.symlink(d, "longer", LONG)
+    m.crawl()
+    with m.client(proto) as c:
+        assert c.names("d") == OTHERS
+        fake.tree.find("d/long").target = b"short now"
+        retry(m)
+        wait_until(lambda: b"long" in c.names("d"), 10, "the name")
+        assert c.names("d") == sorted([*OTHERS, b"long"])
+    m.drain()
+    assert m.scan()["refused"] == 1
+
+
 def test_retry_of_a_directory_that_fits_now(crawled, fake):
     """What comes late is a stub like any other, and comes whole."""
     m = crawled
