@@ -1,22 +1,177 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * main.c - the module: its table and its registration.
+ * main.c - a client connects to a share; the table of functions.
  */
-#include "includes.h"
-#include "smbd/smbd.h"
+#include "stub_glue.h"
 
-static uint32_t stub_fs_capabilities(struct vfs_handle_struct *handle,
-				     enum timestamp_set_resolution *resolution)
+#include <errno.h>
+
+#define WAIT_MS 20000
+#define GIVE_UP 300
+
+static int stubvfs_free(struct stubvfs *x)
 {
-	return SMB_VFS_NEXT_FS_CAPABILITIES(handle, resolution) | FILE_SUPPORTS_REMOTE_STORAGE;
+	bool root;
+
+	if (!x->volume)
+		return 0;
+	root = glue_root_enter();
+	glue_link_destroy(x);
+	stub_volume_close(x->volume);
+	glue_root_leave(root);
+	x->volume = NULL;
+	return 0;
 }
 
-static struct vfs_fn_pointers stub_fns = {
-	.fs_capabilities_fn = stub_fs_capabilities,
+static const char *why(int r)
+{
+	return r == -EBADMSG	     ? STUB_DIR " is damaged" :
+	       r == -EPROTONOSUPPORT ? "it was made by a newer release of postcopy" :
+				       strerror(-r);
+}
+
+/* Where the volume lies, for what realpath says. */
+static int know_root(struct stubvfs *x)
+{
+	char link[32], path[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", stub_volume_fd(x->volume));
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n < 0 || fstat(stub_volume_fd(x->volume), &st) < 0)
+		return -errno;
+	path[n] = '\0';
+	x->dev = st.st_dev;
+	x->root = talloc_strdup(x, path);
+	return x->root ? 0 : -ENOMEM;
+}
+
+/* 0, also where nothing is to be migrated; -errno: the share cannot be used. */
+static int volume_open(struct stubvfs *x, const char *path)
+{
+	bool root = glue_root_enter();
+	int r = stub_volume_open(path, STUB_OPEN_SEARCH | STUB_OPEN_FOLD, glue_log, NULL,
+				 &x->volume);
+
+	if (r == 0)
+		r = know_root(x);
+	else
+		x->volume = NULL;
+	glue_root_leave(root);
+	return r == -ENOENT && !x->volume ? 0 : r;
+}
+
+static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service,
+			   const char *user)
+{
+	int snum = SNUM(handle->conn), r;
+	struct stubvfs *x;
+
+	r = SMB_VFS_NEXT_CONNECT(handle, service, user);
+	if (r < 0)
+		return r;
+	x = talloc_zero(handle->conn, struct stubvfs);
+	if (!x) {
+		SMB_VFS_NEXT_DISCONNECT(handle);
+		errno = ENOMEM;
+		return -1;
+	}
+	talloc_set_destructor(x, stubvfs_free);
+	x->wait_ms = (unsigned int)lp_parm_int(snum, "stub", "wait", WAIT_MS);
+	x->give_up = (unsigned int)lp_parm_int(snum, "stub", "give up", GIVE_UP);
+	r = volume_open(x, handle->conn->connectpath);
+	if (r < 0) {
+		DBG_ERR("share %s: cannot open the volume %s: %s\n", service,
+			handle->conn->connectpath, why(r));
+		TALLOC_FREE(x);
+		SMB_VFS_NEXT_DISCONNECT(handle);
+		errno = r == -ENOMEM ? ENOMEM : EIO;
+		return -1;
+	}
+	if (!x->volume)
+		DBG_NOTICE("share %s: no volume here, everything passes through\n", service);
+	handle->data = x;
+	return 0;
+}
+
+static void stubvfs_disconnect(struct vfs_handle_struct *handle)
+{
+	struct stubvfs *x = handle->data;
+
+	SMB_VFS_NEXT_DISCONNECT(handle);
+	handle->data = NULL;
+	TALLOC_FREE(x);
+}
+
+struct vfs_fn_pointers stubvfs_fns = {
+	.connect_fn = stubvfs_connect,
+	.disconnect_fn = stubvfs_disconnect,
+	.fs_capabilities_fn = stubvfs_fs_capabilities,
+
+	.openat_fn = stubvfs_openat,
+	.close_fn = stubvfs_close,
+	.fdopendir_fn = stubvfs_fdopendir,
+	.readdir_fn = stubvfs_readdir,
+	.get_real_filename_at_fn = stubvfs_get_real_filename_at,
+	.chdir_fn = stubvfs_chdir,
+	.realpath_fn = stubvfs_realpath,
+	.readlinkat_fn = stubvfs_readlinkat,
+
+	.mkdirat_fn = stubvfs_mkdirat,
+	.mknodat_fn = stubvfs_mknodat,
+	.symlinkat_fn = stubvfs_symlinkat,
+	.linkat_fn = stubvfs_linkat,
+	.unlinkat_fn = stubvfs_unlinkat,
+	.renameat_fn = stubvfs_renameat,
+
+	.stat_fn = stubvfs_stat,
+	.lstat_fn = stubvfs_lstat,
+	.fstat_fn = stubvfs_fstat,
+	.fstatat_fn = stubvfs_fstatat,
+	.fchmod_fn = stubvfs_fchmod,
+	.fchown_fn = stubvfs_fchown,
+	.lchown_fn = stubvfs_lchown,
+	.fntimes_fn = stubvfs_fntimes,
+	.fchflags_fn = stubvfs_fchflags,
+	.sys_acl_set_fd_fn = stubvfs_sys_acl_set_fd,
+	.sys_acl_delete_def_fd_fn = stubvfs_sys_acl_delete_def_fd,
+	.fget_dos_attributes_fn = stubvfs_fget_dos_attributes,
+	.fset_dos_attributes_fn = stubvfs_fset_dos_attributes,
+	.get_dos_attributes_send_fn = stubvfs_get_dos_attributes_send,
+	.get_dos_attributes_recv_fn = stubvfs_get_dos_attributes_recv,
+
+	.pread_fn = stubvfs_pread,
+	.pread_send_fn = stubvfs_pread_send,
+	.pread_recv_fn = stubvfs_pread_recv,
+	.sendfile_fn = stubvfs_sendfile,
+	.aio_force_fn = stubvfs_aio_force,
+
+	.pwrite_fn = stubvfs_pwrite,
+	.pwrite_send_fn = stubvfs_pwrite_send,
+	.pwrite_recv_fn = stubvfs_pwrite_recv,
+	.recvfile_fn = stubvfs_recvfile,
+	.lseek_fn = stubvfs_lseek,
+	.ftruncate_fn = stubvfs_ftruncate,
+	.fallocate_fn = stubvfs_fallocate,
+	.fsync_send_fn = stubvfs_fsync_send,
+	.fsync_recv_fn = stubvfs_fsync_recv,
+
+	.offload_read_send_fn = stubvfs_offload_read_send,
+	.offload_read_recv_fn = stubvfs_offload_read_recv,
+	.offload_write_send_fn = stubvfs_offload_write_send,
+	.offload_write_recv_fn = stubvfs_offload_write_recv,
+
+	.getxattrat_send_fn = stubvfs_getxattrat_send,
+	.getxattrat_recv_fn = stubvfs_getxattrat_recv,
+	.fgetxattr_fn = stubvfs_fgetxattr,
+	.flistxattr_fn = stubvfs_flistxattr,
+	.fremovexattr_fn = stubvfs_fremovexattr,
+	.fsetxattr_fn = stubvfs_fsetxattr,
 };
 
 _PUBLIC_ NTSTATUS samba_init_module(TALLOC_CTX *ctx);
 _PUBLIC_ NTSTATUS samba_init_module(TALLOC_CTX *ctx)
 {
-	return smb_register_vfs(SMB_VFS_INTERFACE_VERSION, "stub", &stub_fns);
+	return smb_register_vfs(SMB_VFS_INTERFACE_VERSION, "stub", &stubvfs_fns);
 }

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * attrs.c - attributes.
+ *
+ * A stub's local times, link count and blocks are those of its filling; clients are
+ * shown what libstubcore says instead (invariant 8).
+ *
+ * Order of looking: the view first, then what is below.  A stub that is finished in
+ * between is shown with its last view, which it has then for good.  The other way round,
+ * times of the filling would be taken for those of a normal object.
+ */
+#include "stub_glue.h"
+
+#include "lib/util/tevent_ntstatus.h"
+
+#include <errno.h>
+
+#define TRIES 4 /* another object has got the name meanwhile */
+
+/* ---- stat ---- */
+
+static struct timespec earlier(struct timespec a, struct timespec b)
+{
+	return timespec_compare(&a, &b) > 0 ? b : a;
+}
+
+static void show(struct vfs_handle_struct *handle, const struct stub_view *view,
+		 SMB_STRUCT_STAT *st)
+{
+	if (!view->needs) {
+		if (stubvfs_hides_link(handle, st))
+			st->st_ex_nlink--;
+		return;
+	}
+	st->st_ex_mtime = view->mtime;
+	st->st_ex_ctime = view->ctime;
+	st->st_ex_nlink = view->nlink;
+	if (st->st_ex_iflags & ST_EX_IFLAG_CALCULATED_BTIME)
+		st->st_ex_btime = earlier(st->st_ex_atime, earlier(view->mtime, view->ctime));
+	/* a file that uses no blocks is taken for one hole by some */
+	if (S_ISREG(st->st_ex_mode) && (st->st_ex_size + 511) / 512 > st->st_ex_blocks)
+		st->st_ex_blocks = (st->st_ex_size + 511) / 512;
+}
+
+int stubvfs_fstat(struct vfs_handle_struct *handle, struct files_struct *fsp, SMB_STRUCT_STAT *st)
+{
+	struct glue_wait wait = { 0 };
+	struct stub_view view;
+	struct glue_obj o;
+	int r;
+
+	glue_of_fsp(handle, fsp, &o);
+	r = glue_need_attrs(&o, &wait, &view);
+	if (r < 0)
+		return glue_fail(r);
+	r = SMB_VFS_NEXT_FSTAT(handle, fsp, st);
+	if (r == 0 && !fsp_is_alternate_stream(fsp))
+		show(handle, &view, st);
+	return r;
+}
+
+/* How one of the calls by path reaches NEXT. */
+struct by_path {
+	struct vfs_handle_struct *handle;
+	const struct files_struct *dirfsp;
+	const struct smb_filename *name;
+	struct smb_filename *out; /* stat, lstat: the same */
+	SMB_STRUCT_STAT *st;
+	int flags; /* of fstatat */
+};
+
+static int stat_next(struct by_path *p)
+{
+	struct vfs_handle_struct *handle = p->handle;
+
+	if (p->dirfsp)
+		return SMB_VFS_NEXT_FSTATAT(handle, p->dirfsp, p->name, p->st, p->flags);
+	return p->flags & AT_SYMLINK_NOFOLLOW ? SMB_VFS_NEXT_LSTAT(handle, p->out) :
+						SMB_VFS_NEXT_STAT(handle, p->out);
+}
+
+/* 0 or -1 of NEXT; 1: try again; -errno below -1 of a verb */
+static int stat_once(struct by_path *p, int dirfd, bool follow)
+{
+	struct glue_wait wait = { 0 };
+	struct stub_view view;
+	struct glue_obj o;
+	int r, error;
+
+	r = glue_of_path(p->handle, dirfd, p->name->base_name, follow, &o);
+	if (r == 0)
+		r = glue_need_attrs(&o, &wait, &view);
+	else
+		ZERO_STRUCT(view);
+	if (r < 0 && r != -ENOENT && r != -EACCES && r != -ENOTDIR && r != -ELOOP &&
+	    r != -ENAMETOOLONG)
+		return glue_fail(r);
+	r = stat_next(p);
+	error = errno;
+	if (r < 0) {
+		r = stubvfs_bring(p->handle, dirfd, p->name->base_name, follow, error);
+		if (r < 0)
+			return glue_fail(r);
+		errno = error;
+		return r > 0 ? 1 : -1;
+	}
+	if (p->st->st_ex_dev == stubvfs(p->handle)->dev && p->st->st_ex_ino != o.ino &&
+	    o.ino)
+		return 1;
+	show(p->handle, &view, p->st);
+	return 0;
+}
+
+static int stat_path(struct by_path *p)
+{
+	int dirfd = p->dirfsp ? fsp_get_pathref_fd(p->dirfsp) : AT_FDCWD, r = 1;
+	bool follow = !(p->flags & AT_SYMLINK_NOFOLLOW);
+
+	if (stubvfs_hides(p->handle, dirfd, p->name->base_name))
+		return glue_fail(-ENOENT);
+	if (!stubvfs(p->handle) || is_named_stream(p->name))
+		return stat_next(p);
+	for (int i = 0; r == 1 && i < TRIES; i++)
+		r = stat_once(p, dirfd, follow);
+	return r == 1 ? glue_fail(-EAGAIN) : r;
+}
+
+int stubvfs_stat(struct vfs_handle_struct *handle, struct smb_filename *name)
+{
+	struct by_path p = { .handle = handle, .name = name, .out = name, .st = &name->st };
+
+	return stat_path(&p);
+}
+
+int stubvfs_lstat(struct vfs_handle_struct *handle, struct smb_filename *name)
+{
+	struct by_path p = { .handle = handle, .name = name, .out = name, .st = &name->st,
+			     .flags = AT_SYMLINK_NOFOLLOW };
+
+	return stat_path(&p);
+}
+
+int stubvfs_fstatat(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
+		    const struct smb_filename *name, SMB_STRUCT_STAT *st, int flags)
+{
+	struct by_path p = { .handle = handle, .dirfsp = dirfsp, .name = name, .st = st,
+			     .flags = flags };
+
+	return stat_path(&p);
+}
+
+/* ---- changes ---- */
+
+int stubvfs_fchmod(struct vfs_handle_struct *handle, struct files_struct *fsp, mode_t mode)
+{
+	struct glue_change change;
+
+	if (!glue_change_fsp(handle, fsp, &change))
+		return -1;
+	return (int)glue_change_end(&change, SMB_VFS_NEXT_FCHMOD(handle, fsp, mode));
+}
+
+int stubvfs_fchown(struct vfs_handle_struct *handle, struct files_struct *fsp, uid_t uid,
+		   gid_t gid)
+{
+	struct glue_change change;
+
+	if (!glue_change_fsp(handle, fsp, &change))
+		return -1;
+	return (int)glue_change_end(&change, SMB_VFS_NEXT_FCHOWN(handle, fsp, uid, gid));
+}
+
+int stubvfs_lchown(struct vfs_handle_struct *handle, const struct smb_filename *name, uid_t uid,
+		   gid_t gid)
+{
+	struct glue_obj o, *in[1] = { &o };
+	struct glue_wait wait = { 0 };
+	struct glue_change change = { .open = false };
+	struct stub_view view;
+	int r;
+
+	if (stubvfs_hides(handle, AT_FDCWD, name->base_name))
+		return glue_fail(-ENOENT);
+	if (!glue_migrating(handle))
+		return SMB_VFS_NEXT_LCHOWN(handle, name, uid, gid);
+	r = stubvfs_bring(handle, AT_FDCWD, name->base_name, false, ENOENT);
+	if (r >= 0)
+		r = glue_of_path(handle, AT_FDCWD, name->base_name, false, &o);
+	if (r == 0)
+		r = glue_need_attrs(&o, &wait, &view);
+	if (r == 0)
+		r = glue_change_begin(&change, in, 1);
+	if (r < 0)
+		return glue_fail(r);
+	return (int)glue_change_end(&change, SMB_VFS_NEXT_LCHOWN(handle, name, uid, gid));
+}
+
+int stubvfs_fntimes(struct vfs_handle_struct *handle, struct files_struct *fsp,
+		    struct smb_file_time *ft)
+{
+	struct glue_change change;
+
+	if (!glue_change_fsp(handle, fsp, &change))
+		return -1;
+	return (int)glue_change_end(&change, SMB_VFS_NEXT_FNTIMES(handle, fsp, ft));
+}
+
+int stubvfs_fchflags(struct vfs_handle_struct *handle, struct files_struct *fsp,
+		     unsigned int flags)
+{
+	struct glue_change change;
+
+	if (!glue_change_fsp(handle, fsp, &change))
+		return -1;
+	return (int)glue_change_end(&change, SMB_VFS_NEXT_FCHFLAGS(handle, fsp, flags));
+}
+
+int stubvfs_sys_acl_set_fd(struct vfs_handle_struct *handle, struct files_struct *fsp,
+			   SMB_ACL_TYPE_T type, SMB_ACL_T acl)
+{
+	struct glue_change change;
+
+	if (!glue_change_fsp(handle, fsp, &change))
+		return -1;
+	return (int)glue_change_end(&change, SMB_VFS_NEXT_SYS_ACL_SET_FD(handle, fsp, type, acl));
+}
+
+int stubvfs_sys_acl_delete_def_fd(struct vfs_handle_struct *handle, struct files_struct *fsp)
+{
+	struct glue_change change;
+
+	if (!glue_change_fsp(handle, fsp, &change))
+		return -1;
+	return (int)glue_change_end(&change, SMB_VFS_NEXT_SYS_ACL_DELETE_DEF_FD(handle, fsp));
+}
+
+/* ---- DOS attributes ---- */
+
+/*
+ * A file whose data is still at the old server is OFFLINE: clients show it so, wait
+ * longer for it, and virus scanners and indexers leave it alone.  It is computed, never
+ * stored.  When the last byte has come, those who were told are told again (read.c).
+ */
+#define COMPUTED (FILE_ATTRIBUTE_OFFLINE | 0x00400000u) /* ..., RECALL_ON_DATA_ACCESS */
+
+static bool is_offline(struct vfs_handle_struct *handle, struct files_struct *fsp)
+{
+	struct stub_view view;
+	struct glue_obj o;
+
+	glue_of_fsp(handle, fsp, &o);
+	if (glue_look(&o, &view) < 0 || !(view.needs & STUB_NEEDS_DATA))
+		return false;
+	if (o.known)
+		o.known->offline = true;
+	return true;
+}
+
+NTSTATUS stubvfs_fget_dos_attributes(struct vfs_handle_struct *handle, struct files_struct *fsp,
+				     uint32_t *mode)
+{
+	uint32_t computed = is_offline(handle, fsp) ? FILE_ATTRIBUTE_OFFLINE : 0;
+	NTSTATUS status;
+
+	*mode |= computed; /* smbd keeps it where NEXT knows of no attributes */
+	status = SMB_VFS_NEXT_FGET_DOS_ATTRIBUTES(handle, fsp, mode);
+	*mode |= computed;
+	return status;
+}
+
+NTSTATUS stubvfs_fset_dos_attributes(struct vfs_handle_struct *handle, struct files_struct *fsp,
+				     uint32_t mode)
+{
+	if (stubvfs(handle))
+		mode &= ~COMPUTED;
+	return SMB_VFS_NEXT_FSET_DOS_ATTRIBUTES(handle, fsp, mode);
+}
+
+/*
+ * By name and asynchronously, for the entries of a listing: while there is anything to
+ * migrate smbd is sent to the call above, which sees the open file.
+ */
+struct get_state {
+	struct vfs_aio_state aio;
+	uint32_t mode;
+};
+
+static void get_done(struct tevent_req *sub)
+{
+	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
+	struct get_state *s = tevent_req_data(req, struct get_state);
+	NTSTATUS status = SMB_VFS_NEXT_GET_DOS_ATTRIBUTES_RECV(sub, &s->aio, &s->mode);
+
+	TALLOC_FREE(sub);
+	if (!tevent_req_nterror(req, status))
+		tevent_req_done(req);
+}
+
+struct tevent_req *stubvfs_get_dos_attributes_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
+						   struct vfs_handle_struct *handle,
+						   files_struct *dirfsp, struct smb_filename *name)
+{
+	struct tevent_req *req, *sub;
+	struct get_state *s;
+
+	req = tevent_req_create(mem_ctx, &s, struct get_state);
+	if (!req)
+		return NULL;
+	if (glue_migrating(handle)) {
+		tevent_req_nterror(req, NT_STATUS_NOT_IMPLEMENTED);
+		return tevent_req_post(req, ev);
+	}
+	sub = SMB_VFS_NEXT_GET_DOS_ATTRIBUTES_SEND(s, ev, handle, dirfsp, name);
+	if (tevent_req_nomem(sub, req))
+		return tevent_req_post(req, ev);
+	tevent_req_set_callback(sub, get_done, req);
+	return req;
+}
+
+NTSTATUS stubvfs_get_dos_attributes_recv(struct tevent_req *req, struct vfs_aio_state *aio,
+					 uint32_t *mode)
+{
+	struct get_state *s = tevent_req_data(req, struct get_state);
+	NTSTATUS status;
+
+	if (tevent_req_is_nterror(req, &status)) {
+		tevent_req_received(req);
+		return status;
+	}
+	*aio = s->aio;
+	*mode = s->mode;
+	tevent_req_received(req);
+	return NT_STATUS_OK;
+}
+
+uint32_t stubvfs_fs_capabilities(struct vfs_handle_struct *handle,
+				 enum timestamp_set_resolution *resolution)
+{
+	uint32_t caps = SMB_VFS_NEXT_FS_CAPABILITIES(handle, resolution);
+
+	return glue_migrating(handle) ? caps | FILE_SUPPORTS_REMOTE_STORAGE : caps;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * names.c - names come and go.
+ *
+ *   - Before a name is made in an unlisted directory the old server is asked for
+ *     it: one that exists there exists here.
+ *   - Before a name is taken away from an unlisted directory, or the directory
+ *     itself, it is listed: what is removed never comes back.
+ *   - Directories and objects that are stubs are in the bracket, since the times
+ *     and link counts that clients see are their records'.
+ * Waiting comes before the bracket.
+ */
+#include "stub_glue.h"
+
+#include <errno.h>
+
+#define TRIES 4 /* another client has put something else in its place meanwhile */
+
+/* The directory that @path is in, and its name there. */
+struct place {
+	int fd; /* AT_FDCWD, smbd's, or our own */
+	bool own;
+	const char *name;
+	struct glue_obj dir;
+};
+
+static int place_open(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
+		      const char *path, struct place *p)
+{
+	const char *slash = strrchr(path, '/');
+	char parent[PATH_MAX];
+	bool root;
+
+	*p = (struct place){ .fd = fsp_get_pathref_fd(dirfsp), .name = path };
+	if (!slash) {
+		glue_of_fsp(handle, dirfsp, &p->dir);
+		return 0;
+	}
+	if ((size_t)(slash - path) >= sizeof(parent))
+		return -EINVAL;
+	snprintf(parent, sizeof(parent), "%.*s", (int)(slash - path), path);
+	if (stubvfs_bring(handle, p->fd, parent, true, ENOENT) < 0)
+		return -EAGAIN;
+	root = glue_root_enter();
+	p->fd = openat(p->fd, parent[0] ? parent : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	glue_root_leave(root);
+	if (p->fd < 0)
+		return -errno;
+	p->own = true;
+	p->name = slash + 1;
+	glue_of_fd(handle, p->fd, &p->dir);
+	return 0;
+}
+
+static void place_close(struct place *p)
+{
+	int saved = errno;
+
+	if (p->own)
+		close(p->fd);
+	p->own = false;
+	errno = saved;
+}
+
+/* What is called so; o->ino is 0 if nothing is. */
+static int place_find(struct vfs_handle_struct *handle, const struct place *p, struct glue_obj *o)
+{
+	int r = glue_of_path(handle, p->fd, p->name, false, o);
+
+	return r == -ENOENT ? 0 : r;
+}
+
+/* What a name that is to be made stands for already is in *found. */
+static int may_come(struct vfs_handle_struct *handle, struct place *p, struct glue_wait *w,
+		    struct glue_obj *found)
+{
+	struct stub_view view;
+	int r = glue_need_attrs(&p->dir, w, &view);
+
+	if (r == 0)
+		r = place_find(handle, p, found);
+	if (r < 0 || found->ino)
+		return r;
+	if (!(view.needs & (STUB_NEEDS_ENTRIES | STUB_NEEDS_REFUSED)))
+		return 0;
+	r = glue_need_name(&p->dir, w, p->name);
+	if (r == 0)
+		return place_find(handle, p, found);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Names may be taken from the directory. */
+static int may_go(struct place *p, struct glue_wait *w)
+{
+	struct stub_view view;
+	int r = glue_need_attrs(&p->dir, w, &view);
+
+	return r == 0 ? glue_need_entries(&p->dir, w) : r;
+}
+
+/* ---- create ---- */
+
+int stubvfs_make_begin(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
+		       const struct smb_filename *name, struct glue_wait *w,
+		       struct glue_change *change)
+{
+	struct glue_obj found, *in[1];
+	struct place p;
+	int r;
+
+	ZERO_STRUCTP(change);
+	if (stubvfs_hides(handle, fsp_get_pathref_fd(dirfsp), name->base_name))
+		return -EACCES;
+	if (!glue_migrating(handle))
+		return 0;
+	r = place_open(handle, dirfsp, name->base_name, &p);
+	if (r < 0)
+		return r;
+	in[0] = &p.dir;
+	r = may_come(handle, &p, w, &found);
+	if (r == 0)
+		r = glue_change_begin(change, in, 1);
+	place_close(&p);
+	return r;
+}
+
+int stubvfs_mkdirat(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
+		    const struct smb_filename *name, mode_t mode)
+{
+	struct glue_wait wait = { 0 };
+	struct glue_change change;
+	int r = stubvfs_make_begin(handle, dirfsp, name, &wait, &change);
+
+	if (r < 0)
+		return glue_fail(r);
+	r = SMB_VFS_NEXT_MKDIRAT(handle, dirfsp, name, mode);
+	glue_change_nlink(&change, 0, 1); /* its ".." */
+	return (int)glue_change_end(&change, r);
+}
+
+int stubvfs_mknodat(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
+		    const struct smb_filename *name, mode_t mode, SMB_DEV_T dev)
+{
+	struct glue_wait wait = { 0 };
+	struct glue_change change;
+	int r = stubvfs_make_begin(handle, dirfsp, name, &wait, &change);
+
+	if (r < 0)
+		return glue_fail(r);
+	r = SMB_VFS_NEXT_MKNODAT(handle, dirfsp, name, mode, dev);
+	return (int)glue_change_end(&change, r);
+}
+
+int stubvfs_symlinkat(struct vfs_handle_struct *handle, const struct smb_filename *target,
+		      struct files_struct *dirfsp, const struct smb_filename *name)
+{
+	struct glue_wait wait = { 0 };
+	struct glue_change change;
+	int r = stubvfs_make_begin(handle, dirfsp, name, &wait, &change);
+
+	if (r < 0)
+		return glue_fail(r);
+	r = SMB_VFS_NEXT_SYMLINKAT(handle, target, dirfsp, name);
+	return (int)glue_change_end(&change, r);
+}
+
+/* ---- link ---- */
+
+static int link_begin(struct vfs_handle_struct *handle, struct place *from, struct place *to,
+		      struct glue_change *change)
+{
+	struct glue_obj old, found, *in[2] = { &old, &to->dir };
+	struct glue_wait wait = { 0 };
+	struct stub_view view;
+	int r = may_come(handle, to, &wait, &found);
+
+	if (r == 0)
+		r = place_find(handle, from, &old);
+	if (r == 0)
+		r = glue_need_attrs(&old, &wait, &view);
+	return r == 0 ? glue_change_begin(change, in, 2) : r;
+}
+
+int stubvfs_linkat(struct vfs_handle_struct *handle, struct files_struct *old_dirfsp,
+		   const struct smb_filename *old_name, struct files_struct *new_dirfsp,
+		   const struct smb_filename *new_name, int flags)
+{
+	struct glue_change change = { .open = false };
+	struct place from, to;
+	int r;
+
+	if (stubvfs_hides(handle, fsp_get_pathref_fd(old_dirfsp), old_name->base_name))
+		return glue_fail(-ENOENT);
+	if (stubvfs_hides(handle, fsp_get_pathref_fd(new_dirfsp), new_name->base_name))
+		return glue_fail(-EACCES);
+	if (!glue_migrating(handle))
+		return SMB_VFS_NEXT_LINKAT(handle, old_dirfsp, old_name, new_dirfsp, new_name,
+					   flags);
+	if (stubvfs_bring(handle, fsp_get_pathref_fd(old_dirfsp), old_name->base_name, false,
+			  ENOENT) < 0)
+		return glue_fail(-EAGAIN);
+	r = place_open(handle, old_dirfsp, old_name->base_name, &from);
+	if (r < 0)
+		return glue_fail(r);
+	r = place_open(handle, new_dirfsp, new_name->base_name, &to);
+	if (r == 0) {
+		r = link_begin(handle, &from, &to, &change);
+		place_close(&to);
+	}
+	place_close(&from);
+	if (r < 0)
+		return glue_fail(r);
+	r = SMB_VFS_NEXT_LINKAT(handle, old_dirfsp, old_name, new_dirfsp, new_name, flags);
+	glue_change_nlink(&change, 0, 1);
+	return (int)glue_change_end(&change, r);
+}
+
+/* ---- remove and rename ---- */
+
+/*
+ * In the bracket: is the name still that of object @i?  Another client may have put
+ * something else in its place while we waited.  A count that moves for the wrong inode
+ * would let hard links pass for complete before all of them have come.  For a stub this
+ * stays true to the end of the bracket, since who takes a name from it has it in a
+ * bracket too.
+ */
+static bool still_named(struct vfs_handle_struct *handle, const struct place *p,
+			const struct glue_obj *o)
+{
+	struct glue_obj now;
+
+	return place_find(handle, p, &now) == 0 && now.ino == o->ino;
+}
+
+/* 0: the bracket is open; 1: try again; -errno */
+static int unlink_begin(struct vfs_handle_struct *handle, struct place *p, int flags,
+			struct glue_wait *w, struct glue_change *change)
+{
+	struct glue_obj o, *in[2] = { &p->dir, &o };
+	int r = may_go(p, w);
+
+	if (r == 0)
+		r = place_find(handle, p, &o);
+	if (r == 0 && flags & AT_REMOVEDIR)
+		r = glue_need_gone(&o, w);
+	if (r == 0)
+		r = glue_change_begin(change, in, 2);
+	if (r < 0 || still_named(handle, p, &o))
+		return r;
+	glue_change_drop(change);
+	return 1;
+}
+
+int stubvfs_unlinkat(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
+		     const struct smb_filename *name, int flags)
+{
+	struct glue_change change = { .open = false };
+	struct glue_wait wait = { 0 };
+	struct place p;
+	int r;
+
+	if (stubvfs_hides(handle, fsp_get_pathref_fd(dirfsp), name->base_name))
+		return glue_fail(-ENOENT);
+	if (!glue_migrating(handle) || is_named_stream(name))
+		return SMB_VFS_NEXT_UNLINKAT(handle, dirfsp, name, flags);
+	r = place_open(handle, dirfsp, name->base_name, &p);
+	if (r < 0)
+		return glue_fail(r);
+	r = 1;
+	for (int i = 0; r == 1 && i < TRIES; i++)
+		r = unlink_begin(handle, &p, flags, &wait, &change);
+	place_close(&p);
+	if (r != 0)
+		return glue_fail(r < 0 ? r : -EAGAIN);
+	r = SMB_VFS_NEXT_UNLINKAT(handle, dirfsp, name, flags);
+	glue_change_nlink(&change, flags & AT_REMOVEDIR ? 0 : 1, -1);
+	return (int)glue_change_end(&change, r);
+}
+
+enum { MOVED, REPLACED, OLD_DIR, NEW_DIR, RENAME_OBJECTS };
+
+struct renaming {
+	struct vfs_handle_struct *handle;
+	struct glue_wait wait;
+	struct place from, to;
+	struct glue_obj moved, replaced;
+	struct glue_change change;
+};
+
+static int rename_ready(struct renaming *m)
+{
+	int r = may_go(&m->from, &m->wait);
+
+	if (r == 0)
+		r = may_come(m->handle, &m->to, &m->wait, &m->replaced);
+	if (r == 0 && S_ISDIR(m->replaced.mode))
+		r = glue_need_gone(&m->replaced, &m->wait);
+	if (r == 0)
+		r = place_find(m->handle, &m->from, &m->moved);
+	return r;
+}
+
+/* 0: the bracket is open; 1: try again; -errno */
+static int rename_begin(struct renaming *m)
+{
+	struct glue_obj *in[RENAME_OBJECTS] = { &m->moved, &m->replaced, &m->from.dir,
+						&m->to.dir };
+	int r = rename_ready(m);
+
+	if (r == 0)
+		r = glue_change_begin(&m->change, in, RENAME_OBJECTS);
+	if (r < 0 || (still_named(m->handle, &m->from, &m->moved) &&
+		      still_named(m->handle, &m->to, &m->replaced)))
+		return r;
+	glue_change_drop(&m->change);
+	return 1;
+}
+
+/* What a rename does to the link counts that are shown. */
+static void rename_links(struct renaming *m)
+{
+	bool dir = S_ISDIR(m->moved.mode);
+
+	if (m->replaced.ino && m->replaced.ino == m->moved.ino)
+		return; /* two names of one inode: nothing happens */
+	if (m->replaced.ino)
+		glue_change_nlink(&m->change, dir ? NEW_DIR : REPLACED, -1);
+	if (dir) {
+		glue_change_nlink(&m->change, OLD_DIR, -1);
+		glue_change_nlink(&m->change, NEW_DIR, 1);
+	}
+}
+
+static int rename_open(struct renaming *m, struct files_struct *old_dirfsp, const char *old_name,
+		       struct files_struct *new_dirfsp, const char *new_name)
+{
+	int r = place_open(m->handle, old_dirfsp, old_name, &m->from);
+
+	if (r < 0)
+		return r;
+	r = place_open(m->handle, new_dirfsp, new_name, &m->to);
+	if (r == 0) {
+		r = 1;
+		for (int i = 0; r == 1 && i < TRIES; i++)
+			r = rename_begin(m);
+		place_close(&m->to);
+	}
+	place_close(&m->from);
+	return r == 1 ? -EAGAIN : r;
+}
+
+int stubvfs_renameat(struct vfs_handle_struct *handle, struct files_struct *old_dirfsp,
+		     const struct smb_filename *old_name, struct files_struct *new_dirfsp,
+		     const struct smb_filename *new_name)
+{
+	struct renaming m = { .handle = handle };
+	int r;
+
+	if (stubvfs_hides(handle, fsp_get_pathref_fd(old_dirfsp), old_name->base_name))
+		return glue_fail(-ENOENT);
+	if (stubvfs_hides(handle, fsp_get_pathref_fd(new_dirfsp), new_name->base_name))
+		return glue_fail(-EACCES);
+	if (!glue_migrating(handle) || is_named_stream(old_name) || is_named_stream(new_name))
+		return SMB_VFS_NEXT_RENAMEAT(handle, old_dirfsp, old_name, new_dirfsp, new_name);
+	r = rename_open(&m, old_dirfsp, old_name->base_name, new_dirfsp, new_name->base_name);
+	if (r < 0)
+		return glue_fail(r);
+	r = SMB_VFS_NEXT_RENAMEAT(handle, old_dirfsp, old_name, new_dirfsp, new_name);
+	if (r == 0)
+		rename_links(&m);
+	return (int)glue_change_end(&m.change, r);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * offload.c - server-side copy.
+ *
+ * Samba's own copies by copy_file_range(2) between the descriptors: holes of a source
+ * that is a stub would become zeros, and a target that is one would not know that its
+ * bytes are the client's.  So the range is fetched first, on the event loop, and
+ *   - NEXT copies, if the target is no stub;
+ *   - else it is copied here, through the whole stack's read and write.
+ * The token says which file to copy from; it is remembered at offload_read, as other
+ * modules do that have to know.
+ */
+#include "stub_glue.h"
+
+#include "lib/util/tevent_ntstatus.h"
+#include "modules/offload_token.h"
+#include "smbd/globals.h"
+
+#include <errno.h>
+
+#define CHUNK (1024 * 1024)
+
+static struct vfs_offload_ctx *tokens; /* of this process, which is one client */
+
+/* ---- the token ---- */
+
+struct token_state {
+	struct vfs_handle_struct *handle;
+	struct files_struct *fsp;
+	uint32_t flags;
+	uint64_t length;
+	DATA_BLOB token;
+};
+
+static void token_done(struct tevent_req *sub)
+{
+	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
+	struct token_state *s = tevent_req_data(req, struct token_state);
+	NTSTATUS status = SMB_VFS_NEXT_OFFLOAD_READ_RECV(sub, s->handle, s, &s->flags, &s->length,
+							 &s->token);
+
+	TALLOC_FREE(sub);
+	if (tevent_req_nterror(req, status))
+		return;
+	status = vfs_offload_token_ctx_init(s->fsp->conn->sconn->client, &tokens);
+	if (tevent_req_nterror(req, status))
+		return;
+	status = vfs_offload_token_db_store_fsp(tokens, s->fsp, &s->token);
+	if (!tevent_req_nterror(req, status))
+		tevent_req_done(req);
+}
+
+struct tevent_req *stubvfs_offload_read_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
+					     struct vfs_handle_struct *handle,
+					     struct files_struct *fsp, uint32_t fsctl,
+					     uint32_t ttl, off_t offset, size_t length)
+{
+	struct tevent_req *req, *sub;
+	struct token_state *s;
+
+	req = tevent_req_create(mem_ctx, &s, struct token_state);
+	if (!req)
+		return NULL;
+	*s = (struct token_state){ .handle = handle, .fsp = fsp };
+	sub = SMB_VFS_NEXT_OFFLOAD_READ_SEND(s, ev, handle, fsp, fsctl, ttl, offset, length);
+	if (tevent_req_nomem(sub, req))
+		return tevent_req_post(req, ev);
+	tevent_req_set_callback(sub, token_done, req);
+	return req;
+}
+
+NTSTATUS stubvfs_offload_read_recv(struct tevent_req *req, struct vfs_handle_struct *handle,
+				   TALLOC_CTX *mem_ctx, uint32_t *flags, uint64_t *length,
+				   DATA_BLOB *token)
+{
+	struct token_state *s = tevent_req_data(req, struct token_state);
+	NTSTATUS status;
+
+	if (tevent_req_is_nterror(req, &status)) {
+		tevent_req_received(req);
+		return status;
+	}
+	*flags = s->flags;
+	*length = s->length;
+	token->length = s->token.length;
+	token->data = talloc_move(mem_ctx, &s->token.data);
+	tevent_req_received(req);
+	return NT_STATUS_OK;
+}
+
+/* ---- the copy ---- */
+
+struct copy_state {
+	struct vfs_handle_struct *handle;
+	struct tevent_context *ev;
+	uint32_t fsctl;
+	DATA_BLOB *token;
+	struct files_struct *from, *to;
+	off_t from_at, to_at, length;
+	uint64_t era;
+	bool from_stub;
+	off_t copied;
+};
+
+static bool is_copychunk(uint32_t fsctl)
+{
+	return fsctl == FSCTL_SRV_COPYCHUNK || fsctl == FSCTL_SRV_COPYCHUNK_WRITE;
+}
+
+static void copy_next_done(struct tevent_req *sub)
+{
+	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
+	struct copy_state *s = tevent_req_data(req, struct copy_state);
+	NTSTATUS status = SMB_VFS_NEXT_OFFLOAD_WRITE_RECV(s->handle, sub, &s->copied);
+
+	TALLOC_FREE(sub);
+	/* it may have been gone from the page cache before the copy: the client repeats it */
+	if (NT_STATUS_IS_OK(status) && s->from_stub && glue_era(s->handle) != s->era)
+		status = NT_STATUS_IO_DEVICE_ERROR;
+	if (!tevent_req_nterror(req, status))
+		tevent_req_done(req);
+}
+
+static void copy_next(struct tevent_req *req)
+{
+	struct copy_state *s = tevent_req_data(req, struct copy_state);
+	struct tevent_req *sub = SMB_VFS_NEXT_OFFLOAD_WRITE_SEND(s->handle, s, s->ev, s->fsctl,
+								 s->token, s->from_at, s->to,
+								 s->to_at, s->length);
+
+	if (!tevent_req_nomem(sub, req))
+		tevent_req_set_callback(sub, copy_next_done, req);
+}
+
+static bool range_locked(struct files_struct *fsp, off_t at, off_t length, enum brl_type type)
+{
+	struct lock_struct lock;
+
+	init_strict_lock_struct(fsp, fsp->op->global->open_persistent_id, (br_off)at,
+				(br_off)length, type, lp_posix_cifsu_locktype(fsp), &lock);
+	return !SMB_VFS_STRICT_LOCK_CHECK(fsp->conn, fsp, &lock);
+}
+
+/* As smbd does where copy_file_range(2) does not work. */
+static NTSTATUS copy_chunks(struct copy_state *s)
+{
+	uint8_t *buf = talloc_size(s, (size_t)MIN(s->length, CHUNK));
+
+	if (!buf)
+		return NT_STATUS_NO_MEMORY;
+	if (range_locked(s->from, s->from_at, s->length, READ_LOCK) ||
+	    range_locked(s->to, s->to_at, s->length, WRITE_LOCK))
+		return NT_STATUS_FILE_LOCK_CONFLICT;
+	while (s->copied < s->length) {
+		size_t n = (size_t)MIN(s->length - s->copied, CHUNK);
+		ssize_t got = SMB_VFS_PREAD(s->from, buf, n, s->from_at + s->copied);
+
+		if (got < 0)
+			return map_nt_error_from_unix(errno);
+		if ((size_t)got != n)
+			return NT_STATUS_IO_DEVICE_ERROR;
+		if (SMB_VFS_PWRITE(s->to, buf, n, s->to_at + s->copied) != got)
+			return map_nt_error_from_unix(errno ? errno : EIO);
+		s->copied += got;
+	}
+	TALLOC_FREE(buf);
+	return NT_STATUS_OK;
+}
+
+static NTSTATUS copy_here(struct copy_state *s)
+{
+	NTSTATUS status;
+
+	if (!is_copychunk(s->fsctl))
+		return NT_STATUS_NOT_SUPPORTED;
+	if (s->from_at < 0 || s->to_at < 0 || s->length < 0 ||
+	    s->from_at > INT64_MAX - s->length || s->to_at > INT64_MAX - s->length)
+		return NT_STATUS_INVALID_PARAMETER;
+	status = vfs_offload_token_check_handles(s->fsctl, s->from, s->to);
+	if (NT_STATUS_IS_OK(status))
+		status = vfs_stat_fsp(s->from);
+	if (!NT_STATUS_IS_OK(status))
+		return status;
+	if (s->from->fsp_name->st.st_ex_size < s->from_at + s->length)
+		return NT_STATUS_INVALID_VIEW_SIZE;
+	return copy_chunks(s);
+}
+
+/* All is there that is to be copied, or @r says why not. */
+static void copy_go(struct tevent_req *req, int r)
+{
+	struct copy_state *s = tevent_req_data(req, struct copy_state);
+	struct stub_view view;
+	struct glue_obj to;
+	NTSTATUS status;
+
+	/* other requests have been served meanwhile: it may be closed, we may be another */
+	status = vfs_offload_token_db_fetch_fsp(tokens, s->token, &s->from);
+	if (tevent_req_nterror(req, status))
+		return;
+	if (!change_to_user_and_service_by_fsp(s->to)) {
+		tevent_req_nterror(req, NT_STATUS_ACCESS_DENIED);
+		return;
+	}
+	glue_of_fsp(s->handle, s->to, &to);
+	if (r == 0)
+		r = glue_look(&to, &view);
+	/* where the volume takes no data it can still be read, and copied elsewhere */
+	if (r < 0 && r != -ENOSPC && r != -EDQUOT && r != -EROFS) {
+		tevent_req_nterror(req, map_nt_error_from_unix(glue_errno(r)));
+		return;
+	}
+	if (r == 0 && !to.maybe) {
+		copy_next(req);
+		return;
+	}
+	status = copy_here(s);
+	if (!tevent_req_nterror(req, status))
+		tevent_req_done(req);
+}
+
+static void copy_ready(struct tevent_req *sub)
+{
+	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
+	int r = glue_data_recv(sub);
+
+	TALLOC_FREE(sub);
+	copy_go(req, r);
+}
+
+struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
+					      TALLOC_CTX *mem_ctx, struct tevent_context *ev,
+					      uint32_t fsctl, DATA_BLOB *token, off_t from,
+					      struct files_struct *fsp, off_t to, off_t length)
+{
+	struct tevent_req *req, *sub;
+	struct copy_state *s;
+	struct glue_obj o;
+
+	req = tevent_req_create(mem_ctx, &s, struct copy_state);
+	if (!req)
+		return NULL;
+	*s = (struct copy_state){ .handle = handle, .ev = ev, .fsctl = fsctl, .token = token,
+				  .to = fsp, .from_at = from, .to_at = to, .length = length };
+	if (!glue_migrating(handle) || !tokens || length <= 0 || from < 0 ||
+	    !NT_STATUS_IS_OK(vfs_offload_token_db_fetch_fsp(tokens, token, &s->from))) {
+		copy_next(req);
+		return tevent_req_is_in_progress(req) ? req : tevent_req_post(req, ev);
+	}
+	glue_of_fsp(handle, s->from, &o);
+	s->era = glue_era(handle);
+	s->from_stub = o.maybe;
+	if (!o.maybe) {
+		copy_go(req, 0);
+		return tevent_req_is_in_progress(req) ? req : tevent_req_post(req, ev);
+	}
+	if (!aio_add_req_to_fsp(fsp, req)) { /* it is not closed before we are done */
+		tevent_req_nterror(req, NT_STATUS_NO_MEMORY);
+		return tevent_req_post(req, ev);
+	}
+	sub = glue_data_send(s, ev, handle, &o, (uint64_t)from, (uint64_t)length);
+	if (tevent_req_nomem(sub, req))
+		return tevent_req_post(req, ev);
+	tevent_req_set_callback(sub, copy_ready, req);
+	return req;
+}
+
+NTSTATUS stubvfs_offload_write_recv(struct vfs_handle_struct *handle, struct tevent_req *req,
+				    off_t *copied)
+{
+	struct copy_state *s = tevent_req_data(req, struct copy_state);
+	NTSTATUS status;
+
+	*copied = 0;
+	if (tevent_req_is_nterror(req, &status)) {
+		tevent_req_received(req);
+		return status;
+	}
+	*copied = s->copied;
+	tevent_req_received(req);
+	return NT_STATUS_OK;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * open.c - open, directories, and every other way from a path to an object.
+ *
+ * Opening is not reading: it fetches names and attributes, never data (DESIGN section 7).
+ * smbd opens each name twice, first by O_PATH.  NEXT is asked first, as the user: what
+ * is there costs nothing more.  Only when NEXT does not find it, or may not go there, is
+ * the way looked at for what is still at the old server (stubvfs_bring), as root, and
+ * NEXT asked again, which checks the user's rights anew on everything.
+ *
+ * NEXT never sees O_TRUNC of a file that may be a stub: a truncation that is not in the
+ * bracket would leave the old content in the missing map.
+ */
+#include "stub_glue.h"
+#include "system/dir.h"
+
+#include <errno.h>
+
+#define BRING_TRIES 8 /* answers after which NEXT still finds nothing */
+#define LINKS_MAX   40 /* symlinks on one path */
+
+/* ---- the way to an object ---- */
+
+struct walk {
+	struct vfs_handle_struct *handle;
+	struct glue_wait *wait;
+	char path[PATH_MAX]; /* what is left of it */
+	int fd;		     /* the directory we are in */
+	bool follow;
+	bool moved; /* something has come */
+	unsigned int links;
+};
+
+/* The first name of what is left, taken off.  False: none is left. */
+static bool walk_name(struct walk *w, char name[NAME_MAX + 1])
+{
+	char *p = w->path + strspn(w->path, "/");
+	size_t n = strcspn(p, "/");
+
+	if (n == 0 || n > NAME_MAX)
+		return false;
+	memcpy(name, p, n);
+	name[n] = '\0';
+	p += n;
+	p += strspn(p, "/");
+	memmove(w->path, p, strlen(p) + 1);
+	return true;
+}
+
+/* @name is a symlink: its target comes before what is left. */
+static int walk_link(struct walk *w, const char *name)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	ssize_t n = readlinkat(w->fd, name, target, sizeof(target) - 1);
+
+	if (n <= 0 || ++w->links > LINKS_MAX)
+		return -ENOENT;
+	target[n] = '\0';
+	if (target[0] == '/') {
+		int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd < 0)
+			return -errno;
+		close(w->fd);
+		w->fd = fd;
+	}
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", target, w->path) >= sizeof(path))
+		return -ENOENT;
+	memcpy(w->path, path, strlen(path) + 1);
+	return 0;
+}
+
+/* One name in the directory @dir.  0, or -ENOENT: there is none, -errno. */
+static int walk_into(struct walk *w, struct glue_obj *dir, const struct stub_view *view,
+		     const char *name)
+{
+	struct stat st;
+	int fd, r;
+
+	fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT && view->needs & (STUB_NEEDS_ENTRIES | STUB_NEEDS_REFUSED)) {
+		r = glue_need_name(dir, w->wait, name);
+		if (r < 0)
+			return r;
+		w->moved = true;
+		fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && S_ISLNK(st.st_mode)) {
+		close(fd);
+		if (w->path[0] == '\0' && !w->follow)
+			return 0;
+		return walk_link(w, name);
+	}
+	close(w->fd);
+	w->fd = fd;
+	return 0;
+}
+
+static int walk_path(struct walk *w)
+{
+	char name[NAME_MAX + 1];
+
+	for (;;) {
+		struct stub_view view;
+		struct glue_obj o;
+		int r;
+
+		glue_of_fd(w->handle, w->fd, &o);
+		r = glue_look(&o, &view);
+		if (r == 0 && view.needs & STUB_NEEDS_ATTRS) {
+			r = glue_need_attrs(&o, w->wait, &view);
+			w->moved = true;
+		}
+		if (r < 0 || !walk_name(w, name))
+			return r;
+		r = walk_into(w, &o, &view, name);
+		if (r < 0)
+			return r;
+	}
+}
+
+static int bring_as_root(struct walk *w, int dirfd, const char *path)
+{
+	int r;
+
+	w->fd = path[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) :
+				 openat(dirfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (w->fd < 0)
+		return -errno;
+	r = walk_path(w);
+	close(w->fd);
+	return r;
+}
+
+static int bring(struct vfs_handle_struct *handle, struct glue_wait *wait, int dirfd,
+		 const char *path, bool follow, int error)
+{
+	struct walk w;
+	bool root;
+	int r;
+
+	if (!glue_migrating(handle) || (error != ENOENT && error != EACCES && error != EPERM) ||
+	    strlen(path) >= sizeof(w.path))
+		return 0;
+	w.handle = handle;
+	w.wait = wait;
+	w.follow = follow;
+	w.moved = false;
+	w.links = 0;
+	memcpy(w.path, path, strlen(path) + 1);
+	root = glue_root_enter();
+	r = bring_as_root(&w, dirfd, path);
+	glue_root_leave(root);
+	if (w.moved && (r == 0 || r == -ENOENT))
+		return 1;
+	if (r == -ENOENT || r == -ENOTDIR || r == -EACCES)
+		return 0;
+	if (r < 0)
+		return r;
+	return error == ENOENT; /* it is there: it came just now */
+}
+
+int stubvfs_bring(struct vfs_handle_struct *handle, int dirfd, const char *path, bool follow,
+		  int error)
+{
+	struct glue_wait wait = { 0 };
+
+	return bring(handle, &wait, dirfd, path, follow, error);
+}
+
+/* After NEXT has failed: true to try again, else errno is what to answer. */
+static bool again(struct vfs_handle_struct *handle, struct glue_wait *wait, int dirfd,
+		  const char *path, bool follow, int *tries)
+{
+	int error = errno, r;
+
+	if (*tries >= BRING_TRIES)
+		return false;
+	r = bring(handle, wait, dirfd, path, follow, error);
+	if (r < 0)
+		glue_fail(r);
+	else
+		errno = error;
+	*tries += 1;
+	return r > 0;
+}
+
+/* ---- open ---- */
+
+static bool is_procfd(const char *path)
+{
+	return strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+/* Size 0, in the bracket. */
+static int truncate_opened(struct vfs_handle_struct *handle, int fd)
+{
+	struct glue_obj o, *in[1] = { &o };
+	struct glue_wait wait = { 0 };
+	struct glue_change change;
+	struct stub_view view;
+	int r;
+
+	glue_of_fd(handle, fd, &o);
+	if (!S_ISREG(o.mode) && o.maybe)
+		return 0;
+	r = glue_need_attrs(&o, &wait, &view);
+	if (r == 0)
+		r = glue_change_begin(&change, in, 1);
+	if (r < 0)
+		return glue_fail(r);
+	return (int)glue_change_end(&change, ftruncate(fd, 0));
+}
+
+static int close_failed(int fd)
+{
+	int saved = errno;
+
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+static int open_creating(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
+			 const struct smb_filename *name, struct files_struct *fsp,
+			 const struct vfs_open_how *how)
+{
+	struct glue_change change;
+	struct glue_wait wait = { 0 };
+	int fd, r;
+
+	if (!fsp->fsp_flags.is_pathref)
+		glue_wait_short(&wait); /* smbd comes again for about a minute */
+	r = stubvfs_make_begin(handle, dirfsp, name, &wait, &change);
+	if (r < 0)
+		return glue_fail(r);
+	fd = SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how);
+	if (glue_change_end(&change, fd) < 0 && fd >= 0)
+		return close_failed(fd);
+	return fd;
+}
+
+int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
+		   const struct smb_filename *name, struct files_struct *fsp,
+		   const struct vfs_open_how *how)
+{
+	struct vfs_open_how below = *how;
+	struct glue_wait wait = { 0 };
+	int dirfd, fd, tries = 0;
+
+	if (!stubvfs(handle) || !dirfsp || is_named_stream(name) || fsp_is_alternate_stream(fsp))
+		return SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how);
+	dirfd = fsp_get_pathref_fd(dirfsp);
+	if (stubvfs_hides(handle, dirfd, name->base_name)) {
+		errno = how->flags & O_CREAT ? EACCES : ENOENT;
+		return -1;
+	}
+	if (!glue_migrating(handle))
+		return SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how);
+	below.flags &= ~O_TRUNC;
+	if (is_procfd(name->base_name)) {
+		fd = SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, &below);
+	} else if (how->flags & O_CREAT) {
+		fd = open_creating(handle, dirfsp, name, fsp, &below);
+	} else {
+		do
+			fd = SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, &below);
+		while (fd < 0 && again(handle, &wait, dirfd, name->base_name, false, &tries));
+		/* smbd takes any other error on the way for "no such path" */
+		if (fd < 0 && wait.begun && how->flags & O_DIRECTORY && errno != ENOENT &&
+		    errno != ENOTDIR && errno != ELOOP)
+			errno = EACCES;
+	}
+	if (fd >= 0 && how->flags & O_TRUNC && truncate_opened(handle, fd) < 0)
+		return close_failed(fd);
+	return fd;
+}
+
+int stubvfs_close(struct vfs_handle_struct *handle, struct files_struct *fsp)
+{
+	VFS_REMOVE_FSP_EXTENSION(handle, fsp); /* smbd opens others with the same fsp */
+	return SMB_VFS_NEXT_CLOSE(handle, fsp);
+}
+
+/* ---- directories ---- */
+
+DIR *stubvfs_fdopendir(struct vfs_handle_struct *handle, struct files_struct *fsp,
+		       const char *mask, uint32_t attributes)
+{
+	struct glue_wait wait = { 0 };
+	struct glue_obj o;
+	int r;
+
+	glue_of_fsp(handle, fsp, &o);
+	r = glue_need_entries(&o, &wait);
+	if (r < 0) {
+		glue_fail(r);
+		return NULL;
+	}
+	return SMB_VFS_NEXT_FDOPENDIR(handle, fsp, mask, attributes);
+}
+
+struct dirent *stubvfs_readdir(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
+			       DIR *dir, SMB_STRUCT_STAT *st)
+{
+	struct dirent *entry;
+
+	do
+		entry = SMB_VFS_NEXT_READDIR(handle, dirfsp, dir, st);
+	while (entry && stubvfs_hides_entry(handle, dirfd(dir), entry->d_name));
+	if (st && glue_migrating(handle))
+		SET_STAT_INVALID(*st); /* smbd asks for those that it needs */
+	return entry;
+}
+
+/* A name that is not there as it is written, but perhaps otherwise. */
+NTSTATUS stubvfs_get_real_filename_at(struct vfs_handle_struct *handle,
+				      struct files_struct *dirfsp, const char *name,
+				      TALLOC_CTX *mem_ctx, char **found)
+{
+	struct glue_wait wait = { 0 };
+	struct glue_obj o;
+	int r;
+
+	glue_of_fsp(handle, dirfsp, &o);
+	r = glue_need_entries(&o, &wait);
+	if (r < 0)
+		return map_nt_error_from_unix(glue_errno(r));
+	return SMB_VFS_NEXT_GET_REAL_FILENAME_AT(handle, dirfsp, name, mem_ctx, found);
+}
+
+/* ---- other paths ---- */
+
+int stubvfs_chdir(struct vfs_handle_struct *handle, const struct smb_filename *name)
+{
+	struct glue_wait wait = { 0 };
+	int r, tries = 0;
+
+	if (stubvfs_hides(handle, AT_FDCWD, name->base_name)) {
+		errno = ENOENT;
+		return -1;
+	}
+	do
+		r = SMB_VFS_NEXT_CHDIR(handle, name);
+	while (r < 0 && again(handle, &wait, AT_FDCWD, name->base_name, true, &tries));
+	return r;
+}
+
+struct smb_filename *stubvfs_realpath(struct vfs_handle_struct *handle, TALLOC_CTX *mem_ctx,
+				      const struct smb_filename *name)
+{
+	struct glue_wait wait = { 0 };
+	struct smb_filename *real;
+	int tries = 0;
+
+	do
+		real = SMB_VFS_NEXT_REALPATH(handle, mem_ctx, name);
+	while (!real && again(handle, &wait, AT_FDCWD, name->base_name, true, &tries));
+	if (real && stubvfs_hides_real(handle, real->base_name)) {
+		TALLOC_FREE(real);
+		errno = ENOENT;
+	}
+	return real;
+}
+
+int stubvfs_readlinkat(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
+		       const struct smb_filename *name, char *buf, size_t size)
+{
+	int dirfd = fsp_get_pathref_fd(dirfsp), r, tries = 0;
+	struct glue_wait wait = { 0 };
+
+	do
+		r = SMB_VFS_NEXT_READLINKAT(handle, dirfsp, name, buf, size);
+	while (r < 0 && again(handle, &wait, dirfd, name->base_name, false, &tries));
+	return r;
+}

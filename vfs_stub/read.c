@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * read.c - reading.
+ *
+ * Nothing is read below before its range is there (invariant 1): a hole of a stub says
+ * nothing.  What is present can stop being so when a sync fails, and may then be gone
+ * from the page cache: the era is compared after the read, and another one means to
+ * look again.  Where the volume takes no data it is passed on (pass.c).
+ *
+ * smbd reads by pread_send, which waits on the event loop: other requests of the client
+ * are served meanwhile.  The other calls stop the session, for so long as they may.
+ */
+#include "pass.h"
+
+#include "lib/util/tevent_unix.h"
+
+#include <errno.h>
+
+#define ERA_TRIES 8
+
+/* The last byte has come while somebody was told that the file is OFFLINE. */
+static void tell_online(struct vfs_handle_struct *handle, struct files_struct *fsp)
+{
+	struct stub_view view;
+	struct glue_obj o;
+
+	glue_of_fsp(handle, fsp, &o);
+	if (!o.known || !o.known->offline || glue_look(&o, &view) < 0 ||
+	    view.needs & STUB_NEEDS_DATA)
+		return;
+	o.known->offline = false;
+	notify_fname(handle->conn, NOTIFY_ACTION_MODIFIED, FILE_NOTIFY_CHANGE_ATTRIBUTES,
+		     fsp->fsp_name->base_name);
+}
+
+/* ---- stopping the session ---- */
+
+ssize_t stubvfs_pread(struct vfs_handle_struct *handle, struct files_struct *fsp, void *data,
+		      size_t n, off_t offset)
+{
+	struct glue_wait wait = { 0 };
+	struct glue_obj o;
+
+	glue_of_fsp(handle, fsp, &o);
+	if (!o.maybe || n == 0 || offset < 0)
+		return SMB_VFS_NEXT_PREAD(handle, fsp, data, n, offset);
+	for (int i = 0; i < ERA_TRIES; i++) {
+		uint64_t era = glue_era(handle);
+		int r = glue_need_data(&o, &wait, (uint64_t)offset, n);
+		ssize_t got;
+
+		if (pass_instead(r))
+			return pass_read(handle, fsp, &o, &wait, data, n, offset);
+		if (r < 0)
+			return glue_fail(r);
+		got = SMB_VFS_NEXT_PREAD(handle, fsp, data, n, offset);
+		if (glue_era(handle) == era) {
+			int saved = errno;
+
+			tell_online(handle, fsp);
+			errno = saved;
+			return got;
+		}
+	}
+	return glue_fail(-EAGAIN);
+}
+
+/* ---- on the event loop ---- */
+
+struct read_state {
+	struct vfs_handle_struct *handle;
+	struct tevent_context *ev;
+	struct files_struct *fsp;
+	void *data;
+	size_t n;
+	off_t offset;
+	struct glue_obj o;
+	uint64_t era;
+	int tries;
+	ssize_t got;
+	struct vfs_aio_state aio;
+};
+
+static void read_wait(struct tevent_req *req);
+
+static void read_done(struct tevent_req *sub)
+{
+	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
+	struct read_state *s = tevent_req_data(req, struct read_state);
+
+	s->got = SMB_VFS_PREAD_RECV(sub, &s->aio);
+	TALLOC_FREE(sub);
+	if (s->o.maybe && s->got >= 0 && glue_era(s->handle) != s->era) {
+		read_wait(req);
+		return;
+	}
+	if (s->got < 0) {
+		tevent_req_error(req, s->aio.error);
+		return;
+	}
+	if (s->o.maybe)
+		tell_online(s->handle, s->fsp);
+	tevent_req_done(req);
+}
+
+static void read_next(struct tevent_req *req)
+{
+	struct read_state *s = tevent_req_data(req, struct read_state);
+	struct tevent_req *sub = SMB_VFS_NEXT_PREAD_SEND(s, s->ev, s->handle, s->fsp, s->data,
+							 s->n, s->offset);
+
+	if (!tevent_req_nomem(sub, req))
+		tevent_req_set_callback(sub, read_done, req);
+}
+
+static void read_passed(struct tevent_req *req)
+{
+	struct read_state *s = tevent_req_data(req, struct read_state);
+	struct glue_wait wait = { 0 };
+
+	s->o.known = NULL;
+	s->got = pass_read(s->handle, s->fsp, &s->o, &wait, s->data, s->n, s->offset);
+	if (s->got < 0)
+		tevent_req_error(req, errno);
+	else
+		tevent_req_done(req);
+}
+
+static void read_ready(struct tevent_req *sub)
+{
+	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
+	int r = glue_data_recv(sub);
+
+	TALLOC_FREE(sub);
+	if (pass_instead(r))
+		read_passed(req);
+	else if (r < 0)
+		tevent_req_error(req, glue_errno(r));
+	else
+		read_next(req);
+}
+
+static void read_wait(struct tevent_req *req)
+{
+	struct read_state *s = tevent_req_data(req, struct read_state);
+	struct tevent_req *sub;
+
+	if (s->tries++ >= ERA_TRIES) {
+		tevent_req_error(req, EAGAIN);
+		return;
+	}
+	s->era = glue_era(s->handle);
+	sub = glue_data_send(s, s->ev, s->handle, &s->o, (uint64_t)s->offset, s->n);
+	if (!tevent_req_nomem(sub, req))
+		tevent_req_set_callback(sub, read_ready, req);
+}
+
+struct tevent_req *stubvfs_pread_send(struct vfs_handle_struct *handle, TALLOC_CTX *mem_ctx,
+				      struct tevent_context *ev, struct files_struct *fsp,
+				      void *data, size_t n, off_t offset)
+{
+	struct tevent_req *req;
+	struct read_state *s;
+
+	req = tevent_req_create(mem_ctx, &s, struct read_state);
+	if (!req)
+		return NULL;
+	*s = (struct read_state){ .handle = handle, .ev = ev, .fsp = fsp, .data = data, .n = n,
+				  .offset = offset };
+	glue_of_fsp(handle, fsp, &s->o);
+	if (n == 0 || offset < 0)
+		s->o.maybe = false;
+	if (s->o.maybe)
+		read_wait(req);
+	else
+		read_next(req);
+	return tevent_req_is_in_progress(req) ? req : tevent_req_post(req, ev);
+}
+
+ssize_t stubvfs_pread_recv(struct tevent_req *req, struct vfs_aio_state *aio)
+{
+	struct read_state *s = tevent_req_data(req, struct read_state);
+	ssize_t n;
+
+	if (tevent_req_is_unix_error(req, &aio->error)) {
+		tevent_req_received(req);
+		return -1;
+	}
+	*aio = s->aio;
+	n = s->got;
+	tevent_req_received(req);
+	return n;
+}
+
+/* ---- ways around ---- */
+
+/* smbd reads instead. */
+ssize_t stubvfs_sendfile(struct vfs_handle_struct *handle, int to, struct files_struct *fsp,
+			 const DATA_BLOB *header, off_t offset, size_t n)
+{
+	struct stub_view view;
+	struct glue_obj o;
+
+	glue_of_fsp(handle, fsp, &o);
+	if (glue_look(&o, &view) < 0 || view.needs) {
+		errno = ENOSYS;
+		return -1;
+	}
+	return SMB_VFS_NEXT_SENDFILE(handle, to, fsp, header, offset, n);
+}
+
+/* A stub is read by pread_send, whatever "aio read size" says. */
+bool stubvfs_aio_force(struct vfs_handle_struct *handle, struct files_struct *fsp)
+{
+	struct stub_view view;
+	struct glue_obj o;
+
+	glue_of_fsp(handle, fsp, &o);
+	return (glue_look(&o, &view) == 0 && view.needs) || SMB_VFS_NEXT_AIO_FORCE(handle, fsp);
+}
