@@ -14,6 +14,7 @@
  *   xattrs.c   extended attributes           visible.c  what clients never see
  *   pass.c     reading where nothing can be stored
  *   news.c     what other processes do reaches MDCACHE
+ *   key.c      Ganesha's keys and the kernel's handles
  *   stub_glue.c  asks libstubcore            below.h    enters the FSAL below
  *
  * Lock order: MDCACHE's locks, the bracket of libstubcore (glue_change), locks of
