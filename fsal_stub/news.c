@@ -27,12 +27,12 @@
 
 #include "stub_glue.h"
 
-#define WAIT_MS	 1000
-#define AGAIN_MS 200
+#define WAIT_MS	  1000
+#define AGAIN_MS  200
 #define GATHER_MS 2 /* between two rounds: what is posted all the time becomes one */
-#define BATCH	 64
-#define AGAIN	 1024 /* to be told a second time */
-#define KEY_MAX	 (1 + 16 + 4 + STUB_HANDLE_MAX)
+#define BATCH	  64
+#define AGAIN	  1024 /* to be told a second time */
+#define KEY_MAX	  (1 + 16 + 4 + STUB_HANDLE_MAX)
 
 struct again {
 	uint64_t due; /* ms */
@@ -50,8 +50,7 @@ struct stubfs_listener {
 };
 
 static const uint32_t told_attrs = FSAL_UP_INVALIDATE_ATTRS | FSAL_UP_INVALIDATE_ACL |
-				   FSAL_UP_INVALIDATE_FS_LOCATIONS |
-				   FSAL_UP_INVALIDATE_SEC_LABEL;
+				   FSAL_UP_INVALIDATE_FS_LOCATIONS | FSAL_UP_INVALIDATE_SEC_LABEL;
 static const uint32_t told_names = FSAL_UP_INVALIDATE_CONTENT | FSAL_UP_INVALIDATE_DIR_POPULATED |
 				   FSAL_UP_INVALIDATE_DIR_CHUNKS;
 
@@ -104,8 +103,7 @@ static uint8_t *all_keys(struct stubfs_export *x, size_t *len)
 		room += 1 + KEY_MAX;
 	keys = gsh_malloc(room + 1);
 	glist_for_each(at, &fsal->handles) {
-		struct stubfs_obj *o =
-			stubfs_obj(glist_entry(at, struct fsal_obj_handle, handles));
+		struct stubfs_obj *o = stubfs_obj(glist_entry(at, struct fsal_obj_handle, handles));
 		struct gsh_buffdesc key = { NULL, 0 };
 
 		if (o->handle.fs != x->fs)

@@ -89,7 +89,8 @@ static struct stub_ring *ring_now(struct stub_hub *hub)
 	struct mapping *m = atomic_load(&hub->now);
 	int64_t now = coarse_ms(), checked = atomic_load(&hub->checked);
 
-	if (now - checked >= CHECK_MS && atomic_compare_exchange_strong(&hub->checked, &checked, now)) {
+	if (now - checked >= CHECK_MS &&
+	    atomic_compare_exchange_strong(&hub->checked, &checked, now)) {
 		if (!m || !linked(m))
 			renew(hub, m);
 		m = atomic_load(&hub->now);

@@ -8,9 +8,9 @@
 #include "internal.h"
 
 #define STUB_RING_SUFFIX ".news1" /* beside the socket; another layout has another name */
-#define STUB_RING_MAGIC 0x31736e2d70637073u
-#define STUB_RING_SLOTS 2048
-#define STUB_RING_WORDS (2 + STUB_HANDLE_MAX / 8)
+#define STUB_RING_MAGIC	 0x31736e2d70637073u
+#define STUB_RING_SLOTS	 2048
+#define STUB_RING_WORDS	 (2 + STUB_HANDLE_MAX / 8)
 
 struct stub_ring_slot {
 	_Atomic uint64_t seq; /* ticket t: 2t+1 being written, 2t+2 complete */

@@ -197,7 +197,8 @@ static int do_rename(struct work *w)
 		r = add_parent(w, DIR_NEW, w->arg[1]);
 	if (r == 0)
 		r = add(w, OBJ, w->arg[0], STUB_NEWS_ATTRS);
-	if (r == 0 && fstatat(root, w->arg[0], &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+	if (r == 0 && fstatat(root, w->arg[0], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISDIR(st.st_mode))
 		w->what[OBJ] |= STUB_NEWS_MOVED;
 	if (r == 0 && add(w, REPLACED, w->arg[1], STUB_NEWS_ATTRS) == -ENOENT)
 		w->what[REPLACED] = 0;
@@ -234,7 +235,7 @@ static const struct command {
 	int arguments;
 } commands[] = {
 	{ "write", do_write, 3 },   { "truncate", do_truncate, 2 }, { "chmod", do_chmod, 2 },
-	{ "create", do_create, 2 }, { "mkdir", do_mkdir, 2 },	     { "remove", do_remove, 2 },
+	{ "create", do_create, 2 }, { "mkdir", do_mkdir, 2 },	    { "remove", do_remove, 2 },
 	{ "rename", do_rename, 2 }, { "flood", do_flood, 2 },
 };
 

@@ -146,8 +146,8 @@ static void read_until_quiet(struct reader *t, struct shared *s)
 
 static struct shared *shared_create(void)
 {
-	struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
-				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *s =
+		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(s != MAP_FAILED);
 	atomic_store(&s->busy, WRITERS);
@@ -363,8 +363,8 @@ static void replace_by(const char *what)
 
 static void test_what_is_no_ring_is_made_anew(void **state)
 {
-	static const char *const what[] = { "empty", "short", "no magic", "another's", "symlink",
-					    "fifo" };
+	static const char *const what[] = { "empty",	 "short",   "no magic",
+					    "another's", "symlink", "fifo" };
 	struct reader *t = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(what); i++) {
