@@ -247,7 +247,6 @@ STUB_PUBLIC int stub_volume_remove(struct stub_volume *v)
 	/* volume.conf first: a half-removed volume is none */
 	if (unlinkat(v->dir_fd, STUB_CONF, 0) < 0 && errno != ENOENT)
 		return -errno;
-	stub_ring_remove(v);
 	r = remove_tree(v->fd, STUB_DIR);
 	times[0] = st.st_atim;
 	times[1] = st.st_mtim;

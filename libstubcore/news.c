@@ -114,7 +114,7 @@ int stub_hub_create(struct stub_volume *v, struct stub_hub **out)
 	if (getrandom(&hub->id, sizeof(hub->id), 0) != sizeof(hub->id))
 		hub->id = (uint32_t)getpid();
 	atomic_store(&hub->checked, coarse_ms());
-	r = renew(hub, NULL);
+	r = stub_volume_complete(v) ? 0 : renew(hub, NULL);
 	if (r < 0)
 		stub_log(&v->log, STUB_LOG_INFO, "%s: %s; changes by other processes are seen late",
 			 hub->path, strerror(-r));

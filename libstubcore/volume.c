@@ -314,6 +314,7 @@ STUB_PUBLIC int stub_volume_set_complete(struct stub_volume *v)
 		return r < 0 ? r : -EBUSY;
 	atomic_store_explicit(&v->state->complete, 1, memory_order_release);
 	stub_news_wake(v); /* nobody has to wait any more */
+	stub_ring_remove(v);
 	return fsync(fd) < 0 ? -errno : 0;
 }
 

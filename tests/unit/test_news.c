@@ -236,10 +236,14 @@ static void test_completion_wakes(void **state)
 	uint64_t began = stub_now_ms();
 
 	fixture_list(t->x, NULL, 0);
+	assert_int_equal(access(ring_path, F_OK), 0);
 	assert_int_equal(stub_volume_set_complete(t->poster), 0);
 	assert_int_equal(get(t, LONG_MS), 0);
 	assert_true(stub_now_ms() - began < LONG_MS);
 	assert_true(stub_volume_complete(t->reader));
+	assert_int_equal(access(ring_path, F_OK), -1); /* nothing stays behind */
+	stub_volume_close(open_news(t->x));
+	assert_int_equal(access(ring_path, F_OK), -1);
 }
 
 static void test_nothing_comes(void **state)
