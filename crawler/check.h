@@ -116,7 +116,7 @@ int check_twins_add(struct check_twins *t, const char *name, size_t len, const c
 /* ---- check_options.c ---- */
 
 struct check_options {
-	const char *source, *dir, *accept;
+	const char *source, *dir, *accept, *config;
 	unsigned int exports; /* 0: what the source speaks */
 	uint64_t limit; /* of names told for each kind; 0: none */
 	unsigned int workers;

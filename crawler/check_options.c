@@ -101,6 +101,7 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 		{ "accept", required_argument, NULL, 'a' },
 		{ "limit", required_argument, NULL, 'l' },
 		{ "workers", required_argument, NULL, 'w' },
+		{ "config", required_argument, NULL, 'f' },
 		{ NULL, 0, NULL, 0 },
 	};
 	uint64_t workers = WORKERS_DEFAULT;
@@ -121,6 +122,8 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 			r = parse_number(v, "limit", optarg, 0, INT64_MAX, &o->limit);
 		else if (c == 'w')
 			r = parse_number(v, "workers", optarg, 1, CHECK_WORKERS_MOST, &workers);
+		else if (c == 'f')
+			o->config = optarg;
 		else
 			r = verdict_fail(v, FAIL_USAGE,
 					 "check: '%s' is unknown or wants a value (see --help)",
@@ -130,7 +133,7 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 	if (r < 0)
 		return r;
 	if (!o->source)
-		return verdict_fail(v, FAIL_USAGE, "check: --source nfs://host/export is missing");
+		return verdict_fail(v, FAIL_USAGE, "check: --source URI is missing");
 	if (argc - optind > 1)
 		return verdict_fail(v, FAIL_USAGE, "check: want at most one DIR");
 	o->dir = argv[optind];

@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-#include "source.h"
+#include "config.h"
 #include "verdict.h"
 
 #define PREFLIGHT_SAMPLE     2000 /* entries looked at in search of proof */
@@ -44,8 +44,10 @@ struct target {
 
 struct source_facts {
 	const char *uri;
+	struct config config; /* what the retriever will work with */
+	bool smb;
 	char host[256];
-	char path[STUB_URI_MAX + 1]; /* of the export, begins with '/' */
+	char path[STUB_URI_MAX + 1]; /* of the export, begins with '/'; SMB: "" */
 	bool local; /* the host is this machine */
 	struct stub_origin root;
 	struct stub_attr attr;
@@ -68,6 +70,7 @@ void target_limits(int fd, const char *fstype, dev_t dev, struct target_limits *
 
 /* ---- preflight_uri.c: the URI is one, and its host is known ---- */
 
+/* Fills all of @out but its config. */
 int preflight_uri(struct verdict *v, const char *uri, struct source_facts *out);
 
 /* ---- preflight_source.c: reachable, an export, readable, nothing reserved in it ---- */

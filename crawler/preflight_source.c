@@ -19,14 +19,20 @@
 static const struct {
 	int error;
 	enum fail fail;
-	const char *advice;
+	const char *advice, *smb; /* for the two kinds of servers */
 } probe_errors[] = {
-	{ -EHOSTUNREACH, FAIL_UNREACHABLE, "check the network and the server" },
-	{ -ECONNREFUSED, FAIL_REFUSED, "is the NFS server running, with NFSv3 over TCP?" },
-	{ -ENOENT, FAIL_NOT_EXPORT, "check the path with 'showmount -e'" },
-	{ -EACCES, FAIL_DENIED, "allow this machine in the export's access list" },
-	{ -ETIMEDOUT, FAIL_UNREACHABLE, "check the network, firewalls and the server" },
-	{ -EPROTO, FAIL_PROTOCOL, "the server must speak NFSv3 over TCP" },
+	{ -EHOSTUNREACH, FAIL_UNREACHABLE, "check the network and the server",
+	  "check the network and the server" },
+	{ -ECONNREFUSED, FAIL_REFUSED, "is the NFS server running, with NFSv3 over TCP?",
+	  "is the SMB server running, on this port?" },
+	{ -ENOENT, FAIL_NOT_EXPORT, "check the path with 'showmount -e'",
+	  "check the share with 'smbclient -L'" },
+	{ -EACCES, FAIL_DENIED, "allow this machine in the export's access list",
+	  "check smb_credentials, and what this user may do on the share" },
+	{ -ETIMEDOUT, FAIL_UNREACHABLE, "check the network, firewalls and the server",
+	  "check the network, firewalls and the server" },
+	{ -EPROTO, FAIL_PROTOCOL, "the server must speak NFSv3 over TCP",
+	  "the server must speak SMB 2.1 or later" },
 };
 
 static int probe_failed(struct verdict *v, const struct source_facts *facts, int error,
@@ -36,7 +42,8 @@ static int probe_failed(struct verdict *v, const struct source_facts *facts, int
 		if (probe_errors[i].error == error)
 			return verdict_fail(v, probe_errors[i].fail, "source %s: %s; %s",
 					    facts->uri, why[0] ? why : strerror(-error),
-					    probe_errors[i].advice);
+					    facts->smb ? probe_errors[i].smb :
+							 probe_errors[i].advice);
 	}
 	return verdict_fail(v, FAIL_SOURCE, "source %s: %s", facts->uri,
 			    why[0] ? why : strerror(-error));
@@ -79,19 +86,19 @@ static int check_root(struct verdict *v, struct source *s, struct source_facts *
 
 int preflight_source(struct verdict *v, struct source_facts *facts, struct source **out)
 {
-	const struct source_config c = {
-		.uri = facts->uri,
-		.connections = 1,
-		.readdir_bytes = 65536,
-		.read_bytes = 65536,
-		.call_timeout_ms = PREFLIGHT_TIMEOUT_MS / 3,
-		.give_up_ms = PREFLIGHT_TIMEOUT_MS,
-		.inflight = 16,
-		.log = verdict_log,
-	};
+	struct source_config c;
 	char why[256] = "";
 	int r;
 
+	config_source(&facts->config, &c);
+	c.uri = facts->uri;
+	c.connections = 1;
+	c.readdir_bytes = 65536;
+	c.read_bytes = 65536;
+	c.call_timeout_ms = PREFLIGHT_TIMEOUT_MS / 3;
+	c.give_up_ms = PREFLIGHT_TIMEOUT_MS;
+	c.inflight = 16;
+	c.log = verdict_log;
 	r = source_probe(&c, PREFLIGHT_TIMEOUT_MS, why, sizeof(why));
 	if (r < 0)
 		return probe_failed(v, facts, r, why);

@@ -7,6 +7,7 @@
 
 #include "nfs.h"
 #include "preflight.h"
+#include "smb.h"
 
 /* An address as 16 bytes: IPv4 as ::ffff:a.b.c.d. False: neither IPv4 nor IPv6. */
 static bool address_bytes(const struct sockaddr *sa, uint8_t out[16])
@@ -59,18 +60,27 @@ static int resolve(struct verdict *v, struct source_facts *facts)
 	return 0;
 }
 
+static int smb_parts(struct verdict *v, struct source_facts *facts)
+{
+	struct smb_uri parts;
+	char why[128];
+
+	if (smb_uri_parse(facts->uri, &parts, why, sizeof(why)) < 0)
+		return verdict_fail(v, FAIL_URI, "source '%s': %s; want smb://host/share", facts->uri,
+				    why);
+	facts->smb = true;
+	snprintf(facts->host, sizeof(facts->host), "%s", parts.host);
+	return resolve(v, facts);
+}
+
 int preflight_uri(struct verdict *v, const char *uri, struct source_facts *facts)
 {
 	struct nfs_uri parts;
 	char why[128];
 
-	memset(facts, 0, sizeof(*facts));
 	facts->uri = uri;
 	if (!strncmp(uri, "smb://", 6))
-		return verdict_fail(v, FAIL_URI,
-				    "source '%s': smb:// comes with a later release, "
-				    "only nfs://host/export is there yet",
-				    uri);
+		return smb_parts(v, facts);
 	if (nfs_uri_parse(uri, &parts, why, sizeof(why)) < 0)
 		return verdict_fail(v, FAIL_URI, "source '%s': %s; want nfs://host/export", uri,
 				    why);

@@ -28,7 +28,7 @@ struct check {
 
 static int ask_source(struct verdict *v, struct check *c)
 {
-	const struct source_config config = { .uri = c->facts.uri, .log = verdict_log };
+	struct source_config config;
 	struct source *s;
 	char why[256];
 	int r;
@@ -37,11 +37,14 @@ static int ask_source(struct verdict *v, struct check *c)
 		return -1;
 	r = c->o.dir ? preflight_overlap(v, &c->target, s, &c->facts) : 0;
 	if (r == 0)
-		r = preflight_root(v, s, &c->facts);
+		r = c->facts.smb ? 0 : preflight_root(v, s, &c->facts);
 	source_stop(s);
 	source_destroy(s);
 	if (r < 0)
 		return r;
+	config_source(&c->facts.config, &config);
+	config.uri = c->facts.uri;
+	config.log = verdict_log;
 	r = source_traits(&config, PREFLIGHT_TIMEOUT_MS, &c->traits, why, sizeof(why));
 	if (r < 0)
 		return verdict_fail(v, r == -ETIMEDOUT ? FAIL_UNREACHABLE : FAIL_SOURCE,
@@ -236,19 +239,20 @@ static bool print_counts(struct check *c)
 /* 0, or -errno; the answer goes on in either case. */
 static int walk(struct check *c, bool *lost)
 {
-	const struct source_config config = {
-		.uri = c->facts.uri,
-		.connections = 2,
-		.readdir_bytes = 256 * 1024,
-		.read_bytes = 65536,
-		.call_timeout_ms = WALK_CALL_MS,
-		.give_up_ms = WALK_GIVE_UP_MS,
-		.inflight = 64,
-		.log = verdict_log,
-	};
+	struct source_config config;
 	struct source *s;
-	int r = source_create(&config, &s);
+	int r;
 
+	config_source(&c->facts.config, &config);
+	config.uri = c->facts.uri;
+	config.connections = 2;
+	config.readdir_bytes = 256 * 1024;
+	config.read_bytes = 65536;
+	config.call_timeout_ms = WALK_CALL_MS;
+	config.give_up_ms = WALK_GIVE_UP_MS;
+	config.inflight = 64;
+	config.log = verdict_log;
+	r = source_create(&config, &s);
 	if (r < 0)
 		return r;
 	c->walk = (struct check_walk){ .sides = &c->sides,
@@ -296,8 +300,11 @@ int volume_check(struct verdict *v, int argc, char **argv)
 	int r;
 
 	c.target.fd = -1;
-	if (check_options_parse(v, argc, argv, &c.o) < 0 ||
-	    preflight_uri(v, c.o.source, &c.facts) < 0 ||
+	if (check_options_parse(v, argc, argv, &c.o) < 0)
+		return -1;
+	if (config_read(c.o.config, &c.facts.config) < 0)
+		return verdict_fail(v, FAIL_USAGE, "check: the configuration cannot be used");
+	if (preflight_uri(v, c.o.source, &c.facts) < 0 ||
 	    (c.o.dir && preflight_target_look(v, c.o.dir, &c.target) < 0))
 		return -1;
 	r = ask_source(v, &c);

@@ -14,7 +14,7 @@
 #define RUN_DIR "/run/postcopy"
 
 struct init_options {
-	const char *source, *socket, *control, *dir;
+	const char *source, *socket, *control, *config, *dir;
 };
 
 static int options_parse(struct verdict *v, int argc, char **argv, struct init_options *o)
@@ -23,6 +23,7 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 		{ "source", required_argument, NULL, 's' },
 		{ "socket", required_argument, NULL, 'a' },
 		{ "control", required_argument, NULL, 'c' },
+		{ "config", required_argument, NULL, 'f' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
@@ -40,6 +41,9 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 		case 'c':
 			o->control = optarg;
 			break;
+		case 'f':
+			o->config = optarg;
+			break;
 		default:
 			return verdict_fail(v, FAIL_USAGE,
 					    "init: '%s' is unknown or wants a value (see --help)",
@@ -47,7 +51,7 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 		}
 	}
 	if (!o->source)
-		return verdict_fail(v, FAIL_USAGE, "init: --source nfs://host/export is missing");
+		return verdict_fail(v, FAIL_USAGE, "init: --source URI is missing");
 	if (optind + 1 != argc)
 		return verdict_fail(v, FAIL_USAGE, "init: want exactly one DIR");
 	o->dir = argv[optind];
@@ -128,7 +132,7 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 	r = preflight_overlap(v, t, s, facts);
 	if (r == 0)
 		r = preflight_target_empty(v, t);
-	if (r == 0)
+	if (r == 0 && !facts->smb)
 		r = preflight_root(v, s, facts);
 	source_stop(s);
 	source_destroy(s);
@@ -138,7 +142,8 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 static int create(struct verdict *v, const struct target *t, const struct stub_volume_info *info,
 		  const struct source_facts *facts)
 {
-	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, verdict_log, NULL);
+	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, facts->smb,
+				   verdict_log, NULL);
 
 	switch (r) {
 	case 0:
@@ -166,15 +171,21 @@ static int create(struct verdict *v, const struct target *t, const struct stub_v
 }
 
 /* Invariant 7: what cannot be kept is told before the cut-over. */
-static void print_not_migrated(struct json *j)
+static void print_not_migrated(struct json *j, bool smb)
 {
-	static const char *const lost[] = { "ACLs", "extended attributes", "creation times" };
+	static const char *const nfs_lost[] = { "ACLs", "extended attributes", "creation times",
+						NULL };
+	static const char *const smb_lost[] = { "ACLs", "alternate data streams", "DOS attributes",
+						"creation times", "hard links", NULL };
+	const char *const *lost = smb ? smb_lost : nfs_lost;
 
 	json_array(j, "not_migrated");
-	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++)
-		json_str(j, NULL, lost[i]);
+	for (; *lost; lost++)
+		json_str(j, NULL, *lost);
 	json_array_end(j);
-	json_str(j, "not_migrated_reason", "NFSv3 does not carry them");
+	json_str(j, "not_migrated_reason",
+		 smb ? "the SMB source of this release does not bring them" :
+		       "NFSv3 does not carry them");
 }
 
 static int print(const struct verdict *v, const struct target *t,
@@ -195,7 +206,7 @@ static int print(const struct verdict *v, const struct target *t,
 	json_u64(&j, "free_inodes", t->free_inodes);
 	json_bool(&j, "root_proven", facts->root_proven);
 	json_u64(&j, "sampled", facts->sampled);
-	print_not_migrated(&j);
+	print_not_migrated(&j, facts->smb);
 	verdict_warnings_json(v, &j);
 	return json_end(&j) < 0 ? 1 : 0;
 }
@@ -208,7 +219,12 @@ int volume_init(struct verdict *v, int argc, char **argv)
 	struct target t;
 	int r;
 
-	if (options_parse(v, argc, argv, &o) < 0 || preflight_uri(v, o.source, &facts) < 0 ||
+	memset(&facts, 0, sizeof(facts));
+	if (options_parse(v, argc, argv, &o) < 0)
+		return -1;
+	if (config_read(o.config, &facts.config) < 0)
+		return verdict_fail(v, FAIL_USAGE, "init: the configuration cannot be used");
+	if (preflight_uri(v, o.source, &facts) < 0 ||
 	    preflight_target(v, o.dir, &t) < 0)
 		return -1;
 	r = make_info(v, &o, &t, &info);

@@ -127,7 +127,7 @@ static int make_journal(const char *dir, int root_fd, const struct stub_attr *at
 }
 
 static int mark_root(int fd, uint16_t source_id, const struct stub_origin *origin,
-		     const struct stub_attr *attr)
+		     const struct stub_attr *attr, bool dummy)
 {
 	struct timespec times[2] = { attr->atime, attr->mtime };
 	struct stub_record *rec CLEANUP_FREE = calloc(1, sizeof(*rec));
@@ -143,7 +143,7 @@ static int mark_root(int fd, uint16_t source_id, const struct stub_origin *origi
 	r = stub_handle_of_fd(fd, &h);
 	if (r < 0)
 		return r;
-	rec->flags = STUB_FLAG_UNLISTED;
+	rec->flags = STUB_FLAG_UNLISTED | (dummy ? STUB_FLAG_DUMMY : 0);
 	rec->source_id = source_id;
 	rec->ino = st.st_ino;
 	rec->handle_sum = stub_handle_sum(&h);
@@ -203,7 +203,7 @@ static int make_parts(int fd, int *dirfd)
 
 STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_info *info,
 				   const struct stub_origin *root, const struct stub_attr *attr,
-				   stub_log_fn log_fn, void *log_arg)
+				   bool dummy, stub_log_fn log_fn, void *log_arg)
 {
 	struct stub_log log = { log_fn, log_arg };
 	int fd CLEANUP_CLOSE = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -222,7 +222,7 @@ STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_inf
 	if (r == 0)
 		r = make_journal(dir, fd, attr, &log);
 	if (r == 0)
-		r = mark_root(fd, info->source_id, root, attr);
+		r = mark_root(fd, info->source_id, root, attr, dummy);
 	if (r == 0)
 		r = write_conf(fd, dirfd, info);
 	return r;

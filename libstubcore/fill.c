@@ -9,6 +9,7 @@
  * punched meanwhile is no longer in the map and is left alone.
  */
 #include <fcntl.h>
+#include <sys/xattr.h>
 
 #include "internal.h"
 
@@ -32,13 +33,36 @@ static int attr_same_object(const struct stub_object *o, const struct stub_attr 
 	return 0;
 }
 
+/* A record is ours alone to write, and so is all of its namespace (invariant 9). */
+static bool xattr_is_ours(const struct stub_xattr *x)
+{
+	return !strncmp(x->name, "trusted.", 8);
+}
+
+static int xattrs_store(const struct stub_object *o, const struct stub_xattr *x, size_t n,
+			size_t *bad)
+{
+	for (*bad = 0; *bad < n; ++*bad, x++) {
+		if (xattr_is_ours(x))
+			return -EBADMSG;
+		if (fsetxattr(o->fd, x->name, x->value, x->len, 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
 static int attr_store(struct stub_volume *v, const struct stub_object *o,
-		      const struct stub_attr *a, struct stub_record *rec)
+		      const struct stub_attr *a, const struct stub_xattr *x, size_t n, size_t *bad,
+		      struct stub_record *rec)
 {
 	struct timespec times[2] = { a->atime, a->mtime }, now;
+	int r;
 
 	if (fchown(o->fd, a->uid, a->gid) < 0 || fchmod(o->fd, a->mode & 07777) < 0)
 		return -errno;
+	r = xattrs_store(o, x, n, bad);
+	if (r < 0)
+		return r;
 	if (o->type == S_IFREG) {
 		if (ftruncate(o->fd, (off_t)a->size) < 0)
 			return errno == EFBIG ? -EBADMSG : -errno;
@@ -58,14 +82,18 @@ static int attr_store(struct stub_volume *v, const struct stub_object *o,
 }
 
 STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
-			       const struct stub_attr *attr)
+			       const struct stub_attr *attr, const struct stub_xattr *x, size_t n,
+			       size_t *bad)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
+	size_t at = n;
 	uint64_t ino;
 	bool filled = false;
 	int r;
 
+	if (bad)
+		*bad = n;
 	if (!rec)
 		return -ENOMEM;
 	r = attr_same_object(o, attr);
@@ -75,9 +103,11 @@ STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *
 		return r;
 	r = stub_record_load(v, o->fd, &o->h, &st, rec);
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY)) {
-		r = attr_store(v, o, attr, rec);
+		r = attr_store(v, o, attr, x, n, &at, rec);
 		filled = r == 0;
 	}
+	if (bad && r < 0)
+		*bad = at;
 	stub_unlock(&v->locks, &ino, 1);
 	if (filled)
 		stub_news_post(v, &o->h, STUB_NEWS_ATTRS);

@@ -105,6 +105,13 @@ struct stub_attr {
 	struct timespec ctime;
 };
 
+/* One extended attribute to be stored. */
+struct stub_xattr {
+	const char *name; /* terminated, with its namespace */
+	const void *value;
+	size_t len;
+};
+
 /* One directory entry of the old server, checked by nobody yet. */
 struct stub_entry {
 	const char *name; /* bytes, not terminated */
@@ -168,7 +175,8 @@ struct stub_volume_info {
 /*
  * Make @dir (an empty directory) a volume: .postcopy/ with the journal, and the
  * stub record of the root, which becomes an unlisted directory with the given
- * origin and the attributes of the source's root.  The volume exists when
+ * origin and the attributes of the source's root, a @dummy if more is to come for it.
+ * The volume exists when
  * volume.conf is in place, the last step; a half-made one is made again.
  *   -EEXIST      it is a volume already
  *   -ENOTEMPTY   something else is in it
@@ -176,7 +184,7 @@ struct stub_volume_info {
  *   -ENOSPC, -EIO, -EPERM (not root) ...
  */
 int stub_volume_create(const char *dir, const struct stub_volume_info *info,
-		       const struct stub_origin *root, const struct stub_attr *attr,
+		       const struct stub_origin *root, const struct stub_attr *attr, bool dummy,
 		       stub_log_fn log, void *log_arg);
 
 enum {
@@ -675,9 +683,20 @@ int stub_refused_has(struct stub_volume *v, const struct stub_handle *h, const c
 int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
 		      const char *name, size_t len, const struct stub_entry *e);
 
-/* dummy -> partial.  @attr must be of the same object (fsid, fileid, type): else -ESTALE. */
+/*
+ * dummy -> partial: owner, mode, then the @n extended attributes in the order given, then
+ * size, times and record.  It stays a dummy until all are there; done again, it is the
+ * same.  @bad may be NULL; after a failure it is the index of the extended attribute that
+ * could not be stored, or @n: it was something else.  An object that is no dummy is left
+ * alone (then 0).
+ *   -ESTALE   @attr is another object's (fsid, fileid, type)
+ *   -EBADMSG  @attr is hostile, or an attribute is one of ours
+ *   -ENOSPC, -EDQUOT, -EROFS, -EIO; what stub_refusal() knows, -E2BIG, -ERANGE: the file
+ *   system has no place for an extended attribute
+ */
 int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
-		   const struct stub_attr *attr);
+		   const struct stub_attr *attr, const struct stub_xattr *x, size_t n,
+		   size_t *bad);
 
 /*
  * Store fetched bytes where, and only where, they are still missing.

@@ -27,9 +27,36 @@ static const struct {
 	N(give_up_after, 0, 0, UINT_MAX / 1000), /* milliseconds, later */
 	N(max_tries, 5, 1, 1000),
 	N(throttle, 0, 0, 1 << 30),
+	N(smb_read_size, 4 << 20, 64 << 10, 16 << 20),
+	N(smb_uid, 0, 0, UINT_MAX - 1),
+	N(smb_gid, 0, 0, UINT_MAX - 1),
+	N(smb_file_mode, 0600, 0, 07777),
+	N(smb_dir_mode, 0700, 0, 07777),
 #undef N
 };
 #define N_NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
+
+static const struct {
+	const char *name;
+	size_t offset;
+} texts[] = {
+#define T(name) { #name, offsetof(struct config, name) }
+	T(smb_credentials),
+	T(smb_kerberos_cache),
+	T(smb_worker),
+#undef T
+};
+#define N_TEXTS (sizeof(texts) / sizeof(texts[0]))
+
+/* Protections that are asked for, or insisted on. */
+static const struct {
+	const char *name, *def;
+	size_t offset;
+} demands[] = {
+	{ "smb_signing", "required", offsetof(struct config, smb_sign) },
+	{ "smb_encryption", "desired", offsetof(struct config, smb_encrypt) },
+};
+#define N_DEMANDS (sizeof(demands) / sizeof(demands[0]))
 
 static const char *const levels[] = { "error", "warn", "info", "debug" };
 
@@ -40,8 +67,8 @@ static int check_numbers(cfg_t *cfg, const char *path, struct config *out)
 
 		if (x < numbers[i].min || x > numbers[i].max) {
 			fprintf(stderr,
-				"postcopy-retriever: %s: %s = %ld: must be between %ld and %ld\n",
-				path, numbers[i].name, x, numbers[i].min, numbers[i].max);
+				"%s: %s: %s = %ld: must be between %ld and %ld\n",
+				program_invocation_short_name, path, numbers[i].name, x, numbers[i].min, numbers[i].max);
 			return -EINVAL;
 		}
 		*(unsigned int *)((char *)out + numbers[i].offset) = (unsigned int)x;
@@ -59,14 +86,40 @@ static int check_level(cfg_t *cfg, const char *path, struct config *out)
 			return 0;
 		}
 	}
-	fprintf(stderr, "postcopy-retriever: %s: log_level = %s: must be error, warn, info or debug\n",
-		path, s);
+	fprintf(stderr, "%s: %s: log_level = %s: must be error, warn, info or debug\n",
+		program_invocation_short_name, path, s);
 	return -EINVAL;
+}
+
+static int check_texts(cfg_t *cfg, const char *path, struct config *out)
+{
+	for (size_t i = 0; i < N_TEXTS; i++) {
+		const char *s = cfg_getstr(cfg, texts[i].name);
+
+		if (strlen(s) > CONFIG_TEXT_MAX) {
+			fprintf(stderr, "%s: %s: %s is too long\n", program_invocation_short_name,
+				path, texts[i].name);
+			return -EINVAL;
+		}
+		strcpy((char *)out + texts[i].offset, s);
+	}
+	for (size_t i = 0; i < N_DEMANDS; i++) {
+		const char *s = cfg_getstr(cfg, demands[i].name);
+		bool required = !strcmp(s, "required");
+
+		if (!required && strcmp(s, "desired")) {
+			fprintf(stderr, "%s: %s: %s = %s: must be required or desired\n",
+				program_invocation_short_name, path, demands[i].name, s);
+			return -EINVAL;
+		}
+		*(bool *)((char *)out + demands[i].offset) = required;
+	}
+	return 0;
 }
 
 static void report(cfg_t *cfg, const char *fmt, va_list ap)
 {
-	fprintf(stderr, "postcopy-retriever: %s line %d: ", cfg->filename ? cfg->filename : "?",
+	fprintf(stderr, "%s: %s line %d: ", program_invocation_short_name, cfg->filename ? cfg->filename : "?",
 		cfg->line);
 	vfprintf(stderr, fmt, ap);
 	fputc('\n', stderr);
@@ -75,22 +128,26 @@ static void report(cfg_t *cfg, const char *fmt, va_list ap)
 int config_read(const char *path, struct config *out)
 {
 	const char *file = path ? path : CONFIG_DEFAULT_PATH;
-	cfg_opt_t opts[N_NUMBERS + 2];
+	cfg_opt_t opts[N_NUMBERS + N_TEXTS + N_DEMANDS + 2], *o = opts;
 	cfg_t *cfg;
 	int r;
 
 	memset(opts, 0, sizeof(opts));
 	for (size_t i = 0; i < N_NUMBERS; i++)
-		opts[i] = (cfg_opt_t)CFG_INT(numbers[i].name, numbers[i].def, CFGF_NONE);
-	opts[N_NUMBERS] = (cfg_opt_t)CFG_STR("log_level", "info", CFGF_NONE);
-	opts[N_NUMBERS + 1] = (cfg_opt_t)CFG_END();
+		*o++ = (cfg_opt_t)CFG_INT(numbers[i].name, numbers[i].def, CFGF_NONE);
+	for (size_t i = 0; i < N_TEXTS; i++)
+		*o++ = (cfg_opt_t)CFG_STR(texts[i].name, "", CFGF_NONE);
+	for (size_t i = 0; i < N_DEMANDS; i++)
+		*o++ = (cfg_opt_t)CFG_STR(demands[i].name, demands[i].def, CFGF_NONE);
+	*o++ = (cfg_opt_t)CFG_STR("log_level", "info", CFGF_NONE);
+	*o = (cfg_opt_t)CFG_END();
 	cfg = cfg_init(opts, CFGF_NONE);
 	if (!cfg)
 		return -ENOMEM;
 	cfg_set_error_function(cfg, report);
 	r = path || access(file, F_OK) == 0 ? cfg_parse(cfg, file) : CFG_SUCCESS;
 	if (r == CFG_FILE_ERROR) {
-		fprintf(stderr, "postcopy-retriever: cannot read %s: %s\n", file, strerror(errno));
+		fprintf(stderr, "%s: cannot read %s: %s\n", program_invocation_short_name, file, strerror(errno));
 		r = -ENOENT;
 	} else if (r == CFG_PARSE_ERROR) {
 		r = -EINVAL;
@@ -98,7 +155,35 @@ int config_read(const char *path, struct config *out)
 		r = check_numbers(cfg, file, out);
 		if (r == 0)
 			r = check_level(cfg, file, out);
+		if (r == 0)
+			r = check_texts(cfg, file, out);
 	}
 	cfg_free(cfg);
 	return r;
+}
+
+void config_source(const struct config *c, struct source_config *out)
+{
+	*out = (struct source_config){
+		.connections = c->connections,
+		.readdir_bytes = c->readdir_size,
+		.read_bytes = c->read_size,
+		.call_timeout_ms = c->call_timeout,
+		.give_up_ms = c->give_up_after * 1000,
+		.inflight = c->inflight,
+		.smb = {
+			.worker = c->smb_worker[0] ? c->smb_worker : NULL,
+			.credentials = c->smb_credentials,
+			.kerberos_cache = c->smb_kerberos_cache,
+			.sign = c->smb_sign,
+			.encrypt = c->smb_encrypt,
+			/* what clients' reads may take of the memory must hold one at least */
+			.read_bytes = c->smb_read_size < c->buffer / 3 ? c->smb_read_size :
+									 c->buffer / 3,
+			.uid = c->smb_uid,
+			.gid = c->smb_gid,
+			.file_mode = c->smb_file_mode,
+			.dir_mode = c->smb_dir_mode,
+		},
+	};
 }

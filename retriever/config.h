@@ -7,9 +7,11 @@
 
 #include <stdint.h>
 
-#include "stubcore.h"
+#include "source.h"
 
 #define CONFIG_DEFAULT_PATH "/etc/postcopy/postcopy.conf"
+
+#define CONFIG_TEXT_MAX 1023 /* bytes of a path */
 
 struct config {
 	unsigned int connections;    /* to the old server, 1..16 */
@@ -25,10 +27,19 @@ struct config {
 	unsigned int max_tries;	     /* 1..1000 */
 	unsigned int throttle;	     /* KiB/s for the crawler, 0 = no limit */
 	enum stub_log_level log_level;
+	/* smb:// sources, see struct source_smb */
+	unsigned int smb_read_size; /* bytes, 64 KiB..16 MiB */
+	unsigned int smb_uid, smb_gid, smb_file_mode, smb_dir_mode;
+	bool smb_sign, smb_encrypt;
+	char smb_credentials[CONFIG_TEXT_MAX + 1], smb_kerberos_cache[CONFIG_TEXT_MAX + 1],
+		smb_worker[CONFIG_TEXT_MAX + 1];
 };
 
 /* Read @path; NULL means CONFIG_DEFAULT_PATH, which may be absent.  Messages go to
  * stderr.  -ENOENT, -EINVAL */
 int config_read(const char *path, struct config *out);
+
+/* What @c says of a source, all but the URI and the log.  Points into @c. */
+void config_source(const struct config *c, struct source_config *out);
 
 #endif

@@ -119,6 +119,8 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	json_object_object_add(o, "source_connected", json_object_new_boolean(src.connected));
 	add_f(o, "source_lost_s",
 	      src.lost_since_ms ? (double)(now_ms() - src.lost_since_ms) / 1000 : 0);
+	if (src.trouble[0])
+		json_object_object_add(o, "source_trouble", json_object_new_string(src.trouble));
 	add_u(o, "source_reconnects", src.reconnects);
 	add_u(o, "source_calls", src.calls);
 	add_u(o, "source_lookups", src.lookups);

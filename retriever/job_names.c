@@ -214,19 +214,35 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 	return jobs_failed(j, &job->h, r, what);
 }
 
-int job_attr(struct jobs *j, struct job *job, struct stub_object *o)
+/* Attributes and what goes with them, fetched and stored.  0, or what the waiters get. */
+static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 {
-	struct stub_attr a;
-	int r = source_getattr(j->c.source, job_priority(job), &o->origin, &a);
+	struct source_meta m;
+	char what[128] = "attributes";
+	size_t bad = 0;
+	int r = source_meta(j->c.source, job_priority(job), &o->origin, &m);
 	bool local = r == 0;
 
 	if (r == 0)
-		r = stub_fill_attr(j->c.volume, o, &a);
+		r = stub_fill_attr(j->c.volume, o, &m.attr, m.xattrs, m.n, &bad);
+	if (local && r < 0 && bad < m.n)
+		snprintf(what, sizeof(what), "attribute %.80s of %zu bytes", m.xattrs[bad].name,
+			 m.xattrs[bad].len);
+	source_meta_free(&m);
 	if (r == -ESTALE)
 		return jobs_conflict(j, &job->h, "the object has been replaced on the old server");
 	if (r < 0)
-		return local ? jobs_store_failed(j, &job->h, r, "attributes") :
-			       jobs_failed(j, &job->h, r, "attributes");
+		return local ? jobs_store_failed(j, &job->h, r, what) :
+			       jobs_failed(j, &job->h, r, what);
+	return 0;
+}
+
+int job_attr(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	int r = bring_attr(j, job, o);
+
+	if (r < 0)
+		return r;
 	stub_object_close(o);
 	r = stub_object_open(j->c.volume, &job->h, o);
 	if (r == -ENOENT || r == -ESTALE) {

@@ -107,16 +107,7 @@ static int open_volume(struct retriever *r, const char *dir)
 static int start(struct retriever *r)
 {
 	const struct config *c = &r->config;
-	struct source_config sc = {
-		.uri = stub_volume_info(r->volume)->source,
-		.connections = c->connections,
-		.readdir_bytes = c->readdir_size,
-		.read_bytes = c->read_size,
-		.call_timeout_ms = c->call_timeout,
-		.give_up_ms = c->give_up_after * 1000,
-		.inflight = c->inflight,
-		.log = log_line,
-	};
+	struct source_config sc;
 	struct jobs_config jc = {
 		.volume = r->volume,
 		.journal = r->journal,
@@ -130,6 +121,9 @@ static int start(struct retriever *r)
 	struct control_config cc;
 	int e;
 
+	config_source(c, &sc);
+	sc.uri = stub_volume_info(r->volume)->source;
+	sc.log = log_line;
 	e = source_create(&sc, &r->source);
 	if (e < 0)
 		return complain(sc.uri, e);

@@ -2,11 +2,12 @@
 /* source.c - the functions of source.h: which backend, and on to it. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "source_ops.h"
 
-static const struct source_ops *const backends[] = { &nfs_source_ops };
+static const struct source_ops *const backends[] = { &nfs_source_ops, &smb_source_ops };
 
 static const struct source_ops *backend_of(const char *uri)
 {
@@ -84,16 +85,29 @@ int source_getattr(struct source *s, enum source_priority p, const struct stub_o
 	return s->ops->getattr(s, p, o, attr);
 }
 
+int source_meta(struct source *s, enum source_priority p, const struct stub_origin *o,
+		struct source_meta *out)
+{
+	memset(out, 0, sizeof(*out));
+	return s->ops->meta ? s->ops->meta(s, p, o, out) : s->ops->getattr(s, p, o, &out->attr);
+}
+
+void source_meta_free(struct source_meta *m)
+{
+	free(m->memory);
+	memset(m, 0, sizeof(*m));
+}
+
 int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    char *buf, size_t size, size_t *len)
 {
-	return s->ops->readlink(s, p, o, buf, size, len);
+	return s->ops->readlink ? s->ops->readlink(s, p, o, buf, size, len) : -EBADMSG;
 }
 
 int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
 		  uint32_t *granted)
 {
-	return s->ops->access(s, o, uid, want, granted);
+	return s->ops->access ? s->ops->access(s, o, uid, want, granted) : -EOPNOTSUPP;
 }
 
 int source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,

@@ -29,20 +29,33 @@ struct source; /* all functions may be called from any thread */
 
 enum source_priority { SOURCE_DEMAND, SOURCE_BACKGROUND }; /* demand goes first in every queue */
 
+struct source_smb { /* of smb:// sources only */
+	const char *worker;	    /* path of postcopy-smb-worker; NULL: where it is installed */
+	const char *credentials;    /* file with user and password, mode 0600 */
+	const char *kerberos_cache; /* credential cache, instead of them; NULL or "": none */
+	bool sign, encrypt;	    /* required */
+	unsigned int read_bytes;    /* largest read, up to 16 MiB; 0: 4 MiB */
+	/* owner, group and modes of what the server says nothing of */
+	uint32_t uid, gid, file_mode, dir_mode;
+};
+
 struct source_config {
-	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N...] */
+	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N...]
+					 * smb://host[:port]/share[/dir] */
 	unsigned int connections;	/* TCP connections, 1..16 */
 	unsigned int readdir_bytes;	/* READDIRPLUS reply size wanted, 64..256 KiB */
 	unsigned int read_bytes;	/* largest READ, up to 1 MiB */
 	unsigned int call_timeout_ms;	/* no answer for so long: reconnect and send again */
 	unsigned int give_up_ms;	/* 0: never */
-	unsigned int inflight;		/* calls in flight per connection */
+	unsigned int inflight;		/* calls in flight per connection (NFS; SMB: 1) */
+	struct source_smb smb;
 	stub_log_fn log;
 	void *log_arg;
 };
 
 /* Starts connecting in the background and returns at once.
- *   -EINVAL  the URI cannot be parsed (logged) */
+ *   -EINVAL  the URI cannot be parsed (logged)
+ *   -EACCES, -ENOENT  no credentials, or others may read them (logged) */
 int source_create(const struct source_config *c, struct source **out);
 void source_stop(struct source *s); /* all calls, now and later, end with -ECANCELED */
 void source_destroy(struct source *s);
@@ -88,6 +101,7 @@ struct source_state {
 	uint64_t reconnects;
 	uint64_t calls, lookups, readdirs, reads, read_bytes, retries;
 	uint32_t inflight;
+	char trouble[256]; /* SMB: why it is not connected, one line; else "" */
 };
 void source_state(struct source *s, struct source_state *out);
 
@@ -103,11 +117,28 @@ int source_lookup(struct source *s, enum source_priority p, const struct stub_or
 int source_getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
 		   struct stub_attr *attr);
 
+/*
+ * What is kept of an object beside its data: attributes, and the extended attributes
+ * that hold what a server of its kind knows of it (ACLs, streams, DOS attributes), in
+ * the order in which they are to be stored.  NFSv3 has none.  Freed with
+ * source_meta_free(), also after a failure.
+ */
+struct source_meta {
+	struct stub_attr attr;
+	const struct stub_xattr *xattrs;
+	size_t n;
+	void *memory;
+};
+int source_meta(struct source *s, enum source_priority p, const struct stub_origin *o,
+		struct source_meta *out);
+void source_meta_free(struct source_meta *m);
+
 /* Target of a symlink; at most STUB_TARGET_MAX bytes, not terminated. */
 int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    char *buf, size_t size, size_t *len);
 
-/* What may root do with it: ACCESS of RFC 1813 section 3.3.4, as that uid.  For init. */
+/* What may root do with it: ACCESS of RFC 1813 section 3.3.4, as that uid.  For init.
+ *   -EOPNOTSUPP  not of this kind of source */
 int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
 		  uint32_t *granted);
 
@@ -115,7 +146,7 @@ int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, u
  * All entries of a directory, batch by batch.  "." and ".." are left out (but if
  * the old server says one of them is no directory: -EBADMSG).  Every entry comes
  * complete: attributes and origin that READDIRPLUS left out are asked for with
- * LOOKUP, symlink targets with READLINK, all in parallel.  Names are as sent
+ * LOOKUP, symlink targets with READLINK, all in parallel.  (SMB: they are dummies.)  Names are as sent
  * (the receiver checks them with stub_name_check()).  @fn returning non-zero
  * ends the listing with that value.  Guards: the same cookie twice, a page
  * without entries that is not the last, an entry that vanished: -EBADMSG/-EAGAIN.

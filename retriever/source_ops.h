@@ -29,6 +29,10 @@ struct source_ops {
 		      struct stub_attr *attr);
 	int (*getattr)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		       struct stub_attr *attr);
+	/* NULL: getattr, and nothing besides */
+	int (*meta)(struct source *s, enum source_priority p, const struct stub_origin *o,
+		    struct source_meta *out);
+	/* the next two are NULL if there is no such thing */
 	int (*readlink)(struct source *s, enum source_priority p, const struct stub_origin *o,
 			char *buf, size_t size, size_t *len);
 	int (*access)(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
@@ -40,6 +44,6 @@ struct source_ops {
 	int (*limits)(struct source *s, struct source_limits *out);
 };
 
-extern const struct source_ops nfs_source_ops;
+extern const struct source_ops nfs_source_ops, smb_source_ops;
 
 #endif

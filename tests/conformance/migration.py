@@ -82,6 +82,9 @@ class Migration:
 
     def init(self, check=True, **more):
         options = ["--socket", self.socket, "--control", self.control]
+        if self.conf:
+            (self.workdir / "postcopy.conf").write_text(self.conf)
+            options += ["--config", self.workdir / "postcopy.conf"]
         answer = self.tool("init", "--source", self.url, *options, self.volume, check=check)
         return self if check else answer
 

@@ -11,7 +11,8 @@
  *   sourcecat [options] URI probe        source_probe()
  *
  * Options: -c connections, -w reads in flight, -i calls in flight per connection,
- * -r bytes per read, -t call_timeout_ms, -g give_up_ms, -u uid, -n repeats, -v.
+ * -r bytes per read, -t call_timeout_ms, -g give_up_ms, -u uid, -n repeats, -v;
+ * of SMB: -a credentials, -p worker, -s (no signing required), -e (encryption required).
  * PATH is relative to the export.  Every read callback is checked to come once.
  * Exit status 0, or 1 with the error on stderr.
  */
@@ -33,6 +34,7 @@ static struct source_config config = {
 	.read_bytes = 1024 * 1024,
 	.call_timeout_ms = 3000,
 	.inflight = 16,
+	.smb = { .sign = true, .file_mode = 0600, .dir_mode = 0700 },
 };
 static unsigned int window = 16, repeats = 1;
 static uint32_t uid;
@@ -333,7 +335,7 @@ static int options(int argc, char **argv)
 {
 	int o;
 
-	while ((o = getopt(argc, argv, "c:w:i:r:t:g:u:n:v")) >= 0) {
+	while ((o = getopt(argc, argv, "c:w:i:r:t:g:u:n:a:p:sev")) >= 0) {
 		unsigned int n = optarg ? (unsigned int)strtoul(optarg, NULL, 0) : 0;
 
 		switch (o) {
@@ -347,7 +349,19 @@ static int options(int argc, char **argv)
 			config.inflight = n;
 			break;
 		case 'r':
-			config.read_bytes = n;
+			config.read_bytes = config.smb.read_bytes = n;
+			break;
+		case 'a':
+			config.smb.credentials = optarg;
+			break;
+		case 'p':
+			config.smb.worker = optarg;
+			break;
+		case 's':
+			config.smb.sign = false;
+			break;
+		case 'e':
+			config.smb.encrypt = true;
 			break;
 		case 't':
 			config.call_timeout_ms = n;

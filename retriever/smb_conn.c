@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * smb_conn.c - one connection: a worker process, and the thread that talks with it.
+ *
+ * Whatever is wrong with a worker - silent for call_timeout_ms, dead, sending what
+ * makes no sense, or saying itself that its connection is of no use - the answer is the
+ * same: kill it, start another.  Only a worker that says "final" is believed that the
+ * server itself refuses.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "smb.h"
+#include "smb_home.h"
+
+extern char **environ;
+
+static int lost(struct smb_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int lost(struct smb_conn *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(c->why, sizeof(c->why), fmt, ap);
+	va_end(ap);
+	return SMB_LOST;
+}
+
+/* A text of the worker's, as it may be shown, in JSON too. */
+static void show(const struct smb_text *t, char *out, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->len && n + 1 < size; i++)
+		out[n++] = t->p[i] >= 0x20 && t->p[i] < 0x7f ? t->p[i] : '?';
+	out[n] = '\0';
+}
+
+/* ---- the process ---- */
+
+static int spawn(struct smb_conn *c)
+{
+	const char *path = c->s->worker;
+	char *argv[] = { (char *)"postcopy-smb-worker", NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, defaults;
+	int pair[2], r;
+
+	strcpy(c->home, SMB_HOME_TEMPLATE);
+	if (!mkdtemp(c->home))
+		return -errno;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+		r = -errno;
+		smb_home_remove(c->home);
+		return r;
+	}
+	sigemptyset(&none);
+	sigemptyset(&defaults);
+	sigaddset(&defaults, SIGPIPE);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, pair[1], SMB_WIRE_FD);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &defaults);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	r = -posix_spawn(&c->pid, path, &actions, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	close(pair[1]);
+	c->fd = pair[0];
+	if (r < 0) {
+		c->pid = 0;
+		close(c->fd);
+		smb_home_remove(c->home);
+	}
+	return r;
+}
+
+void smb_conn_hangup(struct smb_conn *c)
+{
+	if (!c->pid)
+		return;
+	close(c->fd);
+	kill(c->pid, SIGKILL);
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	c->pid = 0;
+	smb_home_remove(c->home);
+	smb_out_free(&c->out);
+	free(c->in);
+	c->in = NULL;
+	c->in_size = 0;
+}
+
+/* ---- messages ---- */
+
+static int broken(struct smb_conn *c, int r, uint64_t *silent_ms)
+{
+	*silent_ms = 0;
+	if (r == -ECANCELED)
+		return lost(c, "stopping");
+	if (r == -ETIMEDOUT) {
+		*silent_ms = c->s->config.call_timeout_ms;
+		return lost(c, "no answer for %u ms", c->s->config.call_timeout_ms);
+	}
+	return lost(c, r == -ECONNRESET ? "the worker has ended" : "worker: %s", strerror(-r));
+}
+
+static int nonsense(struct smb_conn *c)
+{
+	smb_log(c->s, STUB_LOG_ERROR, "source %s: impossible message from a worker",
+		c->s->uri.host);
+	return lost(c, "impossible message from a worker");
+}
+
+static int receive(struct smb_conn *c, struct smb_answer *a, uint64_t *silent_ms)
+{
+	unsigned int wait_ms = c->s->config.call_timeout_ms;
+	uint8_t header[SMB_WIRE_HEADER];
+	enum smb_wire_type type;
+	uint32_t len;
+	int r = smb_wire_receive(c->fd, header, sizeof(header), wait_ms, c->s->wake);
+
+	if (r < 0)
+		return broken(c, r, silent_ms);
+	if (smb_wire_header(header, &type, &len) < 0)
+		return nonsense(c);
+	if (len > c->in_size) {
+		uint8_t *p = realloc(c->in, len);
+
+		if (!p)
+			return lost(c, "out of memory");
+		c->in = p;
+		c->in_size = len;
+	}
+	r = smb_wire_receive(c->fd, c->in, len, wait_ms, c->s->wake);
+	if (r < 0)
+		return broken(c, r, silent_ms);
+	return smb_wire_answer(type, c->in, len, a) < 0 ? nonsense(c) : 0;
+}
+
+/* The answer to each request, but for FAIL. */
+static const enum smb_wire_type answers[] = {
+	[SMB_WIRE_START] = SMB_WIRE_READY,    [SMB_WIRE_GETATTR] = SMB_WIRE_ATTRS,
+	[SMB_WIRE_LOOKUP] = SMB_WIRE_OBJECT,  [SMB_WIRE_LIST] = SMB_WIRE_END,
+	[SMB_WIRE_READ_] = SMB_WIRE_DATA,     [SMB_WIRE_GETMETA] = SMB_WIRE_META,
+};
+
+static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answer *a)
+{
+	int err = a->error;
+
+	show(&a->why, c->why, sizeof(c->why));
+	if (!a->final)
+		return SMB_LOST;
+	if (err == -ENOENT && call->request.type != SMB_WIRE_LOOKUP &&
+	    call->request.type != SMB_WIRE_START)
+		err = -ESTALE; /* it was there once */
+	smb_log(c->s, STUB_LOG_DEBUG, "source %s: %s", c->s->uri.host, c->why);
+	call->done(call, err, NULL);
+	return 0;
+}
+
+int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms)
+{
+	struct smb_answer a;
+	int r;
+
+	*silent_ms = 0;
+	smb_out_request(&c->out, &call->request);
+	r = smb_out_end(&c->out);
+	if (r < 0) {
+		call->done(call, r == -ENOMEM ? r : -ENAMETOOLONG, NULL);
+		return 0;
+	}
+	r = smb_wire_send(c->fd, &c->out, c->s->config.call_timeout_ms, c->s->wake);
+	if (r < 0)
+		return broken(c, r, silent_ms);
+	for (;;) {
+		r = receive(c, &a, silent_ms);
+		if (r)
+			return r;
+		if (a.type == SMB_WIRE_ALIVE)
+			continue;
+		if (a.type == SMB_WIRE_FAIL)
+			return fail(c, call, &a);
+		if (a.type == SMB_WIRE_ENTRIES && call->part) {
+			call->begun = true;
+			call->part(call, &a);
+			continue;
+		}
+		if (a.type != answers[call->request.type] ||
+		    (a.type == SMB_WIRE_DATA && a.rest_len > call->request.length))
+			return nonsense(c);
+		call->done(call, 0, &a);
+		return 0;
+	}
+}
+
+/* ---- connecting ---- */
+
+struct starting {
+	struct smb_call call;
+	int err;
+	struct stub_attr root;
+};
+
+static void on_started(struct smb_call *call, int err, struct smb_answer *a)
+{
+	struct starting *t = (struct starting *)call;
+
+	t->err = err;
+	if (!err)
+		t->root = a->attr;
+}
+
+static struct smb_text text(const char *s)
+{
+	return (struct smb_text){ s, strlen(s) };
+}
+
+int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
+{
+	const struct smb_source *s = c->s;
+	const struct source_smb *o = &s->config.smb;
+	struct starting t = {
+		.call.done = on_started,
+		.call.request.type = SMB_WIRE_START,
+	};
+	uint64_t silent_ms;
+	int r = spawn(c);
+
+	if (r < 0) {
+		lost(c, "cannot start %.150s: %s", s->worker, strerror(-r));
+		return -EPROTO;
+	}
+	t.call.request.start = (struct smb_start){
+		.flags = (o->sign ? SMB_WIRE_SIGN : 0) | (o->encrypt ? SMB_WIRE_ENCRYPT : 0) |
+			 (s->cache[0] ? SMB_WIRE_KERBEROS : 0),
+		.port = s->uri.port,
+		.uid = o->uid,
+		.gid = o->gid,
+		.file_mode = o->file_mode,
+		.dir_mode = o->dir_mode,
+		.host = text(s->uri.host),
+		.share = text(s->uri.share),
+		.root = text(s->uri.root),
+		.user = text(s->login.user),
+		.domain = text(s->login.domain),
+		.password = text(s->login.password),
+		.cache = text(s->cache),
+		.home = text(c->home),
+	};
+	r = smb_conn_call(c, &t.call, &silent_ms);
+	if (r == 0)
+		r = t.err;
+	else
+		r = silent_ms ? -ETIMEDOUT : -EPROTO;
+	if (c->out.p) /* it has carried the password */
+		explicit_bzero(c->out.p, c->out.size);
+	if (r == 0)
+		*root = t.root;
+	else
+		smb_conn_hangup(c);
+	return r;
+}
+
+/* ---- the thread ---- */
+
+static void on_pong(struct smb_call *call, int err, struct smb_answer *a)
+{
+	(void)call;
+	(void)err;
+	(void)a;
+}
+
+static int ping(struct smb_conn *c, uint64_t *silent_ms)
+{
+	struct smb_call call = {
+		.request = { .type = SMB_WIRE_GETATTR, .path = text(c->s->uri.root) },
+		.done = on_pong,
+	};
+
+	return smb_conn_call(c, &call, silent_ms);
+}
+
+static void *conn_main(void *arg)
+{
+	struct smb_conn *c = arg;
+	struct smb_source *s = c->s;
+	struct smb_call *call;
+	struct stub_attr root;
+	uint64_t silent_ms;
+	bool idle;
+	int r;
+
+	for (;;) {
+		if (!c->pid) {
+			if (smb_conn_dial(c, &root) < 0) {
+				if (!smb_conn_wait(c))
+					break;
+				continue;
+			}
+			smb_log(s, STUB_LOG_DEBUG, "source %s: connection %u is up", s->uri.host,
+				c->index);
+			smb_conn_up(c, &root);
+		}
+		call = smb_next(c, &idle);
+		if (!call && !idle)
+			break;
+		r = call ? smb_conn_call(c, call, &silent_ms) : ping(c, &silent_ms);
+		if (r != SMB_LOST)
+			continue;
+		smb_log(s, STUB_LOG_INFO, "source %s: connection %u lost: %s", s->uri.host, c->index,
+			c->why);
+		smb_conn_down(c, silent_ms);
+		smb_conn_hangup(c);
+		if (call)
+			smb_lost(s, call);
+	}
+	smb_conn_hangup(c);
+	smb_end_all(s, -ECANCELED);
+	return NULL;
+}
+
+int smb_conn_start(struct smb_source *s, unsigned int index)
+{
+	struct smb_conn *c = &s->conn[index];
+
+	c->s = s;
+	c->index = index;
+	return -pthread_create(&c->thread, NULL, conn_main, c);
+}
+
+void smb_conn_join(struct smb_conn *c)
+{
+	pthread_join(c->thread, NULL);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * smb_exact.h - what libsmbclient does not tell, asked of Samba's libsmb below it.
+ *
+ * libsmbclient's own calls find names whatever their case, re-read each entry of a
+ * listing as a URL and end it in silence at one they cannot read, and keep whole
+ * directories in memory.  Here names are the server's, byte for byte, and entries come
+ * one by one (docs/decisions/0013).  libsmb's ABI is that of one release of Samba, so
+ * the worker is built for exactly that one, as the VFS module is.
+ *
+ * Paths are relative to the share, '/' between names.  Results are those of
+ * smb_worker.h.
+ */
+#ifndef SMB_EXACT_H
+#define SMB_EXACT_H
+
+#include <libsmbclient.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+struct exact_info {
+	bool dir;
+	uint32_t attributes; /* FILE_ATTRIBUTE_* */
+	uint64_t size, fileid; /* fileid 0: the server has none */
+	struct timespec btime, atime, mtime, ctime;
+};
+
+struct worker;
+
+bool exact_is_guest(SMBCCTX *c); /* has the server let us in as nobody? */
+
+/* Every entry but "." and "..".  @fn returning other than 0 ends it with that. */
+typedef int (*exact_entry_fn)(void *arg, const char *name, const struct exact_info *i);
+int exact_list(struct worker *w, const char *path, exact_entry_fn fn, void *arg);
+/* The entry of directory @path whose name is, byte for byte, @name. */
+int exact_find(struct worker *w, const char *path, const char *name, struct exact_info *out);
+int exact_stat(struct worker *w, const char *path, struct exact_info *out);
+int exact_fstat(struct worker *w, const char *path, SMBCFILE *f, struct exact_info *out);
+
+#endif

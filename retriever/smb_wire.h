@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * smb_wire.h - the protocol between the retriever and its postcopy-smb-worker.
+ *
+ *   retriever                                   worker (one connection to the server)
+ *   fork, exec; a socketpair is its fd 3
+ *   START host, share, credentials ---------->  connects, looks at the share's root
+ *            <--------------------------------   ALIVE  as often as bytes come from the server
+ *            <--------------------------------   READY  the root's attributes
+ *   LOOKUP "a/b" "Name" ----------------------> 
+ *            <--------------------------------   OBJECT attributes, "Name"
+ *   LIST "a/b" ------------------------------->
+ *            <--------------------------------   ENTRIES 300, ENTRIES 211, ... END
+ *   READ "a/b/Name" 0, 4 MiB ----------------->
+ *            <--------------------------------   ALIVE, DATA attributes, bytes
+ *   META "a/b/Name" -------------------------->
+ *            <--------------------------------   META attributes, extended attributes
+ *   ...      <--------------------------------   FAIL final, -ENOENT: what the server said
+ *   ...      <--------------------------------   FAIL lost: the connection is of no use;
+ *                                                the worker ends
+ *   close    --------------------------------->  the worker ends, whatever it is doing
+ *
+ * A stream socket.  One request at a time: the next one is sent after the answer to
+ * the one before.  A worker that is silent for too long, sends what does not parse, or
+ * what is no answer to the request, is killed and started again, and the request goes
+ * to the new one.  The password crosses this socket and no other place.
+ *
+ * Layout, little-endian, no padding:
+ *
+ *   header, 12 bytes
+ *     0  u32  magic, 'P' 'C' 'S' 'W'
+ *     4  u16  version, 1
+ *     6  u16  type
+ *     8  u32  bytes that follow, at most SMB_WIRE_MAX
+ *
+ *   text: u16 length, bytes (never a NUL)
+ *   attr: u32 mode  u32 uid  u32 gid  u32 nlink  u64 size  u64 fsid  u64 fileid,
+ *         then three times (access, write, change) i64 seconds, u32 nanoseconds
+ *
+ *   START    u32 flags  u16 port  u32 uid  u32 gid  u32 file mode  u32 dir mode
+ *            text host, share, root, user, domain, password, cache, home
+ *   ATTR, META, LIST  text path
+ *   LOOKUP   text path, text name
+ *   READ     text path  u64 offset  u32 length
+ *
+ *   ALIVE, END  nothing
+ *   READY, ATTRS attr
+ *   OBJECT   attr, text name (as the server has it)
+ *   ENTRIES  u32 count, then count times: attr, text name
+ *   DATA     attr, then the bytes: fewer than asked for only at the file's end
+ *   META     attr, u32 count, then count times: text name, u32 length, bytes
+ *   FAIL     u8 1: final, 0: lost   u8 number in a table of errors   text why
+ *
+ * Paths are relative to the share, UTF-8, '/' between names, "" for its root.
+ * Both sides take every byte for hostile.
+ */
+#ifndef SMB_WIRE_H
+#define SMB_WIRE_H
+
+#include "stubcore.h"
+
+#define SMB_WIRE_MAGIC	 0x57534350u
+#define SMB_WIRE_VERSION 1
+#define SMB_WIRE_HEADER	 12
+#define SMB_WIRE_MAX	 (17u << 20) /* the largest DATA, or META with its streams */
+#define SMB_WIRE_READ	 (16u << 20) /* bytes of one READ */
+#define SMB_WIRE_XATTRS	 1024 /* in one META */
+#define SMB_WIRE_COUNT	 4096 /* entries in one ENTRIES */
+#define SMB_WIRE_TEXT	 4096 /* bytes of one text */
+#define SMB_WIRE_FD	 3
+
+enum smb_wire_type {
+	SMB_WIRE_START = 1,
+	SMB_WIRE_GETATTR,
+	SMB_WIRE_LOOKUP,
+	SMB_WIRE_LIST,
+	SMB_WIRE_READ_,
+	SMB_WIRE_GETMETA,
+	/* answers */
+	SMB_WIRE_ALIVE = 64,
+	SMB_WIRE_READY,
+	SMB_WIRE_ATTRS,
+	SMB_WIRE_OBJECT,
+	SMB_WIRE_ENTRIES,
+	SMB_WIRE_END,
+	SMB_WIRE_DATA,
+	SMB_WIRE_META,
+	SMB_WIRE_FAIL,
+};
+
+enum { /* START */
+	SMB_WIRE_SIGN = 1,     /* signing required */
+	SMB_WIRE_ENCRYPT = 2,  /* encryption required */
+	SMB_WIRE_KERBEROS = 4, /* with the credential cache, nothing else */
+};
+
+struct smb_text { /* bytes of the message it came in, not terminated */
+	const char *p;
+	size_t len;
+};
+
+struct smb_start {
+	uint32_t flags;
+	uint16_t port; /* 0: the usual one */
+	uint32_t uid, gid, file_mode, dir_mode; /* where the server's are not known */
+	struct smb_text host, share, root, user, domain, password, cache, home;
+};
+
+struct smb_request {
+	enum smb_wire_type type;
+	struct smb_start start;
+	struct smb_text path, name;
+	uint64_t offset;
+	uint32_t length;
+};
+
+struct smb_answer {
+	enum smb_wire_type type;
+	struct stub_attr attr;
+	struct smb_text name, why;
+	uint32_t count; /* ENTRIES, META: to be walked with the functions below */
+	const uint8_t *rest;
+	size_t rest_len; /* DATA: the bytes */
+	bool final;
+	int error; /* FAIL: -errno of source.h */
+};
+
+/* ---- a message in the making ---- */
+
+struct smb_out {
+	uint8_t *p; /* header and what follows; smb_out_free() */
+	size_t len, size;
+	bool failed; /* no memory, or too long */
+};
+
+void smb_out_begin(struct smb_out *o, enum smb_wire_type type); /* forgets what was in it */
+void smb_out_u8(struct smb_out *o, uint8_t x);
+void smb_out_u32(struct smb_out *o, uint32_t x);
+void smb_out_text(struct smb_out *o, const char *p, size_t len);
+void smb_out_attr(struct smb_out *o, const struct stub_attr *a);
+void smb_out_bytes(struct smb_out *o, const void *p, size_t len);
+/* Room for @len bytes at the end, NULL: failed.  smb_out_cut() takes unused ones back. */
+void *smb_out_room(struct smb_out *o, size_t len);
+void smb_out_cut(struct smb_out *o, size_t len);
+/* Set what is there already; @at is counted from the header's end. */
+void smb_out_set_u32(struct smb_out *o, size_t at, uint32_t x);
+void smb_out_set_attr(struct smb_out *o, size_t at, const struct stub_attr *a);
+/* Fill the header in: 0, -ENOMEM, -EMSGSIZE. */
+int smb_out_end(struct smb_out *o);
+void smb_out_free(struct smb_out *o);
+
+void smb_out_request(struct smb_out *o, const struct smb_request *r); /* begin to end */
+void smb_out_fail(struct smb_out *o, bool final, int error, const char *why);
+
+/* ---- a message that came in ---- */
+
+/* Of @header: 0, or -EBADMSG, -EPROTO (another version). */
+int smb_wire_header(const uint8_t header[SMB_WIRE_HEADER], enum smb_wire_type *type, uint32_t *len);
+/* Of what follows it; 0 or -EBADMSG.  The result points into @p. */
+int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
+		     struct smb_request *out);
+int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len,
+		    struct smb_answer *out);
+/* The next entry of ENTRIES, attribute of META: 1, 0 at the end.  They have been checked. */
+int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name);
+int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len);
+
+/* Is @name one that may be stored for the server's sake?  Never one of ours. */
+bool smb_wire_xattr_name(const struct smb_text *name);
+
+/* Whole messages, on a blocking or non-blocking socket: 0, -ECONNRESET (it is closed),
+ * -ETIMEDOUT (nothing came for @wait_ms), -ECANCELED (@wake became readable; -1: none). */
+int smb_wire_send(int fd, const struct smb_out *o, unsigned int wait_ms, int wake);
+int smb_wire_receive(int fd, void *p, size_t len, unsigned int wait_ms, int wake);
+
+#endif

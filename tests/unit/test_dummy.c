@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_dummy.c - libstubcore/fill.c: a dummy gets its attributes, all of them or none */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+
+static const struct stub_xattr some[] = {
+	{ "user.DOSATTRIB", "dos", 3 },
+	{ "user.DosStream.a:$DATA", "stream", 6 },
+	{ "security.NTACL", "acl", 3 },
+};
+
+/* A listed directory with one dummy, opened. */
+static struct stub_object make_dummy(struct fixture *x, const char *name, mode_t mode,
+				     struct stub_entry *e)
+{
+	struct stub_object o;
+	struct stub_handle h;
+
+	*e = fixture_entry(name, mode, 0);
+	e->dummy = true;
+	fixture_list(x, e, 1);
+	h = fixture_handle(x, name);
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	assert_true(o.needs & STUB_NEEDS_ATTRS);
+	return o;
+}
+
+static void assert_xattr(struct fixture *x, const char *name, const struct stub_xattr *want)
+{
+	char path[256], got[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%s", x->dir, name);
+	n = getxattr(path, want->name, got, sizeof(got));
+	assert_int_equal(n, want->len);
+	assert_memory_equal(got, want->value, want->len);
+}
+
+static void test_filled(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e;
+	struct stub_object o = make_dummy(x, "file", S_IFREG | 0600, &e);
+	struct stub_attr a = e.attr;
+	struct stat st;
+	size_t bad = 77;
+
+	a.mode = S_IFREG | 04751;
+	a.uid = 77;
+	a.gid = 78;
+	a.size = 12345;
+	a.mtime.tv_nsec = 100;
+	for (int twice = 0; twice < 2; twice++) {
+		assert_int_equal(stub_fill_attr(x->v, &o, &a, some, ARRAY_LEN(some), &bad), 0);
+		assert_int_equal(bad, ARRAY_LEN(some));
+		assert_int_equal(fstatat(x->v->fd, "file", &st, 0), 0);
+		assert_int_equal(st.st_mode, S_IFREG | 04751);
+		assert_int_equal(st.st_uid, 77);
+		assert_int_equal(st.st_gid, 78);
+		assert_int_equal(st.st_size, 12345);
+		assert_int_equal(st.st_mtim.tv_sec, a.mtime.tv_sec);
+		assert_int_equal(st.st_mtim.tv_nsec, 100);
+		for (size_t i = 0; i < ARRAY_LEN(some); i++)
+			assert_xattr(x, "file", &some[i]);
+		assert_int_equal(fixture_view(x, "file").needs, STUB_NEEDS_DATA);
+	}
+	stub_object_close(&o);
+}
+
+/* What a client has changed since it is no dummy stays. */
+static void test_never_twice(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e;
+	struct stub_object o = make_dummy(x, "file", S_IFREG | 0600, &e);
+	struct stub_xattr other = { "user.DOSATTRIB", "new", 3 };
+	struct stub_attr a = e.attr;
+	struct stat st;
+
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, &other, 1, NULL), 0);
+	a.uid = 99;
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, some, ARRAY_LEN(some), NULL), 0);
+	assert_int_equal(fstatat(x->v->fd, "file", &st, 0), 0);
+	assert_int_equal(st.st_uid, 1001);
+	assert_xattr(x, "file", &other);
+	stub_object_close(&o);
+}
+
+static void test_directory(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e;
+	struct stub_object o = make_dummy(x, "dir", S_IFDIR | 0700, &e);
+	struct stub_attr a = e.attr;
+	struct stat st;
+
+	a.mode = S_IFDIR | 02775;
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, some, ARRAY_LEN(some), NULL), 0);
+	assert_int_equal(fstatat(x->v->fd, "dir", &st, 0), 0);
+	assert_int_equal(st.st_mode, S_IFDIR | 02775);
+	assert_xattr(x, "dir", &some[2]);
+	assert_int_equal(fixture_view(x, "dir").needs, STUB_NEEDS_ENTRIES);
+	stub_object_close(&o);
+}
+
+/* One that cannot be stored: the object stays a dummy, and it is said which it was. */
+static void test_no_place(void **state)
+{
+	struct fixture *x = *state;
+	static char huge[70000];
+	struct stub_xattr list[] = { some[0], { "user.huge", huge, sizeof(huge) }, some[2] };
+	struct stub_entry e;
+	struct stub_object o = make_dummy(x, "file", S_IFREG | 0600, &e);
+	size_t bad = 77;
+
+	assert_true(stub_fill_attr(x->v, &o, &e.attr, list, 3, &bad) < 0);
+	assert_int_equal(bad, 1);
+	assert_true(fixture_view(x, "file").needs & STUB_NEEDS_ATTRS);
+	list[1] = some[1];
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, list, 3, &bad), 0);
+	assert_false(fixture_view(x, "file").needs & STUB_NEEDS_ATTRS);
+	stub_object_close(&o);
+}
+
+/* Invariant 9: nothing of the old server's becomes a record, or root's. */
+static void test_never_ours(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_xattr list[] = { some[0], { STUB_XATTR, "x", 1 } };
+	struct stub_entry e;
+	struct stub_object o = make_dummy(x, "file", S_IFREG | 0600, &e);
+	size_t bad;
+
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, list, 2, &bad), -EBADMSG);
+	assert_int_equal(bad, 1);
+	list[1].name = "trusted.other";
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, list, 2, &bad), -EBADMSG);
+	assert_true(fixture_view(x, "file").needs & STUB_NEEDS_ATTRS);
+	stub_object_close(&o);
+}
+
+static void test_another_object(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e;
+	struct stub_object o = make_dummy(x, "file", S_IFREG | 0600, &e);
+	struct stub_attr a = e.attr;
+
+	a.fileid++;
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, 0, NULL), -ESTALE);
+	a = e.attr;
+	a.mode = S_IFDIR | 0700;
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, 0, NULL), -ESTALE);
+	a = e.attr;
+	a.uid = UINT32_MAX;
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, 0, NULL), -EBADMSG);
+	assert_true(fixture_view(x, "file").needs & STUB_NEEDS_ATTRS);
+	stub_object_close(&o);
+}
+
+#define ON_VOLUME(t) cmocka_unit_test_setup_teardown(t, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_VOLUME(test_filled),	    ON_VOLUME(test_never_twice), ON_VOLUME(test_directory),
+		ON_VOLUME(test_no_place),   ON_VOLUME(test_never_ours),
+		ON_VOLUME(test_another_object),
+	};
+
+	return cmocka_run_group_tests_name("dummy", tests, NULL, NULL);
+}

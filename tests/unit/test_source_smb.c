@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_source_smb.c - retriever/smb_uri.c, smb_login.c, smb_wire.c */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../../retriever/smb.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* ---- smb_uri_parse ---- */
+
+static void uri_good(void **state)
+{
+	static const struct {
+		const char *uri, *host, *share, *root;
+		uint16_t port;
+	} good[] = {
+		{ "smb://old/share", "old", "share", "", 0 },
+		{ "smb://old/share/", "old", "share", "", 0 },
+		{ "smb://10.0.0.1:4455/C$", "10.0.0.1", "C$", "", 4455 },
+		{ "smb://a-b.c_d/s/dir", "a-b.c_d", "s", "dir", 0 },
+		{ "smb://h/s//a//b c/", "h", "s", "a/b c", 0 },
+		{ "smb://h/My%20Share/100%25/%c3%BC", "h", "My Share", "100%/\xc3\xbc", 0 },
+		{ "smb://h/s/a@b#c=d&e", "h", "s", "a@b#c=d&e", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		struct smb_uri u;
+		char why[128] = "";
+
+		assert_int_equal(smb_uri_parse(good[i].uri, &u, why, sizeof(why)), 0);
+		assert_string_equal(u.host, good[i].host);
+		assert_string_equal(u.share, good[i].share);
+		assert_string_equal(u.root, good[i].root);
+		assert_int_equal(u.port, good[i].port);
+	}
+}
+
+static void uri_bad(void **state)
+{
+	static const char *const bad[] = {
+		"", "smb:/h/s", "nfs://h/s", "smb://", "smb://h", "smb://h/", "smb://h//", "smb:///s",
+		"smb://user:pw@h/s", "smb://user@h/s", "smb://h:/s", "smb://h:0/s", "smb://h:65536/s",
+		"smb://h:1x/s", "smb://h:99999999999999999999/s", "smb://h/s%", "smb://h/s%4",
+		"smb://h/s%4g", "smb://h/s%00", "smb://h/s/..", "smb://h/../s", "smb://h/s/./a",
+		"smb://h/s/%2e%2e", "smb://h/a%2fb", "smb://h/a\\b", "smb://h/a:b", "smb://h/a*",
+		"smb://h/s?x=1", "smb://h/s\n", "smb://h h/s", "smb://[::1]/s",
+	};
+	char text[STUB_URI_MAX + 2], why[128];
+	struct smb_uri u;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		why[0] = '\0';
+		if (smb_uri_parse(bad[i], &u, why, sizeof(why)) != -EINVAL)
+			fail_msg("taken: %s", bad[i]);
+		assert_true(why[0]);
+	}
+	assert_int_equal(smb_uri_parse(NULL, &u, why, sizeof(why)), -EINVAL);
+	memset(text, 'a', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	memcpy(text, "smb://h/s/", 10);
+	assert_int_equal(smb_uri_parse(text, &u, why, sizeof(why)), -EINVAL);
+	text[sizeof(text) - 2] = '\0';
+	assert_int_equal(smb_uri_parse(text, &u, why, sizeof(why)), 0);
+	assert_int_equal(strlen(u.root), STUB_URI_MAX - 10);
+	memcpy(text, "smb://h/aa", 10); /* a share's name of a thousand bytes */
+	assert_int_equal(smb_uri_parse(text, &u, why, sizeof(why)), -EINVAL);
+}
+
+/* ---- smb_login_read ---- */
+
+static int login(const char *text, mode_t mode, struct smb_login *out, char *why, size_t size)
+{
+	char path[] = "/tmp/test_source_smb-XXXXXX";
+	int fd = mkstemp(path), r;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	assert_int_equal(fchmod(fd, mode), 0);
+	close(fd);
+	r = smb_login_read(path, out, why, size);
+	unlink(path);
+	return r;
+}
+
+static void login_good(void **state)
+{
+	struct smb_login l;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(login("# who\n\nusername = joe\n password=  a = b#c  \ndomain = DOM\n",
+			       0600, &l, why, sizeof(why)),
+			 0);
+	assert_string_equal(l.user, "joe");
+	assert_string_equal(l.password, "a = b#c");
+	assert_string_equal(l.domain, "DOM");
+	assert_int_equal(login("username=joe", 0400, &l, why, sizeof(why)), 0);
+	assert_string_equal(l.user, "joe");
+	assert_string_equal(l.password, "");
+}
+
+static void login_bad(void **state)
+{
+	static const char *const bad[] = { "", "password = x\n", "username\n", "user = joe\n",
+					   "username = joe\nsecret\n" };
+	static const mode_t modes[] = { 0640, 0604, 0660, 0610, 0601, 0777 };
+	struct smb_login l;
+	char why[256];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		why[0] = '\0';
+		assert_int_equal(login(bad[i], 0600, &l, why, sizeof(why)), -EINVAL);
+		assert_true(why[0]);
+		assert_null(strstr(why, "secret"));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++)
+		assert_int_equal(login("username = joe\n", modes[i], &l, why, sizeof(why)), -EACCES);
+	assert_int_equal(smb_login_read("/nonexistent/x", &l, why, sizeof(why)), -ENOENT);
+	assert_int_equal(smb_login_read("/tmp", &l, why, sizeof(why)), -EINVAL);
+}
+
+/* ---- smb_wire ---- */
+
+static struct smb_text text(const char *s)
+{
+	return (struct smb_text){ s, strlen(s) };
+}
+
+static bool same(const struct smb_text *t, const char *s)
+{
+	return t->len == strlen(s) && !memcmp(t->p, s, t->len);
+}
+
+static struct stub_attr some_attr(void)
+{
+	return (struct stub_attr){ .mode = S_IFREG | 0640, .nlink = 1, .uid = 5, .gid = 6, .size = 1ull << 40,
+				   .fsid = 7, .fileid = UINT64_MAX, .atime = { 1, 2 },
+				   .mtime = { -3, 999999999 }, .ctime = { 1ll << 33, 0 } };
+}
+
+static void assert_attr(const struct stub_attr *a)
+{
+	const struct stub_attr b = some_attr();
+
+	assert_memory_equal(a, &b, sizeof(b));
+}
+
+/* Takes @o apart: the length of what follows the header. */
+static uint32_t body(struct smb_out *o, enum smb_wire_type want)
+{
+	enum smb_wire_type type;
+	uint32_t len;
+
+	assert_int_equal(smb_out_end(o), 0);
+	assert_int_equal(smb_wire_header(o->p, &type, &len), 0);
+	assert_int_equal(type, want);
+	assert_int_equal(len, o->len - SMB_WIRE_HEADER);
+	return len;
+}
+
+/* What parses does so whole only: not a byte less, and not one more. */
+static void assert_exact(const struct smb_out *o, uint32_t len, bool request)
+{
+	enum smb_wire_type type = (enum smb_wire_type)(o->p[6] | o->p[7] << 8);
+	uint8_t *copy = malloc(len + 1);
+	struct smb_request r;
+	struct smb_answer a;
+
+	memcpy(copy, o->p + SMB_WIRE_HEADER, len);
+	copy[len] = 0;
+	for (uint32_t n = 0; n <= len + 1; n++) {
+		int e = request ? smb_wire_request(type, copy, n, &r) :
+				  smb_wire_answer(type, copy, n, &a);
+
+		assert_int_equal(e, n == len ? 0 : -EBADMSG);
+	}
+	free(copy);
+}
+
+static void wire_requests(void **state)
+{
+	struct smb_request start = { .type = SMB_WIRE_START,
+				     .start = { .flags = 3, .port = 445, .uid = 1, .gid = 2,
+						.file_mode = 0644, .dir_mode = 0755,
+						.host = text("h"), .share = text("s"),
+						.root = text("a/b"), .user = text("u"),
+						.domain = text("d"), .password = text("p w"),
+						.cache = text(""), .home = text("/tmp/x") } };
+	struct smb_request read = { .type = SMB_WIRE_READ_, .path = text("a/b"),
+				    .offset = 1ull << 40, .length = SMB_WIRE_READ };
+	struct smb_request lookup = { .type = SMB_WIRE_LOOKUP, .path = text(""), .name = text("N") };
+	struct smb_out o = { 0 };
+	struct smb_request r;
+	uint32_t len;
+
+	(void)state;
+	smb_out_request(&o, &start);
+	len = body(&o, SMB_WIRE_START);
+	assert_int_equal(smb_wire_request(SMB_WIRE_START, o.p + SMB_WIRE_HEADER, len, &r), 0);
+	assert_int_equal(r.start.flags, 3);
+	assert_int_equal(r.start.port, 445);
+	assert_int_equal(r.start.dir_mode, 0755);
+	assert_true(same(&r.start.password, "p w") && same(&r.start.home, "/tmp/x"));
+	assert_exact(&o, len, true);
+
+	smb_out_request(&o, &read);
+	len = body(&o, SMB_WIRE_READ_);
+	assert_int_equal(smb_wire_request(SMB_WIRE_READ_, o.p + SMB_WIRE_HEADER, len, &r), 0);
+	assert_true(same(&r.path, "a/b"));
+	assert_true(r.offset == 1ull << 40 && r.length == SMB_WIRE_READ);
+	assert_exact(&o, len, true);
+	read.length++;
+	smb_out_request(&o, &read);
+	len = body(&o, SMB_WIRE_READ_);
+	assert_int_equal(smb_wire_request(SMB_WIRE_READ_, o.p + SMB_WIRE_HEADER, len, &r), -EBADMSG);
+	read.length = 1;
+	read.offset = INT64_MAX;
+	smb_out_request(&o, &read);
+	len = body(&o, SMB_WIRE_READ_);
+	assert_int_equal(smb_wire_request(SMB_WIRE_READ_, o.p + SMB_WIRE_HEADER, len, &r), -EBADMSG);
+
+	smb_out_request(&o, &lookup);
+	len = body(&o, SMB_WIRE_LOOKUP);
+	assert_int_equal(smb_wire_request(SMB_WIRE_LOOKUP, o.p + SMB_WIRE_HEADER, len, &r), 0);
+	assert_true(same(&r.path, "") && same(&r.name, "N"));
+	assert_exact(&o, len, true);
+	assert_int_equal(smb_wire_request(SMB_WIRE_READY, o.p, 0, &r), -EBADMSG);
+	smb_out_free(&o);
+}
+
+static void wire_entries(void **state)
+{
+	const struct stub_attr attr = some_attr();
+	struct smb_out o = { 0 };
+	struct smb_text name;
+	struct smb_answer a;
+	struct stub_attr got;
+	uint32_t len;
+
+	(void)state;
+	smb_out_begin(&o, SMB_WIRE_ENTRIES);
+	smb_out_u32(&o, 0);
+	for (int i = 0; i < 3; i++) {
+		smb_out_attr(&o, &attr);
+		smb_out_text(&o, "name", 4);
+	}
+	smb_out_set_u32(&o, 0, 3);
+	len = body(&o, SMB_WIRE_ENTRIES);
+	assert_int_equal(smb_wire_answer(SMB_WIRE_ENTRIES, o.p + SMB_WIRE_HEADER, len, &a), 0);
+	assert_int_equal(a.count, 3);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(smb_wire_entry(&a, &got, &name), 1);
+		assert_attr(&got);
+		assert_true(same(&name, "name"));
+	}
+	assert_int_equal(smb_wire_entry(&a, &got, &name), 0);
+	assert_exact(&o, len, false);
+	for (uint32_t n = 0; n < 6; n++) { /* the count is that of what follows */
+		smb_out_set_u32(&o, 0, n);
+		assert_int_equal(smb_wire_answer(SMB_WIRE_ENTRIES, o.p + SMB_WIRE_HEADER, len, &a),
+				 n == 3 ? 0 : -EBADMSG);
+	}
+	smb_out_set_u32(&o, 0, UINT32_MAX);
+	assert_int_equal(smb_wire_answer(SMB_WIRE_ENTRIES, o.p + SMB_WIRE_HEADER, len, &a), -EBADMSG);
+	smb_out_free(&o);
+}
+
+static int meta_with(const char *name)
+{
+	const struct stub_attr attr = some_attr();
+	struct smb_out o = { 0 };
+	struct smb_answer a;
+	uint32_t len;
+	int r;
+
+	smb_out_begin(&o, SMB_WIRE_META);
+	smb_out_attr(&o, &attr);
+	smb_out_u32(&o, 1);
+	smb_out_text(&o, name, strlen(name));
+	smb_out_u32(&o, 5);
+	smb_out_bytes(&o, "value", 5);
+	len = body(&o, SMB_WIRE_META);
+	r = smb_wire_answer(SMB_WIRE_META, o.p + SMB_WIRE_HEADER, len, &a);
+	if (r == 0) {
+		struct smb_text got;
+		const uint8_t *value;
+		size_t n;
+
+		assert_attr(&a.attr);
+		assert_int_equal(smb_wire_xattr(&a, &got, &value, &n), 1);
+		assert_true(same(&got, name));
+		assert_int_equal(n, 5);
+		assert_memory_equal(value, "value", 5);
+		assert_int_equal(smb_wire_xattr(&a, &got, &value, &n), 0);
+		assert_exact(&o, len, false);
+	}
+	smb_out_free(&o);
+	return r;
+}
+
+/* A server cannot make us write what is ours, or the kernel's. */
+static void wire_xattrs(void **state)
+{
+	static const char *const good[] = { "user.DOSATTRIB", "user.DosStream.x:$DATA",
+					    "security.NTACL", "system.posix_acl_access",
+					    "system.posix_acl_default" };
+	static const char *const bad[] = { STUB_XATTR, "trusted.x", "security.capability", "user.",
+					   "user", "", "security.NTACL2", "security.NTAC",
+					   "system.nfs4_acl", "xuser.a" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		assert_int_equal(meta_with(good[i]), 0);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_int_equal(meta_with(bad[i]), -EBADMSG);
+}
+
+static void wire_fail(void **state)
+{
+	static const int errors[] = { -EIO, -ENOENT, -ESTALE, -EACCES, -ENOMEM, -EHOSTUNREACH };
+	struct smb_out o = { 0 };
+	struct smb_answer a;
+	uint32_t len;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
+		smb_out_fail(&o, i & 1, errors[i], "why not");
+		len = body(&o, SMB_WIRE_FAIL);
+		assert_int_equal(smb_wire_answer(SMB_WIRE_FAIL, o.p + SMB_WIRE_HEADER, len, &a), 0);
+		assert_int_equal(a.error, errors[i]);
+		assert_int_equal(a.final, i & 1);
+		assert_true(same(&a.why, "why not"));
+		assert_exact(&o, len, false);
+	}
+	smb_out_fail(&o, true, -EDOM, "");
+	len = body(&o, SMB_WIRE_FAIL);
+	o.p[SMB_WIRE_HEADER + 1] = 250; /* a number that means nothing */
+	assert_int_equal(smb_wire_answer(SMB_WIRE_FAIL, o.p + SMB_WIRE_HEADER, len, &a), 0);
+	assert_int_equal(a.error, -EIO);
+	smb_out_free(&o);
+}
+
+static void wire_bad_attr(void **state)
+{
+	struct stub_attr bad[6];
+	struct smb_out o = { 0 };
+	struct smb_answer a;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		bad[i] = some_attr();
+	bad[0].mode = S_IFLNK | 0777;
+	bad[1].mode = S_IFREG | 0100 << 12;
+	bad[2].uid = UINT32_MAX;
+	bad[3].gid = UINT32_MAX;
+	bad[4].size = (uint64_t)INT64_MAX + 1;
+	bad[5].mtime.tv_nsec = 1000000000;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		smb_out_begin(&o, SMB_WIRE_ATTRS);
+		smb_out_attr(&o, &bad[i]);
+		assert_int_equal(smb_out_end(&o), 0);
+		assert_int_equal(smb_wire_answer(SMB_WIRE_ATTRS, o.p + SMB_WIRE_HEADER,
+						 o.len - SMB_WIRE_HEADER, &a),
+				 -EBADMSG);
+	}
+	smb_out_free(&o);
+}
+
+static void wire_headers(void **state)
+{
+	enum smb_wire_type type;
+	struct smb_out o = { 0 };
+	uint32_t len;
+
+	(void)state;
+	smb_out_begin(&o, SMB_WIRE_END);
+	assert_int_equal(smb_out_end(&o), 0);
+	o.p[0] ^= 1;
+	assert_int_equal(smb_wire_header(o.p, &type, &len), -EBADMSG);
+	o.p[0] ^= 1;
+	o.p[4]++;
+	assert_int_equal(smb_wire_header(o.p, &type, &len), -EPROTO);
+	o.p[4]--;
+	o.p[11] = 0x7f;
+	assert_int_equal(smb_wire_header(o.p, &type, &len), -EBADMSG);
+	smb_out_begin(&o, SMB_WIRE_DATA);
+	assert_null(smb_out_room(&o, SMB_WIRE_MAX + 1));
+	assert_true(smb_out_end(&o) < 0);
+	smb_out_free(&o);
+}
+
+static void wire_socket(void **state)
+{
+	struct smb_out o = { 0 };
+	uint8_t buf[64];
+	int pair[2], wake[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_int_equal(pipe(wake), 0);
+	smb_out_begin(&o, SMB_WIRE_ALIVE);
+	assert_int_equal(smb_out_end(&o), 0);
+	assert_int_equal(smb_wire_send(pair[0], &o, 1000, -1), 0);
+	assert_int_equal(smb_wire_receive(pair[1], buf, SMB_WIRE_HEADER, 1000, wake[0]), 0);
+	assert_memory_equal(buf, o.p, SMB_WIRE_HEADER);
+	assert_int_equal(smb_wire_receive(pair[1], buf, 1, 1, wake[0]), -ETIMEDOUT);
+	assert_int_equal(write(wake[1], "x", 1), 1);
+	assert_int_equal(smb_wire_receive(pair[1], buf, 1, 1000, wake[0]), -ECANCELED);
+	close(pair[0]);
+	assert_int_equal(smb_wire_receive(pair[1], buf, 1, 1000, -1), -ECONNRESET);
+	assert_int_equal(smb_wire_send(pair[1], &o, 1000, -1), -ECONNRESET);
+	close(pair[1]);
+	close(wake[0]);
+	close(wake[1]);
+	smb_out_free(&o);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(uri_good),	cmocka_unit_test(uri_bad),
+		cmocka_unit_test(login_good),	cmocka_unit_test(login_bad),
+		cmocka_unit_test(wire_requests), cmocka_unit_test(wire_entries),
+		cmocka_unit_test(wire_xattrs),	cmocka_unit_test(wire_fail),
+		cmocka_unit_test(wire_bad_attr), cmocka_unit_test(wire_headers),
+		cmocka_unit_test(wire_socket),
+	};
+
+	return cmocka_run_group_tests_name("source_smb", tests, NULL, NULL);
+}
