@@ -258,7 +258,7 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 		tevent_req_nterror(req, NT_STATUS_NO_MEMORY);
 		return tevent_req_post(req, ev);
 	}
-	sub = glue_data_send(s, ev, handle, &o, (uint64_t)from, (uint64_t)length);
+	sub = glue_data_send(s, ev, handle, fsp, &o, (uint64_t)from, (uint64_t)length);
 	if (tevent_req_nomem(sub, req))
 		return tevent_req_post(req, ev);
 	tevent_req_set_callback(sub, copy_ready, req);

@@ -189,6 +189,22 @@ static bool again(struct vfs_handle_struct *handle, struct glue_wait *wait, int 
 
 /* ---- open ---- */
 
+/*
+ * A directory that is opened to be listed, or watched, is listed now: its entries would
+ * be news to who watches it when they come.  If they do not come, readdir will say so.
+ */
+static void list_ahead(struct vfs_handle_struct *handle, const struct files_struct *fsp, int fd)
+{
+	struct glue_wait wait = { 0 };
+	struct glue_obj o;
+
+	if (fsp->fsp_flags.is_pathref || !(fsp->access_mask & SEC_DIR_LIST))
+		return;
+	glue_of_fd(handle, fd, &o);
+	if (o.maybe && S_ISDIR(o.mode))
+		glue_need_entries(&o, &wait);
+}
+
 static bool is_procfd(const char *path)
 {
 	return strncmp(path, "/proc/self/fd/", 14) == 0;
@@ -262,6 +278,8 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 	below.flags &= ~O_TRUNC;
 	if (is_procfd(name->base_name)) {
 		fd = SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, &below);
+		if (fd >= 0)
+			list_ahead(handle, fsp, fd);
 	} else if (how->flags & O_CREAT) {
 		fd = open_creating(handle, dirfsp, name, fsp, &below);
 	} else {

@@ -150,7 +150,7 @@ static void read_wait(struct tevent_req *req)
 		return;
 	}
 	s->era = glue_era(s->handle);
-	sub = glue_data_send(s, s->ev, s->handle, &s->o, (uint64_t)s->offset, s->n);
+	sub = glue_data_send(s, s->ev, s->handle, s->fsp, &s->o, (uint64_t)s->offset, s->n);
 	if (!tevent_req_nomem(sub, req))
 		tevent_req_set_callback(sub, read_ready, req);
 }

@@ -152,10 +152,11 @@ struct tevent_req *glue_ask_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
 				 struct vfs_handle_struct *handle, const struct stub_ask *ask);
 int glue_ask_recv(struct tevent_req *req);
 
-/* Wait until [offset, offset+length) may be read.  As glue_need_data(). */
+/* Wait until [offset, offset+length) may be read.  As glue_need_data(); -ECANCELED: the
+ * client closes @fsp, which must not go away before the request is done or freed. */
 struct tevent_req *glue_data_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
-				  struct vfs_handle_struct *handle, const struct glue_obj *o,
-				  uint64_t offset, uint64_t length);
+				  struct vfs_handle_struct *handle, struct files_struct *fsp,
+				  const struct glue_obj *o, uint64_t offset, uint64_t length);
 int glue_data_recv(struct tevent_req *req);
 
 void glue_link_destroy(struct stubvfs *x);

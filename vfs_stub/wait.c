@@ -9,7 +9,8 @@
  * give_up seconds is answered -EREMOTEIO.
  *
  * A request that smbd frees (the client has gone) leaves the list; its answer, when it
- * comes, belongs to nobody.
+ * comes, belongs to nobody.  A CLOSE waits in smbd for the reads of the file: those that
+ * wait for the old server are given up then, since nobody wants them any more.
  */
 #include "stub_glue.h"
 
@@ -20,6 +21,7 @@
 
 #define RETRY_MS 100
 #define TRIES	 8 /* answers "done" that change nothing */
+#define CLOSE_MS 200 /* between two looks whether the client wants to close the file */
 
 struct asking {
 	struct asking *prev, *next;
@@ -229,7 +231,9 @@ int glue_ask_recv(struct tevent_req *req)
 struct data_wait {
 	struct tevent_context *ev;
 	struct vfs_handle_struct *handle;
+	struct files_struct *fsp;
 	struct glue_obj o;
+	struct tevent_req *sub; /* the ask we wait for */
 	uint64_t offset, end, last;
 	int tries;
 	int result;
@@ -243,6 +247,7 @@ static void data_answered(struct tevent_req *sub)
 	struct data_wait *w = tevent_req_data(req, struct data_wait);
 	int r = glue_ask_recv(sub);
 
+	w->sub = NULL;
 	TALLOC_FREE(sub);
 	if (r < 0) {
 		w->result = r;
@@ -277,12 +282,28 @@ static void data_step(struct tevent_req *req)
 	sub = glue_ask_send(w, w->ev, w->handle, &a);
 	if (tevent_req_nomem(sub, req))
 		return;
+	w->sub = sub;
 	tevent_req_set_callback(sub, data_answered, req);
 }
 
+static void data_timer(struct tevent_context *ev, struct tevent_timer *te, struct timeval now,
+		       void *private_data)
+{
+	struct tevent_req *req = private_data;
+	struct data_wait *w = tevent_req_data(req, struct data_wait);
+
+	if (!w->fsp->fsp_flags.closing) {
+		tevent_add_timer(ev, w, timeval_current_ofs_msec(CLOSE_MS), data_timer, req);
+		return;
+	}
+	TALLOC_FREE(w->sub);
+	w->result = -ECANCELED;
+	tevent_req_done(req);
+}
+
 struct tevent_req *glue_data_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
-				  struct vfs_handle_struct *handle, const struct glue_obj *o,
-				  uint64_t offset, uint64_t length)
+				  struct vfs_handle_struct *handle, struct files_struct *fsp,
+				  const struct glue_obj *o, uint64_t offset, uint64_t length)
 {
 	struct tevent_req *req;
 	struct data_wait *w;
@@ -290,10 +311,15 @@ struct tevent_req *glue_data_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev
 	req = tevent_req_create(mem_ctx, &w, struct data_wait);
 	if (!req)
 		return NULL;
-	*w = (struct data_wait){ .ev = ev, .handle = handle, .o = *o, .offset = offset };
+	*w = (struct data_wait){ .ev = ev, .handle = handle, .fsp = fsp, .o = *o,
+				 .offset = offset };
 	w->o.known = NULL; /* the file may be closed by then */
 	w->end = length < INT64_MAX - offset ? offset + length : INT64_MAX;
 	data_step(req);
+	if (!tevent_req_is_in_progress(req))
+		return tevent_req_post(req, ev);
+	if (!tevent_add_timer(ev, w, timeval_current_ofs_msec(CLOSE_MS), data_timer, req))
+		tevent_req_nomem(NULL, req);
 	return tevent_req_is_in_progress(req) ? req : tevent_req_post(req, ev);
 }
 
