@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the test_smb_ops_* suites share: ops.py's world with an smbd and our module
+beside the NFS server, on the same volume.
+
+    world   a fake old server (NFS), a volume, a retriever, Ganesha and smbd
+    case    one test's directory: its source, its model, the state it is in
+    smb     an administrator's session
+
+The model is compared in the end through NFS, after the crawl, as in test_ops_*: modes,
+owners, times, bytes, links.
+"""
+import pytest
+
+import ops
+from migration import BUILD
+from ops import *  # noqa: F401,F403
+from smb2client import SmbError, wire
+from smbd import STOCK, Samba, Share
+
+ALL = wire.READ_DATA | wire.WRITE_DATA | wire.READ_ATTRIBUTES | wire.WRITE_ATTRIBUTES | \
+    wire.READ_EA | wire.WRITE_EA | wire.SYNCHRONIZE
+STACK = (*STOCK, "stub")        # ours is asked last: what it sees are files
+EPOCH = 116444736000000000      # 1970 in 100 ns since 1601
+UNIX = 10 ** 7                  # 100 ns in a second
+
+
+class SmbWorld(ops.World):
+    def __init__(self, home, volume, shim, more="", stack=STACK, **options):
+        super().__init__(home, volume, shim, attr_cache=0, **options)
+        self.smbd = Samba(self.m.workdir / "smbd", module_dir=BUILD / "vfs_stub",
+                          shares=[Share(str(volume), vfs=stack, more=more)]).start()
+
+    def finish(self):
+        self.smbd.stop()
+        return super().finish()
+
+    def stop(self):
+        try:
+            super().stop()
+        finally:
+            self.smbd.kill9()
+
+
+def smb_status(call, *args, **options):
+    """The status with which a call fails."""
+    with pytest.raises(SmbError) as caught:
+        call(*args, **options)
+    return caught.value.status
+
+
+@pytest.fixture(scope="module")
+def world(moddir, loop_xfs, rpcshim, request):
+    if not (BUILD / "vfs_stub" / "stub.so").exists():
+        pytest.skip("no Samba module in %s" % BUILD)
+    volume = loop_xfs.path / "volume"
+    volume.mkdir()
+    w = SmbWorld(moddir, volume, rpcshim, more=getattr(request.module, "MORE", ""))
+    try:
+        yield w
+    except BaseException:
+        w.finished = True
+        raise
+    finally:
+        w.stop()
+
+
+@pytest.fixture
+def smb(world):
+    with world.smbd.client() as c:
+        yield c
+
+
+__all__ = [*ops.__all__, "ALL", "EPOCH", "UNIX", "smb", "smb_status", "wire"]

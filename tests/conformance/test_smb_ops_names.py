@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Over SMB, in directories and on objects in every state: create, remove, rename, link,
+attributes, EAs.  What is removed never comes back, what the old server has is there."""
+import pytest
+
+from nfsclient.nfstypes import DIR
+from smbops import *  # noqa: F401,F403
+from smbops import ALL, ANY, DIRS, EPOCH, OLD, PLACES, SIZE, UNIX, same, smb_status, wire
+
+DELETE = wire.DELETE | wire.READ_ATTRIBUTES
+
+
+# -- looking ------------------------------------------------------------------------
+
+def test_stat(case, smb, place):
+    case.file(mode=0o644)
+    case.enter(place, "f")
+    info = smb.stat(case.path("f"))
+    assert info.size == SIZE and info.nlink == 1
+    assert info.written == EPOCH + case.node("f").mtime // 100
+    assert bool(info.attributes & wire.ATTR_OFFLINE) == (place != "normal")
+    assert not case.world.calls("READ", case.node("f")) or place in ("normal", "some")
+
+
+def test_one_name_lists_nothing(case, smb):
+    case.file()
+    case.dir("d")
+    case.file("d/g")
+    smb.stat(case.path("d/g"))
+    assert not case.world.listings(case.node("d")) and not case.world.listings(case.node())
+
+
+def test_another_case_lists(case, smb, place):
+    case.file("MiXed")
+    case.enter(place, "MiXed")
+    assert smb.stat(case.path("mIxED")).size == SIZE
+    same(smb.read_file(case.path("MIXED")), case.data("MiXed"))
+
+
+def test_a_missing_name(case, smb, place):
+    case.file()
+    case.enter(place, "f")
+    assert smb_status(smb.stat, case.path("none")) == "OBJECT_NAME_NOT_FOUND"
+    assert smb_status(smb.stat, case.path("none/below")) == "OBJECT_PATH_NOT_FOUND"
+
+
+def test_list(case, smb, place):
+    for name in ("a", "b"):
+        case.file(name)
+    case.dir("c")
+    case.enter(place, "a")
+    assert smb.names(case.path()) == ["a", "b", "c"]
+    for entry in smb.listdir(case.path()):
+        if entry.name != "c":
+            assert entry.size == SIZE
+            assert entry.written == EPOCH + case.node(entry.name).mtime // 100
+    assert not case.world.calls("READ", case.node("b"))
+
+
+# -- create --------------------------------------------------------------------------
+
+def test_create(case, smb, place):
+    case.file()
+    case.enter(place, "f")
+    smb.open(case.path("new"), ALL, wire.CREATE_NEW).close()
+    case.made("new")
+    smb.mkdir(case.path("newdir"))
+    case.made("newdir", DIR)
+    assert smb.names(case.path()) == ["f", "new", "newdir"]
+
+
+def test_what_the_old_server_has_is_there(case, smb, place):
+    """Creating it anew collides, whether anybody has looked or not."""
+    case.file()
+    case.dir("d")
+    case.enter(place, "f")
+    assert smb_status(smb.open, case.path("f"), ALL, wire.CREATE_NEW) == "OBJECT_NAME_COLLISION"
+    assert smb_status(smb.mkdir, case.path("d")) == "OBJECT_NAME_COLLISION"
+    with smb.open(case.path("f"), ALL, wire.OPEN_IF) as f:
+        same(f.read(), case.data("f"))
+
+
+@pytest.mark.parametrize("state", DIRS)
+def test_create_below(case, smb, state):
+    case.dir("d")
+    case.file("d/old")
+    case.enter_dir(state)
+    smb.write_file(case.path("d/new"), b"new")
+    case.made("d/new").data = b"new"
+    assert smb.names(case.path("d")) == ["new", "old"]
+
+
+# -- remove --------------------------------------------------------------------------
+
+def test_remove(case, smb, place):
+    for name in ("f", "stays"):
+        case.file(name)
+    case.enter(place, "f", "stays")
+    smb.remove(case.path("f"))
+    case.gone("f")
+    assert smb.names(case.path()) == ["stays"]
+    assert smb_status(smb.stat, case.path("f")) == "OBJECT_NAME_NOT_FOUND"
+
+
+def test_removed_and_made_again(case, smb, place):
+    case.file()
+    case.enter(place, "f")
+    smb.remove(case.path("f"))
+    case.gone("f")
+    smb.write_file(case.path("f"), b"another")
+    case.made("f").data = b"another"
+    assert smb.read_file(case.path("f")) == b"another"
+
+
+@pytest.mark.parametrize("state", DIRS)
+def test_a_directory_with_entries_stays(case, smb, state):
+    case.dir("d")
+    case.file("d/old")
+    case.enter_dir(state)
+    assert smb_status(smb.remove, case.path("d")) == "DIRECTORY_NOT_EMPTY"
+    same(smb.read_file(case.path("d/old")), case.data("d/old"))
+
+
+@pytest.mark.parametrize("state", DIRS)
+def test_an_empty_directory_goes(case, smb, state):
+    case.dir("d")
+    case.enter_dir(state)
+    smb.remove(case.path("d"))
+    case.gone("d")
+    assert smb.names(case.path()) == []
+
+
+def test_an_open_file_outlives_its_name(case, smb, place):
+    case.file()
+    case.enter(place, "f")
+    with smb.open(case.path("f")) as f:
+        with smb.open(case.path("f"), DELETE) as g:
+            g.remove()
+        same(f.read(), case.data("f"))
+    case.gone("f")
+    assert smb.names(case.path()) == []
+
+
+# -- rename and link -----------------------------------------------------------------
+
+def test_rename(case, smb, place):
+    case.file()
+    case.enter(place, "f")
+    smb.rename(case.path("f"), case.path("g"))
+    case.moved("f", "g")
+    assert smb.names(case.path()) == ["g"]
+    same(smb.read_file(case.path("g")), case.data("g"))
+
+
+def test_rename_over(case, smb, place):
+    for name in ("f", "g"):
+        case.file(name)
+    case.enter(place, "f", "g")
+    assert smb_status(smb.rename, case.path("f"), case.path("g")) == "OBJECT_NAME_COLLISION"
+    smb.rename(case.path("f"), case.path("g"), replace=True)
+    case.moved("f", "g")
+    same(smb.read_file(case.path("g")), case.data("g"))
+
+
+@pytest.mark.parametrize("state", DIRS)
+def test_rename_into(case, smb, state):
+    """Also onto a name that only the old server knows of."""
+    case.file()
+    case.dir("d")
+    case.file("d/old")
+    case.enter_dir(state)
+    assert smb_status(smb.rename, case.path("f"), case.path("d/old")) == "OBJECT_NAME_COLLISION"
+    smb.rename(case.path("f"), case.path("d/f"))
+    case.moved("f", "d/f")
+    assert smb.names(case.path("d")) == ["f", "old"]
+
+
+@pytest.mark.parametrize("state", DIRS)
+def test_rename_a_directory(case, smb, state):
+    case.dir("d")
+    case.file("d/old")
+    case.enter_dir(state)
+    smb.rename(case.path("d"), case.path("e"))
+    case.moved("d", "e")
+    assert smb.names(case.path()) == ["e"]
+    same(smb.read_file(case.path("e/old")), case.data("e/old"))
+
+
+def test_link(case, smb, place):
+    case.file()
+    case.enter(place, "f")
+    with smb.open(case.path("f"), ALL) as f:
+        f.link(case.path("l"))
+    case.linked("l", "f")
+    assert smb.stat(case.path("l")).nlink == 2
+    same(smb.read_file(case.path("l")), case.data("f"))
+
+
+@pytest.mark.parametrize("place", [p for p in PLACES if p != "dummy"])
+def test_hard_links_of_the_source(case, smb, place):
+    case.file()
+    case.hardlink("l", "f")
+    case.enter(place, "f")
+    assert smb.stat(case.path("f")).nlink == 2
+    smb.remove(case.path("f"))
+    case.gone("f")
+    same(smb.read_file(case.path("l")), case.data("l"))
+
+
+# -- attributes ----------------------------------------------------------------------
+
+def test_times(case, smb, place):
+    case.file()
+    case.enter(place, "f")
+    written = EPOCH + 1234567890 * UNIX + 7654321
+    with smb.open(case.path("f"), ALL) as f:
+        f.set_basic(written=written, created=written - UNIX)
+    case.items["f"].mtime = (written - EPOCH) * 100
+    info = smb.stat(case.path("f"))
+    assert (info.written, info.created) == (written, written - UNIX)
+    same(smb.read_file(case.path("f")), case.data("f"))
+    assert smb.stat(case.path("f")).written == written
+
+
+def test_dos_attributes(case, smb, place):
+    """They are kept; OFFLINE is not among what is stored."""
+    case.file()
+    case.enter(place, "f")
+    kept = wire.ATTR_HIDDEN | wire.ATTR_ARCHIVE
+    with smb.open(case.path("f"), ALL) as f:
+        f.set_basic(attributes=kept | wire.ATTR_OFFLINE)
+    assert smb.stat(case.path("f")).attributes & ~wire.ATTR_OFFLINE == kept
+    same(smb.read_file(case.path("f")), case.data("f"))
+    case.world.stubtool("ask", case.path("f"), "fill")
+    case.finished("f")
+    assert smb.stat(case.path("f")).attributes == kept
+
+
+def test_eas(case, smb, place):
+    case.file()
+    case.enter(place, "f")
+    with smb.open(case.path("f"), ALL) as f:
+        f.set_ea(b"mine", b"value")
+        assert f.eas() == {b"MINE": b"value"} or f.eas() == {b"mine": b"value"}
+        f.set_ea(b"mine", b"")
+        assert f.eas() == {}
+    same(smb.read_file(case.path("f")), case.data("f"))
+
+
+def test_descriptor(case, smb, place):
+    """Looking at a descriptor and writing it back fetches no data."""
+    case.file()
+    case.enter(place, "f")
+    before = len(case.world.calls("READ", case.node("f")))
+    raw = smb.security(case.path("f"))
+    smb.set_security(case.path("f"), raw)
+    for key in ("mode", "uid", "gid"):
+        setattr(case.items["f"], key, ANY)
+    assert len(case.world.calls("READ", case.node("f"))) == before
+    same(smb.read_file(case.path("f")), case.data("f"))
+
+
+def test_fill_is_invisible(case, smb, place):
+    """Nothing of what SMB shows moves when a file is filled and finished, but OFFLINE.
+    (smbd takes the oldest of a file's times for that of its creation: not atime here,
+    which the client moves by reading.)"""
+    case.file(atime=OLD + 10 ** 10)
+    case.enter(place, "f")
+
+    def shown():
+        info = smb.stat(case.path("f"))
+        return (info.size, info.written, info.created, info.changed, info.nlink, info.fileid)
+    before = shown()
+    same(smb.read_file(case.path("f")), case.data("f"))
+    assert shown() == before
+    case.world.stubtool("ask", case.path("f"), "fill")
+    case.finished("f")
+    after = shown()
+    assert after[:3] == before[:3] and after[4:] == before[4:] and after[3] >= before[3]
