@@ -25,9 +25,9 @@ UNIX = 10 ** 7                  # 100 ns in a second
 
 
 class SmbWorld(ops.World):
-    def __init__(self, home, volume, shim, more="", stack=STACK, **options):
+    def __init__(self, home, volume, shim, more="", stack=STACK, smb_conf="", **options):
         super().__init__(home, volume, shim, attr_cache=0, **options)
-        self.smbd = Samba(self.m.workdir / "smbd", module_dir=BUILD / "vfs_stub",
+        self.smbd = Samba(self.m.workdir / "smbd", module_dir=BUILD / "vfs_stub", conf=smb_conf,
                           shares=[Share(str(volume), vfs=stack, more=more)]).start()
 
     def finish(self):
@@ -70,4 +70,4 @@ def smb(world):
         yield c
 
 
-__all__ = [*ops.__all__, "ALL", "EPOCH", "UNIX", "smb", "smb_status", "wire"]
+__all__ = [*ops.__all__, "ALL", "EPOCH", "SmbWorld", "UNIX", "smb", "smb_status", "wire"]
