@@ -13,6 +13,9 @@
 
 #include "smb_meta_internal.h"
 
+#define ACCESS	"system.posix_acl_access"
+#define DEFAULT "system.posix_acl_default"
+
 #define EPOCH	    11644473600 /* seconds from 1601 to 1970 */
 #define TICKS	    10000000 /* NTTIME in a second */
 #define ACL_MAX	    5400 /* entries: XFS takes no more */
@@ -171,9 +174,13 @@ static int add_acl(struct smb_maker *m, const struct smb_posix_acl *acl, const c
 	return r < 0 ? r : smb_meta_add(m, name, value, len, "%s", what);
 }
 
+/* As smb_meta_add() counts; what is no more than a mode is not stored. */
 static size_t acl_cost(const struct smb_posix *p)
 {
-	return 8 * (p->access.n + p->def.n) + 2 * (64 + ATTR_COST);
+	size_t access = p->access.n > 3 ? 4 + 8 * p->access.n + strlen(ACCESS) + ATTR_COST : 0;
+	size_t def = p->def.n ? 4 + 8 * p->def.n + strlen(DEFAULT) + ATTR_COST : 0;
+
+	return access + def;
 }
 
 /*
@@ -205,9 +212,9 @@ static int access_make(const struct smb_meta_config *c, const struct smb_meta_in
 	out->owner_rights = p->owner_rights;
 	out->acl_cut = p->cut;
 	if (p->access.n > 3)
-		r = add_acl(m, &p->access, "system.posix_acl_access", "POSIX ACL");
+		r = add_acl(m, &p->access, ACCESS, "POSIX ACL");
 	if (r == 0 && p->def.n)
-		r = add_acl(m, &p->def, "system.posix_acl_default", "default POSIX ACL");
+		r = add_acl(m, &p->def, DEFAULT, "default POSIX ACL");
 	return r;
 }
 

@@ -494,9 +494,17 @@ static void no_room_for_acl(void **state)
 	assert_int_equal(attr(&m, "system.posix_acl_access")->len, 4 + 5 * 8);
 	assert_false(m.acl_cut);
 	smb_meta_finish(&m);
-	m = made(&in, (struct smb_limits){ 1000, 768 + 210 });
+	m = made(&in, (struct smb_limits){ 1000, 768 + 80 });
 	assert_int_equal(m.mode, S_IFREG | 0700);
 	names_are(&m, "user.DOSATTRIB");
+	assert_true(m.acl_cut);
+	smb_meta_finish(&m);
+
+	in.type = S_IFDIR; /* a default ACL there must be, or new files would be open to more */
+	sd.b[at + 8 + 1] = 3;
+	m = made(&in, (struct smb_limits){ 1000, 768 + 140 });
+	names_are(&m, "system.posix_acl_default user.DOSATTRIB");
+	assert_int_equal(attr(&m, "system.posix_acl_default")->len, 4 + 3 * 8);
 	assert_true(m.acl_cut);
 	smb_meta_finish(&m);
 	assert_int_equal(make(&in, (struct smb_limits){ 1000, 768 }, &m, why), -ENOSPC);
