@@ -416,6 +416,7 @@ enum { /* what has changed, a bit set */
  * Takes no lock, never waits, and has no errors: what cannot be told is not told, and
  * caches expire.  No system call but to wake somebody who waits; what this process has
  * posted already, and nobody has taken yet, is not posted again.
+ * The ring is opened with the volume, as root; any user of the process may post then.
  */
 void stub_news_post(struct stub_volume *v, const struct stub_handle *h, unsigned int what);
 
