@@ -88,28 +88,36 @@ static uint32_t flags_of(unsigned int what)
 	return flags;
 }
 
+/* The key of the object in the module's list at @at, if it is one of the volume. */
+static bool listed_key(const struct stubfs_export *x, struct glist_head *at,
+		       struct gsh_buffdesc *key)
+{
+	struct stubfs_obj *o = stubfs_obj(glist_entry(at, struct fsal_obj_handle, handles));
+
+	if (o->handle.fs != x->fs)
+		return false;
+	o->below->obj_ops->handle_to_key(o->below, key);
+	return key->len <= KEY_MAX;
+}
+
 /* The keys of all objects of the volume, each behind its length: a copy, as no up-call
  * may be made with the module's lock.  The caller frees it. */
 static uint8_t *all_keys(struct stubfs_export *x, size_t *len)
 {
 	struct fsal_module *fsal = &STUBFS.module;
+	struct gsh_buffdesc key;
 	struct glist_head *at;
-	size_t room = 0;
+	size_t room = 1;
 	uint8_t *keys;
 
 	*len = 0;
 	PTHREAD_RWLOCK_rdlock(&fsal->lock);
 	glist_for_each(at, &fsal->handles)
-		room += 1 + KEY_MAX;
-	keys = gsh_malloc(room + 1);
+		if (listed_key(x, at, &key))
+			room += 1 + key.len;
+	keys = gsh_malloc(room);
 	glist_for_each(at, &fsal->handles) {
-		struct stubfs_obj *o = stubfs_obj(glist_entry(at, struct fsal_obj_handle, handles));
-		struct gsh_buffdesc key = { NULL, 0 };
-
-		if (o->handle.fs != x->fs)
-			continue;
-		o->below->obj_ops->handle_to_key(o->below, &key);
-		if (key.len > KEY_MAX)
+		if (!listed_key(x, at, &key))
 			continue;
 		keys[*len] = (uint8_t)key.len;
 		memcpy(keys + *len + 1, key.addr, key.len);
@@ -172,7 +180,8 @@ static void news_round(struct stubfs_listener *l)
 	static const struct timespec gather = { 0, GATHER_MS * 1000000L };
 	struct stubfs_export *x = l->x;
 	bool lost = false;
-	int n = stub_news_wait(x->volume, &l->reader, wait_ms(l, glue_now_ms()), l->news, BATCH, &lost);
+	int n = stub_news_wait(x->volume, &l->reader, wait_ms(l, glue_now_ms()), l->news, BATCH,
+			       &lost);
 	uint64_t now = glue_now_ms();
 
 	if (lost) {
