@@ -265,6 +265,31 @@ static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
 	return status;
 }
 
+/*
+ * In the bracket: does @name still replace what was found, or nothing?  What has come since
+ * would lose a name that its record goes on counting.
+ */
+static fsal_status_t still_replaces(const struct glue_change *change, const struct glue_wait *w,
+				    struct stubfs_obj *const in[], const char *name)
+{
+	struct stubfs_obj *now;
+	fsal_status_t status;
+
+	if (in[REPLACED]) {
+		status = still_named(change, REPLACED, w, in[REPLACED], in[NEW_DIR], name);
+		if (status.major == ERR_FSAL_NOENT) /* the next try replaces nothing */
+			status = glue_status(-EAGAIN);
+		return status;
+	}
+	if (!w->begun && !change->open)
+		return ok;
+	status = names_find(in[NEW_DIR], name, &now);
+	if (FSAL_IS_ERROR(status))
+		return ok; /* what is wrong with it, the operation will tell */
+	stubfs_obj_destroy(now);
+	return glue_status(-EAGAIN);
+}
+
 static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_handle *old_dir,
 				const char *old_name, struct fsal_obj_handle *new_dir,
 				const char *new_name)
@@ -280,12 +305,8 @@ static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_han
 		status = glue_status(glue_change_begin(&change, in, RENAME_OBJECTS));
 	if (!FSAL_IS_ERROR(status)) {
 		status = still_named(&change, MOVED, &wait, in[MOVED], in[OLD_DIR], old_name);
-		if (!FSAL_IS_ERROR(status)) {
-			status = still_named(&change, REPLACED, &wait, in[REPLACED], in[NEW_DIR],
-					     new_name);
-			if (status.major == ERR_FSAL_NOENT) /* the next try replaces nothing */
-				status = glue_status(-EAGAIN);
-		}
+		if (!FSAL_IS_ERROR(status))
+			status = still_replaces(&change, &wait, in, new_name);
 		if (!FSAL_IS_ERROR(status))
 			status = below(sub->obj_ops->rename(stubfs_below(obj), sub, old_name,
 							    stubfs_below(new_dir), new_name));

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A name goes while a CREATE of it is being answered.
+"""A name goes, or comes, while an operation on it waits for a lock.
 
-The CREATE has opened the file that was there and waits for the file's lock, to truncate
+A CREATE has opened the file that was there and waits for the file's lock, to truncate
 it.  What it says in the end must not be about a file that nobody has a name of: Ganesha
 would put the name into its list again and show a file that is not there.  NFSv3 only: an
 OPEN of NFSv4 opens by handle what it has found, and no list changes.
+
+A RENAME has found nothing at its new name.  What another client puts there until it has
+its locks is replaced, and loses a link.
 """
 import contextlib
 import fcntl
@@ -59,3 +62,38 @@ def test_truncating_create(case, client3, world, how):
     with world.client("v3") as other:
         assert other.lookup(case.path("f"))[1].fileid == st.st_ino
     case.free = True                     # what went behind the server's back went there only
+
+
+def shard(ino):
+    """Threads of one process first take one of these locks (libstubcore/lock.c)."""
+    return (ino * 0x9e3779b97f4a7c15 >> 56) % 256
+
+
+def test_rename_over_a_new_link(case, client, world):
+    names = ["f", "g0", "g1", "g2"]
+    for name in names:
+        case.file(name)
+    case.enter("partial", *names)
+    case.finished("")                    # no lock is taken for it
+    client.listdir(case.path())
+    inos = {name: os.lstat(world.volume / case.path(name)).st_ino for name in names}
+    name = next(n for n in names[1:] if shard(inos[n]) != shard(inos["f"]))
+    other = world.client("v3")
+    link = other.fh(case.path("f")), (other.fh(case.path()), "new")
+    rename = (client.fh(case.path()), name), (client.fh(case.path()), "new")
+    with locked(world.volume, inos[name]):
+        with locked(world.volume, inos["f"]):
+            linking = threading.Thread(target=other.link, args=link, daemon=True)
+            linking.start()
+            wait_until(lambda: somebody_waits(inos["f"]), 30, "LINK waits for its lock")
+            renaming = threading.Thread(target=client.rename, args=rename, daemon=True)
+            renaming.start()
+            wait_until(lambda: somebody_waits(inos[name]), 30, "RENAME waits for its lock")
+        wait_until(lambda: os.path.lexists(world.volume / case.path("new")), 30, "LINK done")
+    renaming.join(60), linking.join(60)
+    other.close()
+    case.moved(name, "new")
+    assert client.names(case.path()) == sorted(n.encode() for n in {*names, "new"} - {name})
+    assert client.getattr(case.path("new")).fileid == inos[name]
+    for name in ("f", "new"):
+        assert client.getattr(case.path(name)).nlink == 1
