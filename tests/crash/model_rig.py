@@ -155,6 +155,13 @@ class Rig:
         assert answer["ok"], answer
         return answer
 
+    def passes(self):
+        """Is everything migrated, so that the new server is FSAL_VFS alone?"""
+        if self.stock:
+            return True
+        status = self.control("status")
+        return status["pending"] + status["parked"] + status["conflicts"] == 0
+
     # -- what may befall them ---------------------------------------------------
 
     def disturb(self, op):

@@ -278,7 +278,9 @@ def _make(w, op, inode, **want):
     if op["name"] in directory.entries:
         return None
     links = 1 if inode.type == DIR else 0
-    number = "new%s" % op["id"]
+    number = op.get("new", "new%s" % op["id"])
+    while number in w.inodes:                # made, removed, and made again in one step
+        number += "'"
     after = w.having((number, inode),
                      _with_name(w, op["dir"], op["name"], number, op, links))
     return [(after, Want(shown=number, handle=number, **want))]
