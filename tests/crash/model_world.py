@@ -517,9 +517,9 @@ def between(states, op, reply):
     """A reply of something that only looks, while others changed: is every part of it
     true in one of these states?"""
     wants = [want for w in states for _after, want in outcomes(w, op)]
-    if op["op"] == "lookup" and reply.status == errors.STALE and any(
-            want.status != OK for want in wants):
-        return                          # found, and gone before its attributes were asked
+    if op["op"] == "lookup" and reply.status == errors.STALE and len(
+            {want.handle for want in wants}) > 1:
+        return          # found, and removed or replaced before its attributes were asked
     _must(any(reply.status in want.status for want in wants), "%s", reply.status_name)
     if reply.status != errors.OK:
         return
