@@ -91,6 +91,7 @@ ssize_t stubvfs_pwrite(struct vfs_handle_struct *handle, struct files_struct *fs
 }
 
 struct write_state {
+	struct glue_obj o;
 	ssize_t done;
 	struct vfs_aio_state aio;
 };
@@ -102,10 +103,12 @@ static void write_done(struct tevent_req *sub)
 
 	s->done = SMB_VFS_PWRITE_RECV(sub, &s->aio);
 	TALLOC_FREE(sub);
-	if (s->done < 0)
+	if (s->done < 0) {
 		tevent_req_error(req, s->aio.error);
-	else
-		tevent_req_done(req);
+		return;
+	}
+	glue_tell(&s->o);
+	tevent_req_done(req);
 }
 
 struct tevent_req *stubvfs_pwrite_send(struct vfs_handle_struct *handle, TALLOC_CTX *mem_ctx,
@@ -115,13 +118,12 @@ struct tevent_req *stubvfs_pwrite_send(struct vfs_handle_struct *handle, TALLOC_
 	struct tevent_req *req, *sub;
 	struct write_state *s;
 	struct stub_view view;
-	struct glue_obj o;
 
 	req = tevent_req_create(mem_ctx, &s, struct write_state);
 	if (!req)
 		return NULL;
-	glue_of_fsp(handle, fsp, &o);
-	if (glue_look(&o, &view) < 0 || o.maybe) {
+	glue_of_fsp(handle, fsp, &s->o);
+	if (glue_look(&s->o, &view) < 0 || s->o.maybe) {
 		s->done = stubvfs_pwrite(handle, fsp, data, n, offset);
 		if (s->done < 0)
 			tevent_req_error(req, errno);

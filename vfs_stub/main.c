@@ -51,8 +51,8 @@ static int know_root(struct stubvfs *x)
 static int volume_open(struct stubvfs *x, const char *path)
 {
 	bool root = glue_root_enter();
-	int r = stub_volume_open(path, STUB_OPEN_SEARCH | STUB_OPEN_FOLD, glue_log, NULL,
-				 &x->volume);
+	const unsigned int flags = STUB_OPEN_SEARCH | STUB_OPEN_FOLD | STUB_OPEN_NEWS;
+	int r = stub_volume_open(path, flags, glue_log, NULL, &x->volume);
 
 	if (r == 0)
 		r = know_root(x);

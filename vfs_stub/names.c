@@ -120,6 +120,7 @@ int stubvfs_make_begin(struct vfs_handle_struct *handle, const struct files_stru
 	r = may_come(handle, &p, w, &found);
 	if (r == 0)
 		r = glue_change_begin(change, in, 1);
+	glue_change_tells(change, 0, STUB_NEWS_NAMES);
 	place_close(&p);
 	return r;
 }
@@ -212,6 +213,7 @@ int stubvfs_linkat(struct vfs_handle_struct *handle, struct files_struct *old_di
 		return glue_fail(r);
 	r = SMB_VFS_NEXT_LINKAT(handle, old_dirfsp, old_name, new_dirfsp, new_name, flags);
 	glue_change_nlink(&change, 0, 1);
+	glue_change_tells(&change, 1, STUB_NEWS_NAMES);
 	return (int)glue_change_end(&change, r);
 }
 
@@ -274,6 +276,7 @@ int stubvfs_unlinkat(struct vfs_handle_struct *handle, struct files_struct *dirf
 		return glue_fail(r < 0 ? r : -EAGAIN);
 	r = SMB_VFS_NEXT_UNLINKAT(handle, dirfsp, name, flags);
 	glue_change_nlink(&change, flags & AT_REMOVEDIR ? 0 : 1, -1);
+	glue_change_tells(&change, 0, STUB_NEWS_NAMES);
 	return (int)glue_change_end(&change, r);
 }
 
@@ -316,11 +319,15 @@ static int rename_begin(struct renaming *m)
 	return 1;
 }
 
-/* What a rename does to the link counts that are shown. */
+/* What a rename does to the link counts that are shown, and what is told of it. */
 static void rename_links(struct renaming *m)
 {
 	bool dir = S_ISDIR(m->moved.mode);
 
+	glue_change_tells(&m->change, OLD_DIR, STUB_NEWS_NAMES);
+	glue_change_tells(&m->change, NEW_DIR, STUB_NEWS_NAMES);
+	if (dir)
+		glue_change_tells(&m->change, MOVED, STUB_NEWS_ATTRS | STUB_NEWS_MOVED);
 	if (m->replaced.ino && m->replaced.ino == m->moved.ino)
 		return; /* two names of one inode: nothing happens */
 	if (m->replaced.ino)

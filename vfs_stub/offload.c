@@ -112,13 +112,17 @@ static void copy_next_done(struct tevent_req *sub)
 	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
 	struct copy_state *s = tevent_req_data(req, struct copy_state);
 	NTSTATUS status = SMB_VFS_NEXT_OFFLOAD_WRITE_RECV(s->handle, sub, &s->copied);
+	struct glue_obj to;
 
 	TALLOC_FREE(sub);
 	/* it may have been gone from the page cache before the copy: the client repeats it */
 	if (NT_STATUS_IS_OK(status) && s->from_stub && glue_era(s->handle) != s->era)
 		status = NT_STATUS_IO_DEVICE_ERROR;
-	if (!tevent_req_nterror(req, status))
-		tevent_req_done(req);
+	if (tevent_req_nterror(req, status))
+		return;
+	glue_of_fsp(s->handle, s->to, &to);
+	glue_tell(&to);
+	tevent_req_done(req);
 }
 
 static void copy_next(struct tevent_req *req)

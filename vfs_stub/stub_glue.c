@@ -434,9 +434,12 @@ int glue_change_begin(struct glue_change *g, struct glue_obj *const o[], unsigne
 	ZERO_STRUCTP(g);
 	for (unsigned int i = 0; i < STUB_CHANGE_OBJECTS; i++) {
 		g->slot[i] = -1;
-		if (i >= n || !o[i] || !o[i]->maybe || o[i]->x->brackets)
+		if (i >= n || !o[i] || !o[i]->x)
 			continue;
 		g->x = o[i]->x;
+		g->news[i] = (struct glue_news){ .h = o[i]->h, .what = STUB_NEWS_ATTRS };
+		if (!o[i]->maybe || g->x->brackets)
+			continue;
 		list[used] = &o[i]->h;
 		g->slot[i] = (int)used++;
 	}
@@ -515,6 +518,25 @@ const struct stub_map *glue_change_missing(const struct glue_change *g, unsigned
 	return stub_change_missing(&g->c, (unsigned int)g->slot[i]);
 }
 
+/* Ganesha keeps what it knows of normal objects too. */
+static void tell(struct glue_change *g)
+{
+	for (unsigned int i = 0; g->x && i < STUB_CHANGE_OBJECTS; i++)
+		if (g->news[i].h.len)
+			stub_news_post(g->x->volume, &g->news[i].h, g->news[i].what);
+}
+
+void glue_change_tells(struct glue_change *g, unsigned int i, unsigned int what)
+{
+	g->news[i].what = what;
+}
+
+void glue_tell(const struct glue_obj *o)
+{
+	if (o->x && o->h.len)
+		stub_news_post(o->x->volume, &o->h, STUB_NEWS_ATTRS);
+}
+
 static int change_end(struct glue_change *g, int result)
 {
 	int r;
@@ -527,11 +549,12 @@ static int change_end(struct glue_change *g, int result)
 
 ssize_t glue_change_end(struct glue_change *g, ssize_t result)
 {
-	int saved = errno, r;
+	int saved = errno, r = 0;
 
-	if (!g->open)
-		return result;
-	r = change_end(g, result < 0 ? -saved : 0);
+	if (g->open)
+		r = change_end(g, result < 0 ? -saved : 0);
+	if (result >= 0)
+		tell(g);
 	errno = saved;
 	return r < 0 && result >= 0 ? glue_fail(r) : result;
 }

@@ -85,10 +85,17 @@ int glue_missing(struct glue_obj *o, uint64_t offset, uint64_t end, struct stub_
 
 /* ---- changing ---- */
 
-/* The bracket around one operation; objects that cannot be stubs cost nothing. */
+/* What other processes are told of one object when the operation has succeeded. */
+struct glue_news {
+	struct stub_handle h; /* h.len == 0: nothing */
+	unsigned int what;    /* STUB_NEWS_... */
+};
+
+/* The bracket around one operation; objects that cannot be stubs cost no lock. */
 struct glue_change {
 	struct stubvfs *x;
 	bool open;
+	struct glue_news news[STUB_CHANGE_OBJECTS];
 	bool crowded; /* noticed by glue_change_written() */
 	int slot[STUB_CHANGE_OBJECTS]; /* of our objects in @c, -1: not in it */
 	struct stub_change c;
@@ -100,6 +107,8 @@ int glue_change_begin(struct glue_change *g, struct glue_obj *const o[], unsigne
 bool glue_change_any(const struct glue_change *g);
 bool glue_change_stub(const struct glue_change *g, unsigned int i);
 void glue_change_nlink(struct glue_change *g, unsigned int i, int delta);
+/* What is told of object @i instead of STUB_NEWS_ATTRS. */
+void glue_change_tells(struct glue_change *g, unsigned int i, unsigned int what);
 int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, uint64_t length);
 /* Is there room in the record for a write to @o, the first object?  0 yes; 1 there is
  * now: the bracket was closed to wait for it, begin anew; -errno, the bracket is closed. */
@@ -120,6 +129,9 @@ void glue_room_ahead(const struct glue_change *g, struct glue_obj *o);
 /* Attributes, then the bracket, for a change of one open file.  False: errno is set. */
 bool glue_change_fsp(struct vfs_handle_struct *handle, struct files_struct *fsp,
 		     struct glue_change *g);
+
+/* A file has been written without a bracket: it was no stub. */
+void glue_tell(const struct glue_obj *o);
 
 /* The era now; what is done to an object is void if it is another one afterwards. */
 uint64_t glue_era(const struct vfs_handle_struct *handle);

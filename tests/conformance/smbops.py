@@ -25,8 +25,9 @@ UNIX = 10 ** 7                  # 100 ns in a second
 
 
 class SmbWorld(ops.World):
-    def __init__(self, home, volume, shim, more="", stack=STACK, smb_conf="", **options):
-        super().__init__(home, volume, shim, attr_cache=0, **options)
+    def __init__(self, home, volume, shim, more="", stack=STACK, smb_conf="",
+                 attr_cache=0, **options):
+        super().__init__(home, volume, shim, attr_cache=attr_cache, **options)
         self.smbd = Samba(self.m.workdir / "smbd", module_dir=BUILD / "vfs_stub", conf=smb_conf,
                           shares=[Share(str(volume), vfs=stack, more=more)]).start()
 
@@ -54,7 +55,9 @@ def world(moddir, loop_xfs, rpcshim, request):
         pytest.skip("no Samba module in %s" % BUILD)
     volume = loop_xfs.path / "volume"
     volume.mkdir()
-    w = SmbWorld(moddir, volume, rpcshim, more=getattr(request.module, "MORE", ""))
+    options = {key.lower(): getattr(request.module, key) for key in ("ATTR_CACHE", "MORE")
+               if hasattr(request.module, key)}
+    w = SmbWorld(moddir, volume, rpcshim, **options)
     try:
         yield w
     except BaseException:
