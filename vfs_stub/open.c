@@ -191,18 +191,23 @@ static bool again(struct vfs_handle_struct *handle, struct glue_wait *wait, int 
 
 /*
  * A directory that is opened to be listed, or watched, is listed now: its entries would
- * be news to who watches it when they come.  If they do not come, readdir will say so.
+ * be news to who watches it when they come.  For a client it is open in any case, and
+ * readdir will say what is wrong.  smbd's own (is_dirfsp) must fail here: when fdopendir
+ * fails, smbd 4.17 leaves it open, and panics when the client leaves.
  */
-static void list_ahead(struct vfs_handle_struct *handle, const struct files_struct *fsp, int fd)
+static int list_ahead(struct vfs_handle_struct *handle, const struct files_struct *fsp, int fd)
 {
 	struct glue_wait wait = { 0 };
 	struct glue_obj o;
+	int r;
 
 	if (fsp->fsp_flags.is_pathref || !(fsp->access_mask & SEC_DIR_LIST))
-		return;
+		return 0;
 	glue_of_fd(handle, fd, &o);
-	if (o.maybe && S_ISDIR(o.mode))
-		glue_need_entries(&o, &wait);
+	if (!o.maybe || !S_ISDIR(o.mode))
+		return 0;
+	r = glue_need_entries(&o, &wait);
+	return r < 0 && fsp->fsp_flags.is_dirfsp ? glue_fail(r) : 0;
 }
 
 static bool is_procfd(const char *path)
@@ -278,8 +283,6 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 	below.flags &= ~O_TRUNC;
 	if (is_procfd(name->base_name)) {
 		fd = SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, &below);
-		if (fd >= 0)
-			list_ahead(handle, fsp, fd);
 	} else if (how->flags & O_CREAT) {
 		fd = open_creating(handle, dirfsp, name, fsp, &below);
 	} else {
@@ -292,6 +295,8 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 			errno = EACCES;
 	}
 	if (fd >= 0 && how->flags & O_TRUNC && truncate_opened(handle, fd) < 0)
+		return close_failed(fd);
+	if (fd >= 0 && list_ahead(handle, fsp, fd) < 0)
 		return close_failed(fd);
 	return fd;
 }
@@ -309,10 +314,11 @@ DIR *stubvfs_fdopendir(struct vfs_handle_struct *handle, struct files_struct *fs
 {
 	struct glue_wait wait = { 0 };
 	struct glue_obj o;
-	int r;
+	int r = 0;
 
 	glue_of_fsp(handle, fsp, &o);
-	r = glue_need_entries(&o, &wait);
+	if (!fsp->fsp_flags.is_dirfsp) /* that was listed when it was opened */
+		r = glue_need_entries(&o, &wait);
 	if (r < 0) {
 		glue_fail(r);
 		return NULL;
