@@ -286,6 +286,11 @@ static int walk_chunk(struct stub_journal *j, struct stub_journal_cursor *c, boo
 	return n;
 }
 
+STUB_PUBLIC void stub_journal_parked(struct stub_journal_cursor *c)
+{
+	cursor_set(c, STUB_QUEUE_PARKED, NULL);
+}
+
 STUB_PUBLIC int stub_journal_next(struct stub_journal *j, struct stub_journal_cursor *c,
 				  bool parked, struct stub_journal_entry *out, size_t max)
 {

@@ -596,6 +596,8 @@ struct stub_journal_cursor {
 	uint16_t len;
 	uint8_t key[160];
 };
+/* Start at the first entry that is parked. */
+void stub_journal_parked(struct stub_journal_cursor *c);
 /* Up to @max entries after the cursor; returns how many, 0 at the end. */
 int stub_journal_next(struct stub_journal *j, struct stub_journal_cursor *c, bool parked,
 		      struct stub_journal_entry *out, size_t max);

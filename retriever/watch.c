@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * watch.c - twice a second: sample the rates, and see whether it is over.
+ * watch.c - twice a second: sample the rates, see whether it is over, and look at some
+ * of the parked objects.
  *
  * The end comes in two steps.  When only hard-linked inodes that wait for names
  * are pending, every directory is listed and no more names can come: they are
  * finished as they are.  When the counter is 0 and the finisher holds nothing,
  * the volume is complete (invariant 6), and is marked so for the plugins.
+ *
+ * Nobody asks for parked objects, so nobody would notice that a client has removed one
+ * or written it anew: it needs nothing from the old server then, and is handed to the
+ * finisher. A round through all of them takes a rest before the next.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -15,8 +20,10 @@
 
 #include "watch.h"
 
-#define TICK_MS 500
-#define SAMPLES 21 /* ten seconds of ticks */
+#define TICK_MS	       500
+#define SAMPLES	       21 /* ten seconds of ticks */
+#define PARKED_AT_ONCE 64 /* parked objects looked at in a tick */
+#define PARKED_REST    10 /* ticks between two rounds */
 
 struct sample {
 	double at;
@@ -34,6 +41,9 @@ struct watch {
 	struct sample samples[SAMPLES];
 	unsigned int n; /* samples taken so far */
 	double started;
+	/* the thread's own */
+	struct stub_journal_cursor parked; /* where the round through them is */
+	unsigned int rest; /* ticks until it begins */
 };
 
 static double now_s(void)
@@ -63,8 +73,7 @@ void watch_rates(struct watch *w, struct watch_rates *out)
 	out->uptime = now_s() - w->started;
 	if (w->n > 1) {
 		const struct sample *last = &w->samples[(w->n - 1) % SAMPLES];
-		const struct sample *first =
-			&w->samples[w->n > SAMPLES ? w->n % SAMPLES : 0];
+		const struct sample *first = &w->samples[w->n > SAMPLES ? w->n % SAMPLES : 0];
 		double dt = last->at - first->at;
 
 		if (dt > 0) {
@@ -113,6 +122,41 @@ void watch_look(struct watch *w)
 	pthread_mutex_unlock(&w->look_lock);
 }
 
+/* Is it gone, or with all that it needed from the old server? (The finisher knows
+ * whether its names are there.) */
+static bool is_settled(struct watch *w, const struct stub_handle *h)
+{
+	struct stub_view view;
+	int r = stub_view(w->c.volume, h, &view);
+
+	return r == -ESTALE || (r == 0 && !(view.needs & ~(STUB_NEEDS_FINISH | STUB_NEEDS_NAMES)));
+}
+
+static void look_at_parked(struct watch *w)
+{
+	struct stub_journal_entry *e;
+	int n;
+
+	if (w->rest) {
+		w->rest--;
+		return;
+	}
+	if (!w->parked.len)
+		stub_journal_parked(&w->parked);
+	e = calloc(PARKED_AT_ONCE, sizeof(*e));
+	if (!e)
+		return;
+	n = stub_journal_next(w->c.journal, &w->parked, true, e, PARKED_AT_ONCE);
+	for (int i = 0; i < n; i++)
+		if (is_settled(w, &e[i].h))
+			stub_finisher_add_stale(w->c.finisher, &e[i].h);
+	free(e);
+	if (n <= 0) {
+		w->parked.len = 0;
+		w->rest = PARKED_REST;
+	}
+}
+
 static void *watch_thread(void *arg)
 {
 	struct watch *w = arg;
@@ -123,6 +167,7 @@ static void *watch_thread(void *arg)
 		pthread_mutex_unlock(&w->lock);
 		sample(w);
 		watch_look(w);
+		look_at_parked(w);
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += TICK_MS * 1000000L;
 		until.tv_sec += until.tv_nsec / 1000000000L;
