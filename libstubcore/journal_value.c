@@ -154,16 +154,51 @@ int stub_journal_value_parse(const uint8_t *value, size_t len, struct stub_journ
 	return 0;
 }
 
+/* Bytes of the UTF-8 character at @s that a terminal may be shown, 0 if it is none:
+ * control characters (U+0080 to U+009F too), overlong ones, surrogates. */
+static size_t shown(const unsigned char *s, size_t left)
+{
+	static const struct {
+		uint8_t first, last, low, high; /* first byte from, to; second byte from, to */
+		size_t n;
+	} forms[] = {
+		{ 0xc2, 0xc2, 0xa0, 0xbf, 2 }, { 0xc3, 0xdf, 0x80, 0xbf, 2 },
+		{ 0xe0, 0xe0, 0xa0, 0xbf, 3 }, { 0xe1, 0xec, 0x80, 0xbf, 3 },
+		{ 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
+		{ 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 },
+		{ 0xf4, 0xf4, 0x80, 0x8f, 4 },
+	};
+
+	if (s[0] < 0x80)
+		return printable(s[0]);
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		size_t n = forms[i].n, more = 2;
+
+		if (s[0] < forms[i].first || s[0] > forms[i].last)
+			continue;
+		if (n > left || s[1] < forms[i].low || s[1] > forms[i].high)
+			return 0;
+		while (more < n && (s[more] & 0xc0) == 0x80)
+			more++;
+		return more == n ? n : 0;
+	}
+	return 0;
+}
+
 void stub_journal_reason(char out[STUB_REASON_MAX + 1], const char *text)
 {
-	size_t n = text ? strlen(text) : 0;
+	size_t n = text ? strlen(text) : 0, at = 0;
 
 	memset(out, 0, STUB_REASON_MAX + 1);
-	if (n > STUB_REASON_MAX) { /* not in the middle of a UTF-8 character */
-		n = STUB_REASON_MAX;
-		while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
-			n--;
+	while (at < n) {
+		size_t len = shown((const unsigned char *)text + at, n - at);
+
+		if (at + (len ? len : 1) > STUB_REASON_MAX)
+			break; /* not in the middle of a character */
+		if (len)
+			memcpy(out + at, text + at, len);
+		else
+			out[at] = '?';
+		at += len ? len : 1;
 	}
-	for (size_t i = 0; i < n; i++)
-		out[i] = printable((unsigned char)text[i]) ? text[i] : '?';
 }

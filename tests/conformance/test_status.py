@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import subprocess
 import threading
@@ -12,7 +13,7 @@ import time
 
 import pytest
 
-from migration import POSTCOPY
+from migration import POSTCOPY, VOLUME_TOOL
 from util import wait_until
 
 from nfsclient import errors, hooks
@@ -80,6 +81,33 @@ def agree(m):
     assert scan["finished"] == (status["state"] == "complete"), (status, scan)
     assert status["source"] == m.url
     return status, scan
+
+
+CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def test_names_that_a_terminal_obeys(fresh_dir, new_migration):
+    """8-bit control characters and bytes that are no UTF-8, in all that status shows."""
+    tree = Tree()
+    tree.file(tree.root, "f", b"x").claim(uid=(1 << 32) - 1)
+    volume = fresh_dir / os.fsdecode(b"v\xe4\x9b2J\xc2\x9b31m")
+    volume.mkdir()
+    with FakeServer(tree, export="/e\ufffd2J\x9b31m") as server:
+        url = server.url().replace("\ufffd", os.fsdecode(b"\x9b"))
+        m = new_migration(url, volume, conf="max_tries = 1", allow=["impossible", "parked"]).init()
+        for start in (lambda: None, m.start_retriever):
+            start()
+            assert m.status()["source"] == url and m.status()["volume"] == str(volume)
+            for command in ("status", "parked", "scan"):
+                done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), command, str(volume)],
+                                      capture_output=True, timeout=60)
+                assert done.returncode == 0, done
+                assert not CONTROLS.search(done.stdout.decode()), done.stdout
+            raw = subprocess.run([str(VOLUME_TOOL), "counts", str(volume)], capture_output=True)
+            assert not CONTROLS.search(raw.stdout.decode())
+        m.crawl()
+        assert m.status()["parked"] == 1
+        assert "v\\xe4\\x9b2J\\u009b31m" in told(m, "status").stdout
 
 
 # -- at several points of a migration -----------------------------------------------------------
@@ -188,6 +216,26 @@ def test_with_parked_objects(running, fake):
     status, _scan = agree(m)
     assert (status["parked"], status["pending"]) == (0, 1)
     m.crawl()
+    m.audit(complete=True)
+
+
+def test_parked_objects_that_clients_end(running, fake):
+    """Removed or written anew, they need nothing from there any more: no `retry` needed."""
+    m, c = running
+    m.server.allow = ["converted to NFS3ERR_IO"]
+    bad = [fake.tree.find("big"), fake.tree.find("one"), fake.tree.find("d/f0")]
+    was = bad[2].mtime, bad[2].ctime
+    c.names(), c.names("d")
+    fake.hook("READ", hooks.only(lambda call: call.node in bad[:2], hooks.status(errors.IO)))
+    bad[2].touch()
+    m.crawl()
+    bad[2].mtime, bad[2].ctime = was            # of the module's tree
+    assert [m.status()[k] for k in ("parked", "conflicts", "pending")] == [2, 1, 0]
+    c.remove("big")
+    wait_until(lambda: m.status()["parked"] == 1, 30, "the removed one is dropped")
+    c.setattr("one", size=0)
+    c.setattr("d/f0", size=0)
+    wait_until(lambda: m.status()["state"] == "complete", 30, "the others are complete")
     m.audit(complete=True)
 
 

@@ -93,6 +93,15 @@ static void reason_is_made_fit_to_show(void **state)
 
 	stub_journal_reason(out, NULL);
 	assert_string_equal(out, "");
+	stub_journal_reason(out, "gr\xc3\xbc\xc3\x9f\xe2\x82\xac\xf0\x9f\x99\x82\xc2\xa0");
+	assert_string_equal(out, "gr\xc3\xbc\xc3\x9f\xe2\x82\xac\xf0\x9f\x99\x82\xc2\xa0");
+	stub_journal_reason(out, "C1: \xc2\x80 \xc2\x9b" "31m \xc2\x9f");
+	assert_string_equal(out, "C1: ?? ??31m ??");
+	stub_journal_reason(out, "Latin-1: \x9b" "31m \xe4 \xff");
+	assert_string_equal(out, "Latin-1: ?31m ? ?");
+	stub_journal_reason(out, "overlong \xc0\x9b \xe0\x80\x9b, surrogate \xed\xa0\x80, "
+				 "beyond \xf4\x90\x80\x80, cut \xe2\x82");
+	assert_string_equal(out, "overlong ?? ???, surrogate ???, beyond ????, cut ??");
 	stub_journal_reason(out, "a\033[2Jb\nc");
 	assert_string_equal(out, "a?[2Jb?c");
 	memset(text, 'x', sizeof(text)); /* a character of two bytes across the end */
@@ -471,6 +480,14 @@ static void walk_goes_in_working_order(void **state)
 		assert_int_equal(number_of(&e.h), order[i]);
 	}
 	assert_int_equal(stub_journal_next(j, &c, true, &e, 1), 0);
+	stub_journal_parked(&c);
+	for (size_t i = 8; i < ARRAY_LEN(order); i++) {
+		assert_int_equal(stub_journal_next(j, &c, true, &e, 1), 1);
+		assert_int_equal(number_of(&e.h), order[i]);
+	}
+	assert_int_equal(stub_journal_next(j, &c, true, &e, 1), 0);
+	stub_journal_parked(&c);
+	assert_int_equal(stub_journal_next(j, &c, false, &e, 1), 0);
 	assert_int_equal(walk_all(j, false), 8);
 	stub_journal_close(j);
 }
