@@ -18,8 +18,9 @@ static int clear_part(int fd, const struct stat *st, struct stub_range part)
 	off_t data;
 
 	part.start = (part.start + block - 1) / block * block;
-	if (part.end < (uint64_t)st->st_size)
-		part.end -= part.end % block;
+	if (part.end >= (uint64_t)st->st_size) /* the last block as a whole, too */
+		part.end += block - 1;
+	part.end -= part.end % block;
 	if (part.start >= part.end)
 		return 0;
 	data = lseek(fd, (off_t)part.start, SEEK_DATA);
