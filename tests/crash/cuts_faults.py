@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes and flushes of the disk that fail, and what a client knows after an error.
 
-Before some COMMITs, before the fold, before the finisher's sync and while the crawler
-fills, one or some writes fail, but none to the file system's own log: most file systems
-end with that.  A COMMIT that failed is tried again, as by those who ignore errors.  Late
-any write or flush may fail.
+Before some COMMITs, before the fold, and while the crawler fills, one or some writes fail,
+but none to the file system's own log: most file systems end with that.  A COMMIT that
+failed is tried again, as by those who ignore errors.  Late any write or flush may fail.
+In another run the crawler is alone: no failed sync of a client tells of what was lost.
 """
 COMMITS = 4                              # so many of them fail
-# nothing but the finisher syncs what is filled here
-FILLS = [("read", b"small/t%d" % i) for i in range(20, 24)]
 # that one of these failed leaves the model with one tree to go on with
 NAMELESS = ("write", "commit", "punch", "reserve", "open", "close", "chmod", "look", "read",
             "list")
@@ -25,9 +23,6 @@ class Plan:
             if i in chosen:
                 self.faults[len(self.ops)] = "fail w 1"
             self.ops += [op] * (3 if i in chosen else 1)
-            if op[0] == "fold":
-                self.faults[len(self.ops)] = "fail w 1"
-                self.ops += [*FILLS, ("drain", b"")]
         kinds = [op[0] for op in self.ops]
         self.faults[kinds.index("fold")] = "fail w 2"
         crawl, end = kinds.index("crawl") + 1, len(kinds)
@@ -35,6 +30,19 @@ class Plan:
         for i in rng.sample(range(crawl, end - end // 8), 2):
             self.faults.setdefault(i, "fail w %d" % rng.choice((1, 3)))
         self.faults[self.hard] = "fail %s %d" % (rng.choice("wf"), rng.choice((1, 3)))
+
+
+class CrawlPlan:
+    """The same where nobody but the crawler works, and finds all listed: what is written
+    then is filled.  Of the finisher's first sync WRITES fail; the rest goes well."""
+    WRITES = 8                           # the first may be of the journal's lock file
+    DIRS = (b"", b"a", b"b", b"c", b"c/sub", b"small", b"lag", b"held", b"whole", b"x", b"y", b"d1",
+            b"d1/d2", b"d1/d2/d3")
+
+    def __init__(self):
+        self.ops = [*(("list", path) for path in self.DIRS), ("drain", b""), ("crawl", b""),
+                    ("crawled", b"")]
+        self.faults, self.hard = {len(self.ops) - 2: "fail w %d" % self.WRITES}, None
 
 
 def _commits(ops):

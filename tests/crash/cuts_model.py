@@ -169,7 +169,7 @@ class World:
     def _look(self, number, path):
         pass
 
-    _read = _list = _fold = _drain = _crawl = _look
+    _read = _list = _fold = _drain = _crawl = _crawled = _look
 
 
 # -- an image ----------------------------------------------------------------

@@ -10,6 +10,7 @@ and when it is answered ("a").  Adversaries:
     eio     some writes and flushes of the disk fail (cuts_faults); what a client is told
             about with an error ("e" instead of "a") may have been done or not, or is known
             not to have been ("n")
+    crawl-eio   the same with nobody but the crawler
 """
 import contextlib
 import ctypes
@@ -24,7 +25,7 @@ import threading
 import cuts_work
 import images
 from clients import Clients
-from cuts_faults import NAMELESS, Plan, Undone, was_done
+from cuts_faults import NAMELESS, CrawlPlan, Plan, Undone, was_done
 from cuts_model import Image, World
 from disklog import Log
 from migration import BUILD, Migration
@@ -140,7 +141,11 @@ class Run:
         self.home.mkdir(parents=True)
         self.base, self.logfile = self.home / "base.img", self.home / "disk.log"
         self.ops = cuts_work.mixed(random.Random(seed))
-        self.faults = Plan(self.ops, random.Random(seed)) if how == "eio" else None
+        self.faults = None
+        if how == "eio":
+            self.faults = Plan(self.ops, random.Random(seed))
+        elif how == "crawl-eio":
+            self.faults = CrawlPlan()
         self.log = None
 
     def _migration(self, volume):
@@ -188,6 +193,14 @@ class Run:
             m.kill_retriever()
             adversary.finish()
 
+    @staticmethod
+    def _ended(process, seconds):
+        try:
+            process.wait(seconds)
+            return True
+        except subprocess.TimeoutExpired:
+            return False
+
     def _one(self, m, adversary, clients, op):
         if op[0] == "fold":
             adversary.resting = True     # nothing happens meanwhile
@@ -197,6 +210,8 @@ class Run:
             m.drain()
         elif op[0] == "crawl":
             m.start_crawler("--workers", "2")
+        elif op[0] == "crawled":
+            self._ended(m.crawler, 30)
         else:
             cuts_work.perform(clients, op)
 
@@ -206,8 +221,7 @@ class Run:
         disk.tell("spare %d %d" % images.log_place(self.base, self.fstype))
         for number, op in enumerate(todo):
             if number == self.faults.hard:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    m.crawler.wait(3)
+                self._ended(m.crawler, 3)
                 disk.tell("spare 0 0")
             if number in self.faults.faults:
                 disk.tell(self.faults.faults[number])

@@ -156,7 +156,9 @@ def log_place(image, fstype):
         told = subprocess.run(["debugfs", "-R", "blocks <8>", str(image)], check=True,
                               capture_output=True, text=True).stdout
         blocks = [int(word) for word in told.split()]
-        return min(blocks) * 4096, (max(blocks) + 1) * 4096
+        with open(image, "rb") as f:         # struct ext4_super_block
+            size = 1024 << struct.unpack_from("<I", f.read(2048), 1024 + 24)[0]
+        return min(blocks) * size, (max(blocks) + 1) * size
     with open(image, "rb") as f:             # struct xfs_dsb
         sb = f.read(512)
     (size,), (start,) = struct.unpack_from(">I", sb, 4), struct.unpack_from(">Q", sb, 48)
