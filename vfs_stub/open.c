@@ -348,6 +348,8 @@ NTSTATUS stubvfs_get_real_filename_at(struct vfs_handle_struct *handle,
 	struct glue_obj o;
 	int r;
 
+	if (stubvfs_hides_entry(handle, fsp_get_pathref_fd(dirfsp), name))
+		return NT_STATUS_OBJECT_NAME_NOT_FOUND;
 	glue_of_fsp(handle, dirfsp, &o);
 	r = glue_need_entries(&o, &wait);
 	if (r < 0)
