@@ -246,8 +246,14 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 		return NULL;
 	*s = (struct copy_state){ .handle = handle, .ev = ev, .fsctl = fsctl, .token = token,
 				  .to = fsp, .from_at = from, .to_at = to, .length = length };
-	if (!glue_migrating(handle) || !tokens || length <= 0 || from < 0 ||
-	    !NT_STATUS_IS_OK(vfs_offload_token_db_fetch_fsp(tokens, token, &s->from))) {
+	if (!tokens ||
+	    !NT_STATUS_IS_OK(vfs_offload_token_db_fetch_fsp(tokens, token, &s->from)))
+		s->from = NULL;
+	if (s->from && stubvfs_is_unfilled_snapshot(s->from)) {
+		tevent_req_nterror(req, NT_STATUS_IO_DEVICE_ERROR);
+		return tevent_req_post(req, ev);
+	}
+	if (!glue_migrating(handle) || !s->from || length <= 0 || from < 0) {
 		copy_next(req);
 		return tevent_req_is_in_progress(req) ? req : tevent_req_post(req, ev);
 	}

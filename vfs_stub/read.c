@@ -33,6 +33,25 @@ static void tell_online(struct vfs_handle_struct *handle, struct files_struct *f
 		     fsp->fsp_name->base_name);
 }
 
+/*
+ * A snapshot that was taken while the volume was being filled has stubs in it, and nobody
+ * fills those: what it is without is not known any more.  Also after the end.
+ */
+bool stubvfs_is_unfilled_snapshot(const struct files_struct *fsp)
+{
+	char path[32];
+	bool root;
+	ssize_t n;
+
+	if (fsp->fsp_name->twrp == 0 || fsp_is_alternate_stream(fsp))
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fsp_get_pathref_fd(fsp));
+	root = glue_root_enter();
+	n = getxattr(path, STUB_XATTR, NULL, 0);
+	glue_root_leave(root);
+	return n > 0;
+}
+
 /* ---- stopping the session ---- */
 
 ssize_t stubvfs_pread(struct vfs_handle_struct *handle, struct files_struct *fsp, void *data,
@@ -41,6 +60,8 @@ ssize_t stubvfs_pread(struct vfs_handle_struct *handle, struct files_struct *fsp
 	struct glue_wait wait = { 0 };
 	struct glue_obj o;
 
+	if (stubvfs_is_unfilled_snapshot(fsp))
+		return glue_fail(-EIO);
 	glue_of_fsp(handle, fsp, &o);
 	if (!o.maybe || n == 0 || offset < 0)
 		return SMB_VFS_NEXT_PREAD(handle, fsp, data, n, offset);
@@ -167,6 +188,10 @@ struct tevent_req *stubvfs_pread_send(struct vfs_handle_struct *handle, TALLOC_C
 		return NULL;
 	*s = (struct read_state){ .handle = handle, .ev = ev, .fsp = fsp, .data = data, .n = n,
 				  .offset = offset };
+	if (stubvfs_is_unfilled_snapshot(fsp)) {
+		tevent_req_error(req, EIO);
+		return tevent_req_post(req, ev);
+	}
 	glue_of_fsp(handle, fsp, &s->o);
 	if (n == 0 || offset < 0)
 		s->o.maybe = false;
@@ -202,7 +227,7 @@ ssize_t stubvfs_sendfile(struct vfs_handle_struct *handle, int to, struct files_
 	struct glue_obj o;
 
 	glue_of_fsp(handle, fsp, &o);
-	if (glue_look(&o, &view) < 0 || view.needs) {
+	if (stubvfs_is_unfilled_snapshot(fsp) || glue_look(&o, &view) < 0 || view.needs) {
 		errno = ENOSYS;
 		return -1;
 	}

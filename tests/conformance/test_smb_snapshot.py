@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A snapshot that was taken while the volume was being filled: what is not in it is an
+error for who reads it by "previous versions", never zeros; what is in it can be read."""
+import datetime
+import struct
+import subprocess
+
+import pytest
+
+from smbops import *  # noqa: F401,F403
+from smbops import ALL, EPOCH, SIZE, UNIX, SmbWorld, same, smb_status, wire
+
+TAKEN = datetime.datetime(2020, 11, 20, 10, 0, 0, tzinfo=datetime.timezone.utc)
+SNAP = ".snapshots"
+
+
+@pytest.fixture(scope="module")
+def world(moddir, loop_xfs, rpcshim):
+    volume = loop_xfs.path / "volume"
+    volume.mkdir()
+    w = SmbWorld(moddir, volume, rpcshim, stack=("shadow_copy2", "acl_xattr", "streams_xattr",
+                                                 "stub"),
+                 more="shadow:snapdir = %s\nshadow:mountpoint = %s" % (SNAP, volume))
+    w.also.add(SNAP.encode())
+    try:
+        yield w
+    except BaseException:
+        w.finished = True
+        raise
+    finally:
+        w.stop()
+
+
+def take(world, case):
+    """As a snapshot has it: all that is in a case's directory, records too."""
+    home = world.volume / SNAP / TAKEN.strftime("@GMT-%Y.%m.%d-%H.%M.%S") / case.path()
+    home.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a", str(world.volume / case.path()), str(home)], check=True)
+
+
+def then(smb, path, access=wire.READ_DATA | wire.READ_ATTRIBUTES):
+    """Open what was there when the snapshot was taken."""
+    when = EPOCH + int(TAKEN.timestamp()) * UNIX
+    return smb.open(path, access, contexts=[(b"TWrp", struct.pack("<Q", when))])
+
+
+def test_previous_versions(case, smb, world):
+    for name in ("stub", "some", "normal"):
+        case.file(name)
+    case.enter("partial", "stub")
+    case.enter("some", "some")
+    case.enter("normal", "normal")
+    take(world, case)
+    for stage in ("migrating", "filled"):
+        with then(smb, case.path("normal")) as f:
+            same(f.read(), case.data("normal"))
+        for name in ("stub", "some"):
+            with then(smb, case.path(name)) as f:
+                assert f.size == SIZE
+                for at in (0, 65536, SIZE - 10):
+                    assert smb_status(f.read, at, 10) == "IO_DEVICE_ERROR", (stage, name)
+                to = "copy of %s, %s" % (name, stage)
+                case.made(to)
+                with smb.open(case.path(to), ALL, wire.CREATE_NEW) as copy:
+                    assert smb_status(copy.copy_chunks, f, [(0, 0, 10)]) == "IO_DEVICE_ERROR"
+            if stage == "migrating":
+                same(smb.read_file(case.path(name)), case.data(name))
+                world.stubtool("ask", case.path(name), "fill")
+                case.finished(name)
