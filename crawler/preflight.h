@@ -51,6 +51,7 @@ struct source_facts {
 	bool local; /* the host is this machine */
 	struct stub_origin root;
 	struct stub_attr attr;
+	struct source_meta meta; /* SMB: what the root is to get; source_meta_free() */
 	bool root_proven; /* uid 0 is not squashed, for certain */
 	unsigned int sampled; /* entries looked at */
 };
@@ -75,7 +76,7 @@ int preflight_uri(struct verdict *v, const char *uri, struct source_facts *out);
 
 /* ---- preflight_source.c: reachable, an export, readable, nothing reserved in it ---- */
 
-/* @facts has gone through preflight_uri(). @out stays open for the calls below. */
+/* @facts has gone through preflight_uri() and has its config. @out stays open for the calls below. */
 int preflight_source(struct verdict *v, struct source_facts *facts, struct source **out);
 
 /* Is neither the target inside the source, nor the source inside the target? */

@@ -134,8 +134,30 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 		r = preflight_target_empty(v, t);
 	if (r == 0 && !facts->smb)
 		r = preflight_root(v, s, facts);
+	if (r == 0 && facts->smb && source_meta(s, SOURCE_DEMAND, &facts->root, &facts->meta) < 0)
+		r = verdict_fail(v, FAIL_SOURCE, "source %s: cannot read what belongs to its root",
+				 facts->uri);
 	source_stop(s);
 	source_destroy(s);
+	return r;
+}
+
+/* The root is complete from the start: a server that exports it needs no source for that. */
+static int fill_root(const struct target *t, const struct source_facts *facts)
+{
+	const struct source_meta *m = &facts->meta;
+	struct stub_volume *volume;
+	struct stub_object o;
+	int r = stub_volume_open(t->path, 0, verdict_log, NULL, &volume);
+
+	if (r < 0)
+		return r;
+	r = stub_object_open(volume, stub_volume_root(volume), &o);
+	if (r == 0) {
+		r = stub_fill_attr(volume, &o, &m->attr, m->xattrs, m->n, NULL);
+		stub_object_close(&o);
+	}
+	stub_volume_close(volume);
 	return r;
 }
 
@@ -145,6 +167,8 @@ static int create(struct verdict *v, const struct target *t, const struct stub_v
 	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, facts->smb,
 				   verdict_log, NULL);
 
+	if (r == 0 && facts->smb)
+		r = fill_root(t, facts);
 	switch (r) {
 	case 0:
 		return 0;
@@ -241,6 +265,7 @@ int volume_init(struct verdict *v, int argc, char **argv)
 		r = create(v, &t, &info, &facts);
 	if (r == 0)
 		r = print(v, &t, &info, &facts);
+	source_meta_free(&facts.meta);
 	target_close(&t);
 	return r;
 }

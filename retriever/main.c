@@ -104,6 +104,19 @@ static int open_volume(struct retriever *r, const char *dir)
 	return e < 0 ? complain("cleaning " STUB_DIR "/staging", e) : 0;
 }
 
+/* Of the source's root, as long as the volume's is a stub; 0: not known any more. */
+static uint64_t root_fileid(struct stub_volume *v)
+{
+	struct stub_object o;
+	uint64_t id;
+
+	if (stub_object_open(v, stub_volume_root(v), &o) < 0)
+		return 0;
+	id = o.fileid;
+	stub_object_close(&o);
+	return id;
+}
+
 static int start(struct retriever *r)
 {
 	const struct config *c = &r->config;
@@ -124,6 +137,7 @@ static int start(struct retriever *r)
 	config_source(c, &sc);
 	sc.uri = stub_volume_info(r->volume)->source;
 	sc.log = log_line;
+	sc.smb.root_fileid = root_fileid(r->volume);
 	e = source_create(&sc, &r->source);
 	if (e < 0)
 		return complain(sc.uri, e);

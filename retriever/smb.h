@@ -83,7 +83,7 @@ struct smb_conn {
 	/* the thread's own */
 	pid_t pid; /* the worker, 0: none */
 	int fd;
-	char home[64];
+	char home[512];
 	struct smb_out out;
 	uint8_t *in; /* the message that came in */
 	size_t in_size;

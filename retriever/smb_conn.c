@@ -57,9 +57,9 @@ static int spawn(struct smb_conn *c)
 	sigset_t none, defaults;
 	int pair[2], r;
 
-	strcpy(c->home, SMB_HOME_TEMPLATE);
-	if (!mkdtemp(c->home))
-		return -errno;
+	r = smb_home_make(c->home, sizeof(c->home));
+	if (r < 0)
+		return r;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
 		r = -errno;
 		smb_home_remove(c->home);
@@ -230,6 +230,22 @@ static struct smb_text text(const char *s)
 	return (struct smb_text){ s, strlen(s) };
 }
 
+/* Is it what it was? */
+static int check_root(struct smb_conn *c, const struct stub_attr *root)
+{
+	struct smb_source *s = c->s;
+	uint64_t want = s->config.smb.root_fileid;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->known)
+		want = s->root.fileid;
+	pthread_mutex_unlock(&s->lock);
+	if (!want || want == root->fileid)
+		return 0;
+	lost(c, "the share shows another directory than before");
+	return -ENOENT;
+}
+
 int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 {
 	const struct smb_source *s = c->s;
@@ -269,6 +285,8 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 		r = silent_ms ? -ETIMEDOUT : -EPROTO;
 	if (c->out.p) /* it has carried the password */
 		explicit_bzero(c->out.p, c->out.size);
+	if (r == 0)
+		r = check_root(c, &t.root);
 	if (r == 0)
 		*root = t.root;
 	else

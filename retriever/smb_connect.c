@@ -246,7 +246,9 @@ int worker_connect(struct worker *w, const struct smb_start *s, struct stub_attr
 		snprintf(w->why, sizeof(w->why), "%.150s is not a directory", w->root);
 		return -ENOTDIR;
 	}
-	if (r == 0)
+	if (r == 0) {
 		worker_attr(w, w->root, "", &i, root);
+		w->root_fileid = root->fileid;
+	}
 	return r;
 }

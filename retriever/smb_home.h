@@ -3,9 +3,12 @@
 #ifndef SMB_HOME_H
 #define SMB_HOME_H
 
-#define SMB_HOME_TEMPLATE "/tmp/postcopy-smb-XXXXXX"
+#include <stddef.h>
 
-/* With all in it; nothing else than what SMB_HOME_TEMPLATE makes. */
+/* In $TMPDIR or /tmp: 0, -ENAMETOOLONG or as mkdtemp(). */
+int smb_home_make(char *path, size_t size);
+
+/* With all in it; nothing else than what smb_home_make() makes. */
 void smb_home_remove(const char *path);
 
 #endif

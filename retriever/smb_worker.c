@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "smb_home.h"
 #include "smb_worker.h"
 
 /* What the server itself has said of an object, rather than of the connection. */
@@ -22,15 +23,27 @@ static const struct {
 	{ EBUSY, -EIO }, /* somebody over there has it for himself */
 };
 
+static bool root_there(struct worker *w)
+{
+	char why[sizeof(w->why)];
+	struct stub_attr root;
+	bool there;
+
+	memcpy(why, w->why, sizeof(why));
+	there = worker_getattr(w, w->root, &root) == 0 && root.fileid == w->root_fileid;
+	if (there)
+		memcpy(w->why, why, sizeof(why));
+	return there;
+}
+
 int worker_failed(struct worker *w, int e, const char *what, const char *path)
 {
 	snprintf(w->why, sizeof(w->why), "%s of \"%.160s\": %s", what, path, strerror(e));
 	for (size_t i = 0; i < sizeof(finals) / sizeof(finals[0]); i++)
 		if (finals[i].from == e)
 			return finals[i].to;
-	/* it is gone, or everything is: the share, or what it shows */
-	if (e == ENOENT && strcmp(path, w->root) &&
-	    exact_stat(w, w->root, &(struct exact_info){ 0 }) == 0)
+	/* it is gone, or everything is: the share, or what it showed */
+	if (e == ENOENT && strcmp(path, w->root) && root_there(w))
 		return -ENOENT;
 	return WORKER_LOST;
 }
@@ -158,5 +171,7 @@ int main(int argc, char **argv)
 		return 1;
 	while (serve(&w))
 		;
+	if (w.home)
+		smb_home_remove(w.home);
 	return 0;
 }

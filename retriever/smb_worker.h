@@ -37,6 +37,7 @@ struct worker {
 	uint32_t flags, uid, gid, file_mode, dir_mode;
 	char *host, *share, *root, *user, *domain, *password, *home;
 	uint16_t port;
+	uint64_t root_fileid;
 
 	struct worker_file files[WORKER_HANDLES];
 	uint64_t clock;

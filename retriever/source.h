@@ -37,6 +37,9 @@ struct source_smb { /* of smb:// sources only */
 	unsigned int read_bytes;    /* largest read, up to 16 MiB; 0: 4 MiB */
 	/* owner, group and modes of what the server says nothing of */
 	uint32_t uid, gid, file_mode, dir_mode;
+	/* file id that the root must have, 0: any.  A disk that is not mounted over there
+	 * must not look like one on which everything was removed. */
+	uint64_t root_fileid;
 };
 
 struct source_config {

@@ -13,6 +13,8 @@ import smbd
 from migration import BUILD, Migration
 from util import wait_until
 
+from nfsclient import NfsError, errors
+
 MIB = 1 << 20
 NS = 10 ** 9
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
@@ -85,8 +87,16 @@ def conf(login, more=""):
         login, WORKER, more)
 
 
+@pytest.fixture(autouse=True)
+def homes(tmp_path, monkeypatch):
+    """Where the workers' directories go; none of them stays."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    yield tmp_path
+    wait_until(lambda: not list(tmp_path.glob("postcopy-smb-*")), 20, "the workers' directories")
+
+
 @pytest.fixture
-def make(moddir, new_volume, rpcshim, login):
+def make(moddir, new_volume, rpcshim, login, homes):
     made = []
 
     def factory(url, more="", **kw):
@@ -140,3 +150,212 @@ def test_a_whole_tree(make, old, tree):
     m.crawl()
     m.audit(complete=True)
     assert compare(tree, m.volume) > 10100
+
+
+def test_names_are_exact(make, old, tree):
+    """Over NFS a name is its bytes, though the server finds it whatever its case."""
+    m = make(old.url() + "/names").init().start()
+    with m.client("v3") as c:
+        c = c.patient(30)
+        assert c.exists("CamelCase")
+        for name in ("camelcase", "CAMELCASE", "plain ", "plain.", "Plain", "ÜMLÄUT", "pla*", "?lain",
+                     "plain::$DATA", "plain:stream", "a\\b", b"\xff\xfe", "~TILDE$"):
+            assert not c.exists(name), name
+        assert sorted(c.names()) == sorted(map(os.fsencode, os.listdir(tree / "names")))
+
+
+def test_a_directory_of_the_share(make, old, tree):
+    m = make(old.url() + "/deep/level-00/level-01").init().start()
+    m.crawl()
+    m.audit(complete=True)
+    assert compare(tree / "deep" / "level-00" / "level-01", m.volume) == 40
+
+
+def test_too_long_a_path(make, new_samba, moddir):
+    """What no record can hold the path of is left out by name, and not in silence."""
+    top = moddir / "long" / "tree"
+    deep = top.joinpath(*["%d" % i + "n" * 198 for i in range(5)])
+    deep.mkdir(parents=True)
+    write(deep / ("f" * 23), b"1023 bytes")
+    write(deep / ("g" * 24), b"1024 bytes")
+    old = new_samba("long", top)
+    m = make(old.url()).init().start()
+    m.crawl()
+    m.audit(parked=1)
+    assert "g" * 24 in m.tool("parked", m.volume)["parked"][0]["reason"]
+    twin = m.volume / deep.relative_to(top)
+    assert (twin / ("f" * 23)).read_bytes() == b"1023 bytes"
+    assert not (twin / ("g" * 24)).exists()
+
+
+# -- when the source is lost --------------------------------------------------------
+
+
+@pytest.fixture
+def data(moddir):
+    """Some files, of enough bytes to be in the middle of them."""
+    top = moddir / ("data-%d" % len(list(moddir.glob("data-*"))))
+    top.mkdir()
+    rng = random.Random(5)
+    for i in range(6):
+        write(top / ("file-%d" % i), rng.randbytes(8 * MIB + i))
+    (top / "dir").mkdir()
+    for i in range(300):
+        write(top / "dir" / str(i), rng.randbytes(i))
+    return top
+
+
+@pytest.fixture
+def filer(new_samba, data):
+    """A server of this test's own."""
+    return new_samba("filer-" + data.name, data)
+
+
+def under_way(m):
+    """The crawler is in the middle of it."""
+    status = m.status()
+    return status["bytes_done"] > 4 * MIB and status["pending"] > 0
+
+
+def workers(m):
+    """Pids of the retriever's workers."""
+    pids = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
+        except OSError:
+            continue
+        if int(rest.split()[1]) == m.retriever.pid and rest.split()[0] not in "ZX":
+            assert name.startswith("postcopy-smb"), name
+            pids.append(int(path.parent.name))
+    return pids
+
+
+def finish(m, data):
+    assert m.crawler.wait(120) == 0
+    m.audit(complete=True)
+    assert compare(data, m.volume) == 308
+    homes = list(pathlib.Path(os.environ["TMPDIR"]).glob("postcopy-smb-*"))
+    assert len(homes) <= len(workers(m)), homes
+
+
+def test_server_killed(make, filer, data):
+    m = make(filer.url(), "throttle = 12288\n").init().start()
+    m.start_crawler()
+    wait_until(lambda: under_way(m), 20, "some data")
+    filer.kill9()
+    wait_until(lambda: m.status()["state"] == "source-lost", 60, "the loss to be seen")
+    assert m.status()["source_trouble"] == "connection refused"
+    filer.start()
+    finish(m, data)
+    assert m.status()["source_reconnects"] > 0 and m.status()["parked"] == 0
+
+
+def test_workers_killed(make, filer, data):
+    m = make(filer.url(), "throttle = 12288\n").init().start()
+    m.start_crawler()
+    wait_until(lambda: under_way(m), 20, "some data")
+    seen = set()
+    for _ in range(2):
+        wait_until(lambda: set(workers(m)) - seen, 60, "new workers")
+        for pid in workers(m):
+            seen.add(pid)
+            os.kill(pid, signal.SIGKILL)
+    finish(m, data)
+    assert m.status()["parked"] == 0
+
+
+def test_server_frozen(make, filer, data):
+    """A client is told to try again, and gets its bytes when the server moves again."""
+    m = make(filer.url()).init().start()
+    with m.client("v3") as c:
+        c.patient(30).getattr("file-0")
+        filer.sigstop()
+        try:
+            with pytest.raises(NfsError) as e:
+                c.read("file-0", 0, 4096)
+            assert e.value.status == errors.JUKEBOX
+            wait_until(lambda: m.status()["state"] == "source-lost", 60, "the loss to be seen")
+            wait_until(lambda: "no answer" in m.status()["source_trouble"], 60, "why")
+        finally:
+            filer.sigcont()
+        assert c.read_file("file-0") == (data / "file-0").read_bytes()
+
+
+def test_share_gone(make, filer, data):
+    m = make(filer.url(), "throttle = 12288\n").init().start()
+    m.start_crawler()
+    wait_until(lambda: under_way(m), 20, "some data")
+    share, filer.shares[0] = filer.shares[0], smbd.Share(str(data), name="other")
+    filer.restart(crash=True)
+    wait_until(lambda: m.status().get("source_trouble") == "no such share", 60, "the loss")
+    filer.shares[0] = share
+    filer.restart()
+    finish(m, data)
+    assert m.status()["parked"] == 0
+
+
+def test_tree_gone(make, filer, data):
+    """A server that shows an empty place, as when a disk is not mounted, has not removed
+    the files: nothing is lost, nothing is parked."""
+    away = data.with_name(data.name + "-away")
+    m = make(filer.url(), "throttle = 12288\n").init().start()
+    m.start_crawler()
+    wait_until(lambda: under_way(m), 20, "some data")
+    data.rename(away)
+    data.mkdir()
+    filer.restart(crash=True)
+    with m.client("v3") as c:
+        wait_until(lambda: m.status()["state"] == "source-lost", 60, "the loss")
+        with pytest.raises(NfsError) as e:
+            c.lookup("dir/299")
+        assert e.value.status == errors.JUKEBOX
+    assert m.status()["source_trouble"] == "the share shows another directory than before"
+    data.rmdir()
+    away.rename(data)
+    filer.restart(crash=True)
+    finish(m, data)
+    assert m.status()["parked"] == 0
+
+
+def test_another_tree_from_the_start(make, filer, data):
+    """A volume knows the root it was made for, as long as nothing is listed."""
+    away = data.with_name(data.name + "-away")
+    m = make(filer.url()).init()
+    data.rename(away)
+    data.mkdir()
+    m.start()               # the root needs no source
+    wait_until(lambda: "another directory" in m.status().get("source_trouble", ""), 20, "why")
+    data.rmdir()
+    away.rename(data)
+    m.start_crawler()
+    finish(m, data)
+
+
+def test_retriever_killed(make, filer, data):
+    """Its workers end with it, and take their directories along."""
+    m = make(filer.url(), "throttle = 12288\n").init().start()
+    m.start_crawler()
+    wait_until(lambda: under_way(m), 20, "some data")
+    pids = workers(m)
+    assert pids
+    m.kill_retriever()
+    wait_until(lambda: not any(os.path.exists("/proc/%d" % p) for p in pids), 30, "workers' end")
+    m.start_retriever()
+    finish(m, data)
+
+
+def test_changed_over_there(make, filer, data):
+    """Bytes of two versions are never mixed."""
+    m = make(filer.url()).init().start()
+    m.server.allow = ["converted to NFS3ERR_IO"]
+    with m.client("v3") as c:
+        c.patient(30).getattr("file-1")
+        write(data / "file-1", b"x" * (8 * MIB + 1))
+        with pytest.raises(NfsError):
+            c.read_file("file-1")
+    m.crawl()
+    status = m.status()
+    assert status["conflicts"] == 1 and status["parked"] == 0, status
+    assert "changed on the old server" in m.tool("parked", m.volume)["parked"][0]["reason"]
+    assert (m.volume / "file-1").stat().st_blocks == 0
