@@ -32,6 +32,7 @@ static const struct {
 	N(smb_gid, 0, 0, UINT_MAX - 1),
 	N(smb_file_mode, 0600, 0, 07777),
 	N(smb_dir_mode, 0700, 0, 07777),
+	N(smb_strict_delete, 0, 0, 1),
 #undef N
 };
 #define N_NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
@@ -43,6 +44,7 @@ static const struct {
 #define T(name) { #name, offsetof(struct config, name) }
 	T(smb_credentials),
 	T(smb_kerberos_cache),
+	T(smb_idmap),
 	T(smb_worker),
 #undef T
 };
@@ -184,6 +186,8 @@ void config_source(const struct config *c, struct source_config *out)
 			.gid = c->smb_gid,
 			.file_mode = c->smb_file_mode,
 			.dir_mode = c->smb_dir_mode,
+			.idmap = c->smb_idmap,
+			.strict_delete = c->smb_strict_delete,
 		},
 	};
 }

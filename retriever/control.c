@@ -137,6 +137,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 			       json_object_new_string(s.store_error ? strerror(s.store_error) : ""));
 	add_f(o, "volume_error_s", (double)s.store_error_ms / 1000);
 	add_u(o, "bytes_passed", s.passed);
+	add_u(o, "metadata_lost", s.lost);
 	return o;
 }
 

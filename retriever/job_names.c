@@ -214,6 +214,22 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 	return jobs_failed(j, &job->h, r, what);
 }
 
+/* Never silently: each line of it with the object's path over there. */
+static void tell_lost(struct jobs *j, const struct stub_origin *o, const char *lost)
+{
+	char path[STUB_ORIGIN_MAX + 1];
+	size_t len;
+
+	for (len = 0; len < o->len; len++)
+		path[len] = o->bytes[len] < ' ' ? '?' : (char)o->bytes[len];
+	path[len] = '\0';
+	for (; *lost; lost += len + (lost[len] == '\n')) {
+		len = strcspn(lost, "\n");
+		atomic_fetch_add(&j->lost, 1);
+		jobs_log(j, STUB_LOG_WARN, "\"%s\": not kept: %.*s", path, (int)len, lost);
+	}
+}
+
 /* Attributes and what goes with them, fetched and stored.  0, or what the waiters get. */
 static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 {
@@ -228,6 +244,8 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 	if (local && r < 0 && bad < m.n)
 		snprintf(what, sizeof(what), "attribute %.80s of %zu bytes", m.xattrs[bad].name,
 			 m.xattrs[bad].len);
+	if (r == 0 && m.lost)
+		tell_lost(j, &o->origin, m.lost);
 	source_meta_free(&m);
 	if (r == -ESTALE)
 		return jobs_conflict(j, &job->h, "the object has been replaced on the old server");

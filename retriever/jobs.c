@@ -573,6 +573,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 		.entries = atomic_load(&j->entries),
 		.errors = atomic_load(&j->errors),
 		.conflicts = atomic_load(&j->conflicts),
+		.lost = atomic_load(&j->lost),
 		.paused = atomic_load(&j->paused),
 		.throttle = atomic_load(&j->throttle),
 	};

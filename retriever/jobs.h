@@ -51,6 +51,7 @@ struct jobs_stats {
 	int store_error; /* errno with which the volume refuses data now, 0: it takes it */
 	uint64_t store_error_ms; /* for how long */
 	uint64_t passed; /* bytes passed on without being stored */
+	uint64_t lost;	 /* streams, attributes ... that could not be kept; told in the log */
 };
 void jobs_stats(struct jobs *j, struct jobs_stats *out);
 

@@ -3,6 +3,7 @@
  * postcopy-retriever - talks to the old server and does all filling of one volume.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "config.h"
 #include "control.h"
 #include "jobs.h"
+#include "smb_meta.h"
 
 #ifndef POSTCOPY_VERSION
 #define POSTCOPY_VERSION "0.1.0"
@@ -117,6 +119,21 @@ static uint64_t root_fileid(struct stub_volume *v)
 	return id;
 }
 
+/* What an SMB server knows goes into extended attributes: how much do they hold? */
+static void find_limits(struct retriever *r, struct source_smb *out)
+{
+	int fd = openat(stub_volume_fd(r->volume), STUB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct smb_limits limits = { 0 };
+	int e = fd < 0 ? -errno : smb_limits_probe(fd, &limits);
+
+	if (e < 0)
+		log_line(NULL, STUB_LOG_WARN, "how much the volume keeps in extended attributes is not known");
+	out->xattr_value = (uint32_t)limits.value;
+	out->xattr_all = (uint32_t)limits.all;
+	if (fd >= 0)
+		close(fd);
+}
+
 static int start(struct retriever *r)
 {
 	const struct config *c = &r->config;
@@ -138,6 +155,8 @@ static int start(struct retriever *r)
 	sc.uri = stub_volume_info(r->volume)->source;
 	sc.log = log_line;
 	sc.smb.root_fileid = root_fileid(r->volume);
+	if (!strncmp(sc.uri, "smb://", 6))
+		find_limits(r, &sc.smb);
 	e = source_create(&sc, &r->source);
 	if (e < 0)
 		return complain(sc.uri, e);

@@ -98,7 +98,7 @@ struct smb_source {
 	struct smb_uri uri;
 	struct source_config config;
 	struct smb_login login;
-	char *worker, *cache;
+	char *worker, *cache, *idmap;
 	unsigned int n;
 	int wake; /* eventfd, readable after stop */
 

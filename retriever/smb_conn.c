@@ -263,12 +263,15 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 	}
 	t.call.request.start = (struct smb_start){
 		.flags = (o->sign ? SMB_WIRE_SIGN : 0) | (o->encrypt ? SMB_WIRE_ENCRYPT : 0) |
-			 (s->cache[0] ? SMB_WIRE_KERBEROS : 0),
+			 (s->cache[0] ? SMB_WIRE_KERBEROS : 0) |
+			 (o->strict_delete ? SMB_WIRE_STRICT : 0),
 		.port = s->uri.port,
 		.uid = o->uid,
 		.gid = o->gid,
 		.file_mode = o->file_mode,
 		.dir_mode = o->dir_mode,
+		.xattr_value = o->xattr_value,
+		.xattr_all = o->xattr_all,
 		.host = text(s->uri.host),
 		.share = text(s->uri.share),
 		.root = text(s->uri.root),
@@ -277,6 +280,7 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 		.password = text(s->login.password),
 		.cache = text(s->cache),
 		.home = text(c->home),
+		.idmap = text(s->idmap),
 	};
 	r = smb_conn_call(c, &t.call, &silent_ms);
 	if (r == 0)

@@ -8,7 +8,7 @@
 
 #undef free /* Samba forbids what it wraps */
 
-#include "smb_exact.h"
+#include "smb_exact_internal.h"
 #include "smb_failed.h"
 
 #define ALL_KINDS (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_SYSTEM | FILE_ATTRIBUTE_HIDDEN)
@@ -31,7 +31,7 @@ static const struct {
 	{ NT_STATUS_NAME_TOO_LONG, ENAMETOOLONG },
 };
 
-static int failed(struct worker *w, NTSTATUS status, const char *what, const char *path)
+int exact_failed(struct worker *w, NTSTATUS status, const char *what, const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(finals); i++)
 		if (NT_STATUS_EQUAL(status, finals[i].status))
@@ -58,10 +58,8 @@ bool exact_is_guest(SMBCCTX *c)
 	       smbXcli_session_is_guest(cli->smb2.session);
 }
 
-/* The connection that has @path (DFS: another server's), and what it is called there.
- * @path, "/" and @name, with backslashes. */
-static NTSTATUS resolve(struct worker *w, TALLOC_CTX *mem, const char *path, const char *name,
-			struct cli_state **cli, char **there)
+NTSTATUS exact_resolve(struct worker *w, TALLOC_CTX *mem, const char *path, const char *name,
+		       struct cli_state **cli, char **there)
 {
 	SMBCCTX *c = worker_context(w);
 	char *p = talloc_asprintf(mem, "\\%s%s%s", path, *path && *name ? "/" : "", name);
@@ -109,7 +107,7 @@ static NTSTATUS walk(struct worker *w, const char *path, const char *mask, struc
 	TALLOC_CTX *frame = talloc_stackframe();
 	struct cli_state *cli;
 	char *there;
-	NTSTATUS status = resolve(w, frame, path, mask, &cli, &there);
+	NTSTATUS status = exact_resolve(w, frame, path, mask, &cli, &there);
 
 	if (NT_STATUS_IS_OK(status))
 		status = cli_list(cli, there, ALL_KINDS, on_entry, k);
@@ -127,7 +125,7 @@ int exact_list(struct worker *w, const char *path, exact_entry_fn fn, void *arg)
 	/* some servers have not even "." in an empty directory */
 	if (NT_STATUS_IS_OK(status) || NT_STATUS_EQUAL(status, NT_STATUS_NO_SUCH_FILE))
 		return 0;
-	return failed(w, status, "listing", path);
+	return exact_failed(w, status, "listing", path);
 }
 
 struct finding {
@@ -187,11 +185,11 @@ int exact_find(struct worker *w, const char *path, const char *name, struct exac
 	}
 	if (NT_STATUS_EQUAL(status, NT_STATUS_OBJECT_NAME_INVALID))
 		return worker_absent(w, path, name);
-	return failed(w, status, "look-up in", path);
+	return exact_failed(w, status, "look-up in", path);
 }
 
-static void fill(struct exact_info *out, uint32_t attr, off_t size, SMB_INO_T ino,
-		 struct timespec b, struct timespec a, struct timespec m, struct timespec c)
+void exact_fill(struct exact_info *out, uint32_t attr, off_t size, SMB_INO_T ino,
+		struct timespec b, struct timespec a, struct timespec m, struct timespec c)
 {
 	*out = (struct exact_info){
 		.dir = attr & FILE_ATTRIBUTE_DIRECTORY,
@@ -214,14 +212,14 @@ int exact_stat(struct worker *w, const char *path, struct exact_info *out)
 	uint32_t attr = 0;
 	off_t size = 0;
 	char *there;
-	NTSTATUS status = resolve(w, frame, path, "", &cli, &there);
+	NTSTATUS status = exact_resolve(w, frame, path, "", &cli, &there);
 
 	if (NT_STATUS_IS_OK(status))
 		status = cli_qpathinfo2(cli, there, &b, &a, &m, &c, &size, &attr, &ino);
 	TALLOC_FREE(frame);
 	if (!NT_STATUS_IS_OK(status))
-		return failed(w, status, "attributes", path);
-	fill(out, attr, size, ino, b, a, m, c);
+		return exact_failed(w, status, "attributes", path);
+	exact_fill(out, attr, size, ino, b, a, m, c);
 	return 0;
 }
 
@@ -235,7 +233,7 @@ int exact_fstat(struct worker *w, const char *path, SMBCFILE *f, struct exact_in
 					      &c, &ino);
 
 	if (!NT_STATUS_IS_OK(status))
-		return failed(w, status, "attributes of open", path);
-	fill(out, attr, size, ino, b, a, m, c);
+		return exact_failed(w, status, "attributes of open", path);
+	exact_fill(out, attr, size, ino, b, a, m, c);
 	return 0;
 }

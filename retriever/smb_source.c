@@ -31,6 +31,7 @@ static void release(struct smb_source *s)
 	explicit_bzero(&s->login, sizeof(s->login));
 	free(s->worker);
 	free(s->cache);
+	free(s->idmap);
 	if (s->wake >= 0)
 		close(s->wake);
 	free(s);
@@ -54,6 +55,8 @@ static struct smb_source *allocate(const struct source_config *c)
 	s->config.smb.credentials = NULL;
 	s->worker = strdup(c->smb.worker ? c->smb.worker : SMB_WORKER);
 	s->cache = strdup(c->smb.kerberos_cache ? c->smb.kerberos_cache : "");
+	s->idmap = strdup(c->smb.idmap ? c->smb.idmap : "");
+	s->config.smb.idmap = NULL;
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->lost_since_ms = smb_now_ms();
 	pthread_mutex_init(&s->lock, NULL);
@@ -64,7 +67,7 @@ static struct smb_source *allocate(const struct source_config *c)
 	pthread_condattr_destroy(&attr);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);
-	if (s->worker && s->cache && s->wake >= 0)
+	if (s->worker && s->cache && s->idmap && s->wake >= 0)
 		return s;
 	release(s);
 	return NULL;
@@ -196,6 +199,25 @@ static struct smb_text path_of(const struct stub_origin *o)
 	return (struct smb_text){ (const char *)o->bytes, o->len };
 }
 
+/* What cannot be kept, a line each. */
+static int take_lost(struct source_meta *out, struct smb_answer *a)
+{
+	struct smb_text line;
+	char *p;
+
+	if (!a->lost_count)
+		return 0;
+	out->lost = out->lost_memory = p = malloc(a->lost_len + 1);
+	if (!p)
+		return -ENOMEM;
+	while (smb_wire_lost(a, &line)) { /* each has had two bytes of length */
+		p = mempcpy(p, line.p, line.len);
+		*p++ = '\n';
+	}
+	*p = '\0';
+	return 0;
+}
+
 /* A copy of META's list, in one piece: structs, then what they point to. */
 static int take_meta(struct source_meta *out, struct smb_answer *a)
 {
@@ -233,6 +255,8 @@ static void on_done(struct smb_call *call, int err, struct smb_answer *a)
 		b->attr = a->attr;
 	if (!err && b->meta)
 		b->err = take_meta(b->meta, a);
+	if (!err && b->meta && !b->err)
+		b->err = take_lost(b->meta, a);
 	b->over = true;
 	pthread_cond_signal(&b->changed);
 	pthread_mutex_unlock(&b->lock);

@@ -162,6 +162,8 @@ static void out_start(struct smb_out *o, const struct smb_start *s)
 	smb_out_u32(o, s->gid);
 	smb_out_u32(o, s->file_mode);
 	smb_out_u32(o, s->dir_mode);
+	smb_out_u32(o, s->xattr_value);
+	smb_out_u32(o, s->xattr_all);
 	out_smb_text(o, &s->host);
 	out_smb_text(o, &s->share);
 	out_smb_text(o, &s->root);
@@ -170,6 +172,7 @@ static void out_start(struct smb_out *o, const struct smb_start *s)
 	out_smb_text(o, &s->password);
 	out_smb_text(o, &s->cache);
 	out_smb_text(o, &s->home);
+	out_smb_text(o, &s->idmap);
 }
 
 void smb_out_request(struct smb_out *o, const struct smb_request *r)
@@ -291,6 +294,8 @@ static void get_start(struct in *i, struct smb_start *s)
 	s->gid = (uint32_t)get_le(i, 4);
 	s->file_mode = (uint32_t)get_le(i, 4);
 	s->dir_mode = (uint32_t)get_le(i, 4);
+	s->xattr_value = (uint32_t)get_le(i, 4);
+	s->xattr_all = (uint32_t)get_le(i, 4);
 	get_text(i, &s->host);
 	get_text(i, &s->share);
 	get_text(i, &s->root);
@@ -299,6 +304,7 @@ static void get_start(struct in *i, struct smb_start *s)
 	get_text(i, &s->password);
 	get_text(i, &s->cache);
 	get_text(i, &s->home);
+	get_text(i, &s->idmap);
 }
 
 int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
@@ -374,6 +380,21 @@ static void check_entries(const struct in *at, uint32_t count, bool xattrs, stru
 	}
 }
 
+/* The lines behind the attributes, which end where @i is. */
+static void check_lost(struct smb_answer *out, struct in *i)
+{
+	struct smb_text line;
+
+	out->rest_len = i->bad ? 0 : (size_t)(i->p - out->rest);
+	out->lost_count = (uint32_t)get_le(i, 4);
+	out->lost = i->p;
+	out->lost_len = i->left;
+	if (out->lost_count > SMB_WIRE_XATTRS)
+		i->bad = true;
+	for (uint32_t k = 0; k < out->lost_count && !i->bad; k++)
+		get_text(i, &line);
+}
+
 int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struct smb_answer *out)
 {
 	struct in i = { p, len, false };
@@ -411,6 +432,8 @@ int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struc
 		if (!i.bad)
 			check_entries(&(struct in){ i.p, i.left, false }, out->count,
 				      type == SMB_WIRE_META, &i);
+		if (type == SMB_WIRE_META)
+			check_lost(out, &i);
 		break;
 	case SMB_WIRE_FAIL:
 		out->final = get_le(&i, 1) == 1;
@@ -446,6 +469,18 @@ int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **
 	get_xattr(&i, name, value, len);
 	a->rest = i.p;
 	a->rest_len = i.left;
+	return !i.bad;
+}
+
+int smb_wire_lost(struct smb_answer *a, struct smb_text *line)
+{
+	struct in i = { a->lost, a->lost_len, false };
+
+	if (!a->lost_len)
+		return 0;
+	get_text(&i, line);
+	a->lost = i.p;
+	a->lost_len = i.left;
 	return !i.bad;
 }
 

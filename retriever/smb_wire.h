@@ -38,7 +38,8 @@
  *         then three times (access, write, change) i64 seconds, u32 nanoseconds
  *
  *   START    u32 flags  u16 port  u32 uid  u32 gid  u32 file mode  u32 dir mode
- *            text host, share, root, user, domain, password, cache, home
+ *            u32 bytes of one extended attribute  u32 bytes of all of a file's (0: no limit)
+ *            text host, share, root, user, domain, password, cache, home, idmap
  *   ATTR, META, LIST  text path
  *   LOOKUP   text path, text name
  *   READ     text path  u64 offset  u32 length
@@ -49,6 +50,7 @@
  *   ENTRIES  u32 count, then count times: attr, text name
  *   DATA     attr, then the bytes: fewer than asked for only at the file's end
  *   META     attr, u32 count, then count times: text name, u32 length, bytes
+ *            u32 count, then count times: text on something that cannot be kept
  *   FAIL     u8 1: final, 0: lost   u8 number in a table of errors   text why
  *
  * Paths are relative to the share, UTF-8, '/' between names, "" for its root.
@@ -64,7 +66,7 @@
 #define SMB_WIRE_HEADER	 12
 #define SMB_WIRE_MAX	 (17u << 20) /* the largest DATA, or META with its streams */
 #define SMB_WIRE_READ	 (16u << 20) /* bytes of one READ */
-#define SMB_WIRE_XATTRS	 1024 /* in one META */
+#define SMB_WIRE_XATTRS	 1024 /* in one META; likewise lines on what is not kept */
 #define SMB_WIRE_COUNT	 4096 /* entries in one ENTRIES */
 #define SMB_WIRE_TEXT	 4096 /* bytes of one text */
 #define SMB_WIRE_FD	 3
@@ -92,6 +94,7 @@ enum { /* START */
 	SMB_WIRE_SIGN = 1,     /* signing required */
 	SMB_WIRE_ENCRYPT = 2,  /* encryption required */
 	SMB_WIRE_KERBEROS = 4, /* with the credential cache, nothing else */
+	SMB_WIRE_STRICT = 8,   /* strict_delete of smb_meta.h */
 };
 
 struct smb_text { /* bytes of the message it came in, not terminated */
@@ -103,7 +106,8 @@ struct smb_start {
 	uint32_t flags;
 	uint16_t port; /* 0: the usual one */
 	uint32_t uid, gid, file_mode, dir_mode; /* where the server's are not known */
-	struct smb_text host, share, root, user, domain, password, cache, home;
+	uint32_t xattr_value, xattr_all; /* what the new file system takes; 0: no limit */
+	struct smb_text host, share, root, user, domain, password, cache, home, idmap;
 };
 
 struct smb_request {
@@ -121,6 +125,9 @@ struct smb_answer {
 	uint32_t count; /* ENTRIES, META: to be walked with the functions below */
 	const uint8_t *rest;
 	size_t rest_len; /* DATA: the bytes */
+	uint32_t lost_count; /* META */
+	const uint8_t *lost;
+	size_t lost_len;
 	bool final;
 	int error; /* FAIL: -errno of source.h */
 };
@@ -164,6 +171,7 @@ int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len,
 /* The next entry of ENTRIES, attribute of META: 1, 0 at the end.  They have been checked. */
 int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name);
 int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len);
+int smb_wire_lost(struct smb_answer *a, struct smb_text *line); /* likewise */
 
 /* Is @name one that may be stored for the server's sake?  Never one of ours. */
 bool smb_wire_xattr_name(const struct smb_text *name);

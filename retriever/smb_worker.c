@@ -83,8 +83,6 @@ static int send_attr(struct worker *w, enum smb_wire_type type, const struct stu
 {
 	smb_out_begin(&w->out, type);
 	smb_out_attr(&w->out, a);
-	if (type == SMB_WIRE_META)
-		smb_out_u32(&w->out, 0);
 	return worker_send(w);
 }
 
@@ -97,17 +95,19 @@ static int run(struct worker *w, const struct smb_request *r)
 	if (path && name) {
 		switch (r->type) {
 		case SMB_WIRE_START:
-			e = w->context ? WORKER_LOST : worker_connect(w, &r->start, &attr);
+			e = w->context ? WORKER_LOST : worker_meta_start(w, &r->start);
+			if (e == 0)
+				e = worker_connect(w, &r->start, &attr);
 			if (e == 0)
 				e = send_attr(w, SMB_WIRE_READY, &attr);
 			break;
 		case SMB_WIRE_GETATTR:
-		case SMB_WIRE_GETMETA:
 			e = worker_getattr(w, path, &attr);
 			if (e == 0)
-				e = send_attr(w, r->type == SMB_WIRE_GETATTR ? SMB_WIRE_ATTRS :
-									       SMB_WIRE_META,
-					      &attr);
+				e = send_attr(w, SMB_WIRE_ATTRS, &attr);
+			break;
+		case SMB_WIRE_GETMETA:
+			e = worker_meta(w, path);
 			break;
 		case SMB_WIRE_LOOKUP:
 			e = worker_lookup(w, path, name);

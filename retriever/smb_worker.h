@@ -6,6 +6,7 @@
  *   smb_connect.c  the connection: configuration, credentials, why it fails
  *   smb_names.c    look-ups and listings
  *   smb_files.c    attributes, and bytes through handles that stay open
+ *   smb_bring.c    what else the server knows of an object, as it is to be stored
  *   smb_exact.c    what libsmbclient does not tell, from Samba's libsmb below it
  *   smb_pulse.c    tells the retriever that the server is sending; ends with it
  *
@@ -19,6 +20,7 @@
 
 #include "smb_exact.h"
 #include "smb_failed.h"
+#include "smb_meta.h"
 #include "smb_wire.h"
 
 #define WORKER_HANDLES 16 /* files kept open */
@@ -38,6 +40,8 @@ struct worker {
 	char *host, *share, *root, *user, *domain, *password, *home;
 	uint16_t port;
 	uint64_t root_fileid;
+	struct smb_idmap *idmap;
+	struct smb_meta_config meta;
 
 	struct worker_file files[WORKER_HANDLES];
 	uint64_t clock;
@@ -66,6 +70,11 @@ void worker_attr(const struct worker *w, const char *path, const char *name,
 		 const struct exact_info *i, struct stub_attr *out);
 int worker_getattr(struct worker *w, const char *path, struct stub_attr *out);
 int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t length);
+
+/* ---- smb_bring.c ---- */
+
+int worker_meta_start(struct worker *w, const struct smb_start *s); /* -EACCES: the idmap */
+int worker_meta(struct worker *w, const char *path);
 
 /* ---- smb_pulse.c ---- */
 

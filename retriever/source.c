@@ -95,6 +95,7 @@ int source_meta(struct source *s, enum source_priority p, const struct stub_orig
 void source_meta_free(struct source_meta *m)
 {
 	free(m->memory);
+	free(m->lost_memory);
 	memset(m, 0, sizeof(*m));
 }
 

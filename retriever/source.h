@@ -40,6 +40,11 @@ struct source_smb { /* of smb:// sources only */
 	/* file id that the root must have, 0: any.  A disk that is not mounted over there
 	 * must not look like one on which everything was removed. */
 	uint64_t root_fileid;
+	const char *idmap;  /* postcopy-idmap(5); NULL or "": the usual one */
+	bool strict_delete; /* see smb_acl.h */
+	/* bytes of one extended attribute, and of all of a file's, that the new file system
+	 * takes; 0: no limit */
+	uint32_t xattr_value, xattr_all;
 };
 
 struct source_config {
@@ -130,7 +135,8 @@ struct source_meta {
 	struct stub_attr attr;
 	const struct stub_xattr *xattrs;
 	size_t n;
-	void *memory;
+	const char *lost; /* what cannot be kept: lines that end with '\n'; NULL: nothing */
+	void *memory, *lost_memory;
 };
 int source_meta(struct source *s, enum source_priority p, const struct stub_origin *o,
 		struct source_meta *out);

@@ -200,7 +200,9 @@ static void wire_requests(void **state)
 						.host = text("h"), .share = text("s"),
 						.root = text("a/b"), .user = text("u"),
 						.domain = text("d"), .password = text("p w"),
-						.cache = text(""), .home = text("/tmp/x") } };
+						.cache = text(""), .home = text("/tmp/x"),
+						.xattr_value = 65536, .xattr_all = 7,
+						.idmap = text("/i") } };
 	struct smb_request read = { .type = SMB_WIRE_READ_, .path = text("a/b"),
 				    .offset = 1ull << 40, .length = SMB_WIRE_READ };
 	struct smb_request lookup = { .type = SMB_WIRE_LOOKUP, .path = text(""), .name = text("N") };
@@ -216,6 +218,9 @@ static void wire_requests(void **state)
 	assert_int_equal(r.start.port, 445);
 	assert_int_equal(r.start.dir_mode, 0755);
 	assert_true(same(&r.start.password, "p w") && same(&r.start.home, "/tmp/x"));
+	assert_true(same(&r.start.idmap, "/i"));
+	assert_int_equal(r.start.xattr_value, 65536);
+	assert_int_equal(r.start.xattr_all, 7);
 	assert_exact(&o, len, true);
 
 	smb_out_request(&o, &read);
@@ -294,6 +299,9 @@ static int meta_with(const char *name)
 	smb_out_text(&o, name, strlen(name));
 	smb_out_u32(&o, 5);
 	smb_out_bytes(&o, "value", 5);
+	smb_out_u32(&o, 2);
+	smb_out_text(&o, "stream x: too long", 18);
+	smb_out_text(&o, "", 0);
 	len = body(&o, SMB_WIRE_META);
 	r = smb_wire_answer(SMB_WIRE_META, o.p + SMB_WIRE_HEADER, len, &a);
 	if (r == 0) {
@@ -307,6 +315,12 @@ static int meta_with(const char *name)
 		assert_int_equal(n, 5);
 		assert_memory_equal(value, "value", 5);
 		assert_int_equal(smb_wire_xattr(&a, &got, &value, &n), 0);
+		assert_int_equal(a.lost_count, 2);
+		assert_int_equal(smb_wire_lost(&a, &got), 1);
+		assert_true(same(&got, "stream x: too long"));
+		assert_int_equal(smb_wire_lost(&a, &got), 1);
+		assert_true(same(&got, ""));
+		assert_int_equal(smb_wire_lost(&a, &got), 0);
 		assert_exact(&o, len, false);
 	}
 	smb_out_free(&o);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * smb_about.h - everything that the server knows of one object beside its data, asked
+ * of Samba's libsmb: the bytes as they came, for smb_meta.h.
+ */
+#ifndef SMB_ABOUT_H
+#define SMB_ABOUT_H
+
+#include "smb_exact.h"
+#include "smb_meta.h"
+
+struct exact_about {
+	struct exact_info info;
+	struct smb_meta_in in; /* all but the type; its sd is NULL if the server has none */
+	bool no_sacl; /* we have no right to read auditing entries; the others are there */
+	void *memory; /* what @in points to */
+};
+
+/* Streams of more than @stream_max bytes come without their data.  Results are those of
+ * smb_worker.h; after 0, exact_about_free(). */
+int exact_about(struct worker *w, const char *path, uint64_t stream_max, struct exact_about *out);
+void exact_about_free(struct exact_about *a);
+
+#endif

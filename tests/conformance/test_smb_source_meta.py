@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A migration from an SMB server brings over all that SMB knows: a stock smbd on the
+volume shows what the old one did, and what cannot be kept is named."""
+import subprocess
+
+import pytest
+
+import smbd
+import smbtree
+from migration import BUILD, Migration
+from smbtree import Builder, compare, descriptor
+from test_smb_meta import ACCESS, IDMAP, VERBOSE
+from util import wait_until
+
+WORKER = BUILD / "retriever" / "postcopy-smb-worker"
+
+pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
+
+SHOWN = smbtree.RAW_NAMES + "\nveto files = /.postcopy/"
+
+
+@pytest.fixture(scope="module")
+def tree(loop_xfs):
+    top = loop_xfs.path / "old"
+    top.mkdir(mode=0o755)
+    return top
+
+
+@pytest.fixture(scope="module")
+def server(new_samba, tree):
+    return new_samba("old", tree, more=smbtree.RAW_NAMES)
+
+
+@pytest.fixture(scope="module")
+def old(server):
+    with server.client() as c:
+        Builder(c, entries=50, deep=5).build()
+        c.mkdir("access")
+        for name, sddl in ACCESS.items():
+            c.write_file("access/" + name, b"12345")
+            c.mkdir("access/dir-" + name)
+            for path in ("access/" + name, "access/dir-" + name):
+                raw = descriptor(sddl)
+                c.set_security(path, raw, smbtree.parts_of(raw))
+        yield c
+
+
+@pytest.fixture(scope="module")
+def make(moddir, new_volume, rpcshim):
+    made = []
+    login = moddir / "login"
+    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
+    login.chmod(0o600)
+    (moddir / "idmap").write_text(IDMAP)
+
+    def factory(url, fstype="xfs", idmap=moddir / "idmap", **kw):
+        conf = "".join('%s = "%s"\n' % x for x in (
+            ("smb_credentials", login), ("smb_worker", WORKER), ("smb_idmap", idmap)))
+        m = Migration(moddir / ("m-%d" % len(made)), url, new_volume(fstype, "2G").path / "volume",
+                      shim=rpcshim, conf=conf + "call_timeout = 2000\n", **kw)
+        m.volume.mkdir()
+        made.append(m)
+        return m
+
+    yield factory
+    for m in made:
+        m.stop()
+
+
+@pytest.fixture(scope="module")
+def done(make, server, old):
+    m = make(server.url()).init().start()
+    m.crawl()
+    m.audit(complete=True)
+    return m
+
+
+def lost(m):
+    return [line for line in m.log.read_text().splitlines() if ": not kept: " in line]
+
+
+def test_everything_comes_over(new_samba, old, done):
+    """Descriptors byte for byte, streams, EAs, DOS attributes, times to 100 ns."""
+    new = new_samba("new", done.volume, more=SHOWN, conf=VERBOSE, allow=["HAVE_BACKTRACE"])
+    counts = {}
+    with new.client() as c:
+        found = [str(d) for d in compare(old, c, counts=counts)]
+    assert not found, "\n".join(found)
+    assert counts["objects"] > 200
+    log = new.log_text()
+    assert log.count("blob hash matches for file") >= counts["objects"]
+    assert "blob hash does not match" not in log
+    assert not lost(done) and done.status()["metadata_lost"] == 0
+
+
+def test_owners_and_modes_over_nfs(done):
+    """What a descriptor stands for, by the table of identities."""
+    with done.client("v3") as c:
+        attr = c.getattr("access/bobs")
+        assert (attr.uid, attr.gid, attr.mode & 0o7777) == (70002, 70010, 0o740)
+        attr = c.getattr("access/dir-staff-modify")
+        assert (attr.uid, attr.gid) == (0, 0) and attr.mode & 0o7007 == 0
+
+
+def test_without_the_right_to_audit_entries(new_samba, make, tree, old):
+    """All but the SACL is kept."""
+    blind = new_samba("blind", tree, more=smbtree.RAW_NAMES)
+    blind.tool("net", "sam", "rights", "revoke", "root", "SeSecurityPrivilege")
+    m = make(blind.url()).init().start()
+    m.crawl()
+    m.audit(complete=True)
+    new = new_samba("new-blind", m.volume, more=SHOWN)
+    with new.client() as c:
+        found = list(compare(old, c))
+    assert {d.path for d in found if d.field == "sacl"} >= {
+        "descriptors/audit", "descriptors/dir-audit-protected", "inherit"}
+    assert all(d.field in ("sacl", "control") for d in found), "\n".join(map(str, found))
+
+
+def test_what_cannot_be_kept_is_named(make, server, old):
+    """ext4 keeps 4 KiB for each file: the object comes over, and the log says without what."""
+    m = make(server.url(), "ext4").init().start()
+    m.crawl()
+    m.audit(complete=True)
+    told = lost(m)
+    assert m.status()["metadata_lost"] == len(told)
+    assert any('"descriptors/large": not kept: security descriptor: ' in line for line in told)
+    assert any('"streams/large": not kept: stream large: ' in line for line in told)
+    assert not any('"descriptors/deny"' in line for line in told)
+    mode = (m.volume / "descriptors/large").stat().st_mode
+    assert mode & 0o707 == 0        # alice's entry, and its mask
+
+
+def test_a_damaged_idmap_is_told_and_waited_for(moddir, make, server, old):
+    idmap = moddir / "own-idmap"
+    idmap.write_text(IDMAP)
+    m = make(server.url(), idmap=idmap).init()
+    idmap.write_text("uid 5 alice\n")
+    answer = make(server.url(), idmap=idmap).init(check=False)
+    assert answer["exit"] != 0 and "own-idmap line 1: 'alice' is no SID" in str(answer), answer
+    m.start_retriever()
+    wait_until(lambda: "line 1: 'alice' is no SID" in str(m.status()), 30, "the reason")
+    idmap.write_text(IDMAP)
+    m.server.start()
+    m.crawl()
+    m.audit(complete=True)
+    stat = (m.volume / "access/bobs").stat()
+    assert (stat.st_uid, stat.st_gid) == (70002, 70010)
+    subprocess.run(["getfattr", "-n", "security.NTACL", m.volume / "access/bobs"], check=True,
+                   capture_output=True)
