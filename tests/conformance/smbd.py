@@ -22,14 +22,13 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 from dataclasses import dataclass
 
 from servers import RUNNING, BadLog
 from util import build_smbshim, free_port, wait_until
 
-from smb2client import Client
+from smb2client import Client, SmbError
 
 BINARY = os.environ.get("POSTCOPY_SMBD", "/usr/sbin/smbd")
 STOCK = ("acl_xattr", "streams_xattr")     # what a file server for Windows has
@@ -223,10 +222,11 @@ map readonly = no
         if self.process.poll() is not None:
             raise AssertionError("server %s ended with %d:\n%s" % (
                 self.name, self.process.returncode, self.tail()))
-        socket.create_connection((self.host, self.port), timeout=5).close()
         for share in self.shares:
-            done = self.smbclient("exit", share=share.name)
-            assert done.returncode == 0, done.stdout + done.stderr + self.tail()
+            try:
+                self.client(share=share.name).close()
+            except SmbError as err:
+                raise AssertionError("%s\n%s" % (err, self.tail())) from None
         return True
 
     def processes(self):
