@@ -116,14 +116,15 @@ class Demo:
             self.stage.callback(self.postcopy.forget_volume, self.volume_dir)
         answer = self.command("init", "--json", "--source", self.old_uri, "--socket",
                               str(run / "ask.sock"), "--control", str(run / "control.sock"),
-                              *self.init_options(), self.volume_dir)
+                              *self.settings(), self.volume_dir)
         if not answer["ok"] and not self.is_ours(answer):
             raise DemoError(answer["message"])
         for warning in answer.get("warnings", []):
             console.print("   [yellow]warning:[/] %s" % escape(warning["message"]), soft_wrap=True)
         self.volume = self.postcopy.Volume(self.volume_dir)
 
-    def init_options(self):
+    def settings(self):
+        """Options of init and of the retriever."""
         return []
 
     def is_ours(self, answer):
@@ -147,7 +148,7 @@ class Demo:
     def start_retriever(self):
         self.daemon = self.stage.daemon("retriever",
                                         str(self.build / "retriever" / "postcopy-retriever"),
-                                        self.volume_dir)
+                                        *self.settings(), self.volume_dir)
         wait_for(self.retriever_ready, 30, "the retriever does not come up; its log: %s" %
                  (self.stage.run / "retriever.log"))
 

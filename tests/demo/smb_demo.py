@@ -35,12 +35,14 @@ class SmbDemo(Demo):
         self.stage.note(self.old.pid)
         self.old_uri = self.old.url()
 
-    def init_options(self):
-        """Who the retriever is at the old server (to be agreed with the SMB source)."""
-        path = self.stage.run / "credentials"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
-            f.write("username = root\npassword = %s\ndomain = WORKGROUP\n" % PASSWORD)
-        return ["--credentials", str(path)]
+    def settings(self):
+        """Who the retriever is at the old server: a file that only root can read."""
+        login, conf = self.stage.run / "login", self.stage.run / "postcopy.conf"
+        with open(os.open(login, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
+            f.write("username = root\npassword = %s\n" % PASSWORD)
+        conf.write_text('smb_credentials = "%s"\nsmb_worker = "%s"\n' % (
+            login, self.build / "retriever" / "postcopy-smb-worker"))
+        return ["--config", str(conf)]
 
     def start(self):
         say("starting the retriever and the new server (smbd with vfs objects = stub)")
