@@ -246,6 +246,11 @@ int preflight_target_look(struct verdict *v, const char *dir, struct target *t)
 			verdict_warn(v, "target-read-only",
 				     "target %s is mounted read-only: init will want it writable",
 				     t->path);
+		if (t->free_bytes < ROOM_MIN)
+			verdict_warn(v, "target-no-space",
+				     "target %s has %llu MiB free: init will want %llu", t->path,
+				     (unsigned long long)(t->free_bytes / MIB),
+				     (unsigned long long)(ROOM_MIN / MIB));
 	}
 	return 0;
 }

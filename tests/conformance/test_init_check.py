@@ -20,6 +20,7 @@ from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.hooks import (Gate, cut, delay, empty_pages, endless_listing, garbage, only, patch,
                              status, truncate)
+from nfsclient.nfstypes import CHR
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 VOLUMES = pathlib.Path("/etc/postcopy/volumes")
@@ -281,10 +282,11 @@ def test_what_the_new_file_system_refuses(new_volume, fresh_dir):
     tree.file(tree.root, "linked").claim(nlink=65001)
     tree.file(tree.root, "late", mtime=((1 << 32) - 1) * 10 ** 9)
     tree.file(tree.root, "nobody's", b"x").claim(uid=(1 << 32) - 1)
-    small = new_volume("ext4", "64M", mkfs=("-b", "4096", "-I", "128")).path / "here"
+    small = new_volume("ext4", "48M", mkfs=("-b", "4096", "-I", "128")).path / "here"
     small.mkdir()
     with FakeServer(tree) as server:
         a = answer(*url(server), "--names", small)
+        assert "target-no-space" in [w["code"] for w in a["warnings"]]
         assert paths(a, "refused") == {b"big", b"linked"}
         assert paths(a, "time-range") == {b"late"}
         assert paths(a, "impossible") == {b"nobody's"}
@@ -294,6 +296,47 @@ def test_what_the_new_file_system_refuses(new_volume, fresh_dir):
         assert rows(a)["sizes"]["volume"] == "approximated"
         a = answer(*url(server), "--names", fresh_dir)
         assert counts(a) == {"impossible": 1} and rows(a)["mtime"]["volume"] == "kept"
+
+
+def test_what_is_told_of_a_real_server_comes_true(old, tree, fresh_dir, new_migration):
+    told = answer(*url(old), "--names", fresh_dir)
+    m = new_migration(old.url(), fresh_dir).init().start()
+    m.crawl()
+    parked = m.tool("parked", m.volume)["parked"]
+    assert m.scan()["refused"] == counts(told)["refused"] == len(parked) == 1
+    (path,) = paths(told, "refused")
+    assert os.fsdecode(path) in parked[0]["reason"]
+    here, there = ({p[len(root):] for p in snapshot(root) if "/.postcopy" not in p}
+                   for root in (str(fresh_dir), os.fsdecode(tree)))
+    assert there - here == {"/" + os.fsdecode(path)} and not here - there
+
+
+def test_what_is_told_of_absurd_entries_comes_true(new_volume, new_migration):
+    tree = Tree()
+    tree.file(tree.root, "secret", b"x", mode=0o600)
+    tree.file(tree.root, "big").claim(size=17 * TIB)
+    tree.special(tree.root, "device", CHR, rdev=(1 << 12, 0))
+    tree.file(tree.root, "late", mtime=((1 << 32) - 1) * 10 ** 9)
+    for name, entry in (("owner", "nobody's"), ("name", "a/b"), ("long", "n" * 256)):
+        node = tree.file(tree.mkdir(tree.root, name), entry, b"x")
+        if name == "owner":
+            node.claim(uid=(1 << 32) - 1)
+    home = new_volume("ext4", "256M", mkfs=("-b", "4096", "-I", "128")).path / "home"
+    home.mkdir()
+    with FakeServer(tree) as server:
+        told = answer(*url(server), "--names", home)
+        m = new_migration(server.url(), home, allow=["impossible listing"]).init().start()
+        m.server.allow = ["converted to NFS3ERR_IO"]
+        m.crawl()
+        parked = {p["path"]: p["reason"] for p in m.tool("parked", home)["parked"]}
+        bad = paths(told, "impossible") | paths(told, "long-name")
+        assert bad == {b"owner/nobody's", b"name/a/b", b"long/" + b"n" * 256}
+        assert set(parked) == {".", *(os.fsdecode(p).split("/")[0] for p in bad)}, parked
+        assert m.scan()["refused"] == counts(told)["refused"] == 2
+        assert paths(told, "refused") == {b"big", b"device"}
+        assert not {"big", "device"} & set(os.listdir(home)) and (home / "secret").exists()
+        assert paths(told, "time-range") == {b"late"}
+        assert os.stat(home / "late").st_mtime == told["target_has"]["time_max"]
 
 
 # -- answers of all kinds -----------------------------------------------------------------
