@@ -26,6 +26,7 @@ static void adjust_times(const struct check_sides *s, struct check_property *p);
 static void adjust_links(const struct check_sides *s, struct check_property *p);
 static void adjust_symlinks(const struct check_sides *s, struct check_property *p);
 static void adjust_acl(const struct check_sides *s, struct check_property *p);
+static void adjust_windows(const struct check_sides *s, struct check_property *p);
 static void adjust_xattrs(const struct check_sides *s, struct check_property *p);
 
 #define NOT_NFS                                               \
@@ -68,7 +69,7 @@ static const struct row {
 	  "mode bits",
 	  { SEEN_YES, FATE_KEPT, "setuid, setgid and sticky too" },
 	  { SEEN_NO, FATE_APPROXIMATED, "made from the security descriptor" },
-	  NULL },
+	  adjust_windows },
 	{ "owner",
 	  "owner",
 	  { SEEN_YES, FATE_KEPT, "by number" },
@@ -78,7 +79,7 @@ static const struct row {
 	  "group",
 	  { SEEN_YES, FATE_KEPT, "by number" },
 	  { SEEN_YES, FATE_APPROXIMATED, "a SID, made a number by /etc/postcopy/idmap" },
-	  NULL },
+	  adjust_windows },
 	{ "mtime",
 	  "modification time",
 	  { SEEN_YES, FATE_KEPT, "" },
@@ -94,7 +95,11 @@ static const struct row {
 	  { SEEN_YES, FATE_APPROXIMATED, "shown until an object is complete; then that moment" },
 	  { SEEN_YES, FATE_APPROXIMATED, "shown until an object is complete; then that moment" },
 	  NULL },
-	{ "btime", "creation time", NOT_NFS, { SEEN_YES, FATE_KEPT, "as Samba stores it" }, NULL },
+	{ "btime",
+	  "creation time",
+	  NOT_NFS,
+	  { SEEN_YES, FATE_KEPT, "as Samba stores it" },
+	  adjust_xattrs },
 	{ "hard-links",
 	  "hard links",
 	  { SEEN_YES, FATE_KEPT, "" },
@@ -117,8 +122,12 @@ static const struct row {
 	  "security descriptors (Windows ACLs)",
 	  NOT_NFS,
 	  { SEEN_YES, FATE_KEPT, "whole, as Samba stores it" },
-	  NULL },
-	{ "user-xattrs", "user extended attributes", NOT_NFS, NOT_SMB, NULL },
+	  adjust_windows },
+	{ "user-xattrs",
+	  "user extended attributes",
+	  NOT_NFS,
+	  { SEEN_YES, FATE_KEPT, "those of SMB" },
+	  adjust_xattrs },
 	{ "streams",
 	  "alternate data streams",
 	  NOT_NFS,
@@ -210,6 +219,7 @@ static void adjust_owner(const struct check_sides *s, struct check_property *p)
 {
 	if (s->traits->have_names && !s->traits->chown_restricted && !strcmp(s->protocol, "nfs"))
 		worse(p, FATE_KEPT, "users could give files away over there, here only root can");
+	adjust_windows(s, p);
 }
 
 static void date(char out[16], int64_t seconds)
@@ -284,9 +294,21 @@ static void adjust_acl(const struct check_sides *s, struct check_property *p)
 			 "the old server offers them beside NFSv3, but they are not fetched");
 }
 
+/* What the security descriptor is needed for; over NFS it is something else. */
+static void adjust_windows(const struct check_sides *s, struct check_property *p)
+{
+	if (strcmp(s->protocol, "smb") || s->traits->windows)
+		return;
+	if (p->fate == FATE_APPROXIMATED)
+		snprintf(p->why, sizeof(p->why), "the configured one, the same for all");
+	else
+		worse(p, FATE_LOST, "the SMB source of this release does not bring it");
+}
+
 static void adjust_xattrs(const struct check_sides *s, struct check_property *p)
 {
-	if (s->limits && !s->limits->user_xattrs)
+	adjust_windows(s, p);
+	if (p->fate != FATE_LOST && s->limits && !s->limits->user_xattrs)
 		worse(p, FATE_LOST, "the new file system has no user extended attributes");
 }
 

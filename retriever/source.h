@@ -95,6 +95,10 @@ struct source_traits {
 	uint64_t bytes_total, bytes_free;
 	uint64_t files_total, files_free;
 
+	/* SMB: source_meta() brings what Windows knows of an object: security descriptor,
+	 * attributes, creation time, streams, extended attributes */
+	bool windows;
+
 	bool have_acl; /* it was asked, and answered, whether it has POSIX ACLs on offer */
 	bool acl;
 };

@@ -458,20 +458,32 @@ static void table_without_answers(void **state)
 
 static void table_of_smb(void **state)
 {
+	static const char *const windows[] = { "security-descriptor", "dos-attributes", "streams",
+					       "btime", "user-xattrs" };
+	struct source_traits t = { .windows = true };
 	struct target_limits l = { .user_xattrs = true };
-	struct check_sides s = { "smb", &no_traits, &l, EXPORT_SMB };
+	struct check_sides s = { "smb", &t, &l, EXPORT_SMB };
 
 	(void)state;
 	expect(&s, "names", SEEN_YES, FATE_KEPT, "UTF-8");
+	for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++)
+		expect(&s, windows[i], SEEN_YES, FATE_KEPT, "");
 	expect(&s, "security-descriptor", SEEN_YES, FATE_KEPT, "whole");
-	expect(&s, "dos-attributes", SEEN_YES, FATE_KEPT, "");
-	expect(&s, "streams", SEEN_YES, FATE_KEPT, "");
-	expect(&s, "btime", SEEN_YES, FATE_KEPT, "");
-	expect(&s, "mode", SEEN_NO, FATE_APPROXIMATED, "");
+	expect(&s, "mode", SEEN_NO, FATE_APPROXIMATED, "descriptor");
+	expect(&s, "owner", SEEN_YES, FATE_APPROXIMATED, "idmap");
 	expect(&s, "special-files", SEEN_NO, FATE_LOST, "SMB");
 	expect(&s, "hard-links", SEEN_UNKNOWN, FATE_LOST, "");
 	l.user_xattrs = false;
-	expect(&s, "streams", SEEN_YES, FATE_LOST, "no user extended attributes");
+	expect(&s, "security-descriptor", SEEN_YES, FATE_KEPT, "whole");
+	for (size_t i = 1; i < sizeof(windows) / sizeof(windows[0]); i++)
+		expect(&s, windows[i], SEEN_YES, FATE_LOST, "no user extended attributes");
+	t.windows = false; /* a source that brings names, sizes, data and times alone */
+	l.user_xattrs = true;
+	for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++)
+		expect(&s, windows[i], SEEN_YES, FATE_LOST, "does not bring it");
+	expect(&s, "mode", SEEN_NO, FATE_APPROXIMATED, "configured");
+	expect(&s, "owner", SEEN_YES, FATE_APPROXIMATED, "configured");
+	expect(&s, "group", SEEN_YES, FATE_APPROXIMATED, "configured");
 }
 
 /* Codes are what --accept takes: no two may be the same. */
