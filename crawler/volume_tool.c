@@ -12,11 +12,12 @@ static const struct command {
 	const char *usage;
 	const char *does;
 } commands[] = {
-	{ "init", volume_init, "init --source URI [--socket PATH] [--control PATH] DIR",
+	{ "init", volume_init,
+	  "init --source URI [--socket PATH] [--control PATH] [--config FILE] DIR",
 	  "check everything, then make DIR a volume" },
 	{ "check", volume_check,
 	  "check --source URI [--names] [--protocols nfs,smb] [--accept LIST] [--limit N] "
-	  "[--workers N] [DIR]",
+	  "[--workers N] [--config FILE] [DIR]",
 	  "say what init would keep and what lose, and change nothing" },
 	{ "counts", volume_counts, "counts DIR", "what the pending journal holds" },
 	{ "parked", volume_parked, "parked DIR", "the objects that were given up, and why" },

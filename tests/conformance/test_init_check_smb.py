@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`postcopy init --check` with a stock smbd as the old server."""
+import json
+import os
+import subprocess
+
+import pytest
+
+import smbd
+from migration import BUILD, POSTCOPY
+
+WORKER = BUILD / "retriever" / "postcopy-smb-worker"
+
+pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
+
+
+@pytest.fixture(scope="module")
+def tree(new_volume):
+    """What its disk holds; clients of SMB see some of it under other names."""
+    top = new_volume("xfs", "512M", options="noatime").path / "tree"
+    (top / "many").mkdir(parents=True)
+    for name in ("plain", "grüße", "readme", "README", "ReadMe", ".hidden"):
+        (top / name).write_bytes(b"x")
+    for i in range(3000):
+        (top / "many" / ("f%d" % i)).write_bytes(b"")
+    deep = top
+    for _ in range(10):
+        deep = deep / ("d" * 100)
+        deep.mkdir()
+    (deep / ("e" * 12)).write_bytes(b"")
+    return top
+
+
+@pytest.fixture(scope="module")
+def old(new_samba, tree):
+    return new_samba("old", tree)
+
+
+@pytest.fixture(scope="module")
+def config(moddir):
+    login, path = moddir / "login", moddir / "postcopy.conf"
+    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
+    login.chmod(0o600)
+    path.write_text('smb_credentials = "%s"\nsmb_worker = "%s"\n' % (login, WORKER))
+    return path
+
+
+def check(*argv):
+    return subprocess.run(["/usr/bin/python3", str(POSTCOPY), "init", "--check", *map(str, argv)],
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+def answer(*argv, exit=3):
+    done = check("--json", *argv)
+    assert done.returncode == exit, done
+    return json.loads(done.stdout)
+
+
+def stats(top):
+    return {os.path.join(d, n): os.lstat(os.path.join(d, n))
+            for d, dirs, files in os.walk(top) for n in dirs + files}
+
+
+def test_table(old, config, fresh_dir):
+    a = answer("--source", old.url(), "--config", config, fresh_dir)
+    assert (a["protocol"], a["protocols"]) == ("smb", ["smb"])
+    rows = {p["property"]: p for p in a["properties"]}
+    for code in ("names", "data", "sizes", "mtime"):
+        assert (rows[code]["source"], rows[code]["volume"]) == ("seen", "kept"), rows[code]
+    for code in ("special-files", "symlinks", "posix-acl", "snapshots"):
+        assert rows[code]["volume"] == "lost"
+    a = answer("--source", old.url(), "--config", config, "--protocols", "nfs", fresh_dir)
+    rows = {p["property"]: p for p in a["properties"]}
+    assert rows["names"]["volume"] == "approximated" and "A and a" in rows["names"]["why"]
+
+
+def test_names(old, config, tree, fresh_dir):
+    before = stats(tree)
+    a = answer("--source", old.url(), "--config", config, "--names", fresh_dir)
+    assert a["walked"] == {"names": len(before), "directories": 12, "stopped": False}
+    assert {k["kind"]: k["count"] for k in a["kinds"] if k["count"]} == {"case-twin": 2}
+    assert {n[key].lower() for n in a["names"] for key in ("path", "twin")} == {"readme"}
+    assert len({n["path"] for n in a["names"]} | {n["twin"] for n in a["names"]}) == 3
+    assert stats(tree) == before and os.listdir(fresh_dir) == []
+
+
+def test_errors(old, config, fresh_dir):
+    for argv, code, text in (((old.url("nothing"), "--config", config), 1, "no such share"),
+                             ((old.url(), "--config", fresh_dir / "none"), 2, "cannot read"),
+                             ((old.url(),), 1, "smb_credentials"), (("smb://",), 1, "smb://")):
+        done = check("--source", *argv)
+        assert done.returncode == code and text in done.stderr.decode(), done
+        assert b"Traceback" not in done.stderr and not done.stdout
