@@ -112,7 +112,7 @@ def test_not_an_export(fake, fresh_dir, stock, old_server):
     said(init(server.url().replace("/export", "/nothing"), fresh_dir), 14, "showmount")
 
 
-@pytest.mark.parametrize("uri", ["smb://host/share", "nfs://", "nfs:///x", "/local", "nfs://h/x?a=b",
+@pytest.mark.parametrize("uri", ["smb://", "smb:///share", "nfs://", "nfs:///x", "/local", "nfs://h/x?a=b",
                                  "nfs://127.0.0.1/x?nfsport=99999"])
 def test_bad_uri(fresh_dir, uri):
     said(init(uri, fresh_dir), 11, uri)
