@@ -4,8 +4,9 @@
  *
  *   - Before a name is made in an unlisted directory the old server is asked for
  *     it: one that exists there exists here.
- *   - Before a name is taken away from an unlisted directory, or the directory
- *     itself, it is listed: what is removed never comes back.
+ *   - Before a name is taken away from an unlisted directory, or replaced there, or
+ *     the directory itself, it is listed: what is removed never comes back, and what
+ *     was only looked up there and has another name is in the journal (invariant 4).
  *   - Directories and objects that are stubs are in the bracket, since the times
  *     and link counts that clients see are their records'.
  * Waiting comes before the bracket.
@@ -260,6 +261,8 @@ static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
 
 	if (!FSAL_IS_ERROR(status))
 		status = names_may_come(in[NEW_DIR], w, new_name, &in[REPLACED]);
+	if (!FSAL_IS_ERROR(status) && in[REPLACED]) /* a name goes, see above */
+		status = glue_status(glue_need_entries(in[NEW_DIR], w));
 	if (!FSAL_IS_ERROR(status) && in[REPLACED] && in[REPLACED]->handle.type == DIRECTORY)
 		status = glue_status(glue_need_gone(in[REPLACED], w));
 	return status;

@@ -14,6 +14,8 @@
 #include "config.h"
 #include "fsal.h"
 
+#include <errno.h>
+
 #include "names.h"
 
 struct opening {
@@ -174,6 +176,8 @@ static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 	if (!FSAL_IS_ERROR(status))
 		status = open_below(op, &sub);
 	opened = !FSAL_IS_ERROR(status);
+	if (status.major == ERR_FSAL_NOENT && op->mode != FSAL_NO_CREATE)
+		status = glue_status(-EAGAIN); /* went between the open and asking for its handle */
 	status = glue_change_end(&change, status);
 	if (opened && FSAL_IS_ERROR(status)) {
 		close_again(sub, op->state);

@@ -352,3 +352,15 @@ def test_over_an_open_file(case, client4, place):
     same(client4.read(f, 0, SIZE)[0], data)
     same(client4.read_file(case.path("b")), case.data("b"))
     client4.close_file(f)
+
+
+def test_over_a_name_whose_file_has_another(case, client):
+    """Replacing takes a name away: an unlisted directory is listed first.  The file was only
+    looked up there, and nothing leads the crawler to it once that name is gone."""
+    case.dir("d")
+    case.file("d/f"), case.file("d/other"), case.file("g")
+    case.list()
+    client.link(case.path("d/f"), case.path("kept"))
+    case.linked("kept", "d/f")
+    client.rename(case.path("g"), case.path("d/f"))
+    case.moved("g", "d/f")

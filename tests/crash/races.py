@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How often two clients that meet at a name see something wrong, with and without us.
+
+    races.py listing [--stock]    READDIR while names of the directory come and go
+    races.py create [--stock]     CREATE of a file while another client removes it
+
+Prints how often each thing was seen.  --stock: plain FSAL_VFS, nothing to migrate.  What it
+does as well is left to it in the model (model_run.py); the rest is ours to prevent
+(tests/conformance/test_listing_races.py, test_name_races.py).
+"""
+import argparse
+import collections
+import os
+import random
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import model  # noqa: F401  (the search path)
+from model_rig import Disk, Rig
+from nfsclient import NfsError
+
+FILES = 3000
+OLD = 10 ** 18
+OWNED = {"uid": 0, "gid": 0, "mtime": OLD}
+
+
+def tree(count):
+    """A directory d with files f0, f1, ..."""
+    return [dict(OWNED, path="d", type="dir", mode=0o755)] + [
+        dict(OWNED, path="d/f%d" % i, type="file", mode=0o600, size=100) for i in range(count)]
+
+
+def tried(call, *args, **kw):
+    try:
+        call(*args, **kw)
+        return "OK"
+    except NfsError as err:
+        return err.name
+
+
+def listing(rig, seconds):
+    """Two clients create and remove, two list with attributes."""
+    seen, end = collections.Counter(), time.monotonic() + seconds
+
+    def lists(proto):
+        c = rig.m.client(proto, timeout=60).patient(60)
+        d = c.lookup_path("d")
+        while time.monotonic() < end:
+            seen["READDIR %s %s" % (proto, tried(c.listdir, d, whole=False))] += 1
+
+    def comes_and_goes(name):
+        c = rig.m.client("v3", timeout=60).patient(60)
+        d = c.lookup_path("d")
+        while time.monotonic() < end:
+            c.create((d, name))
+            c.remove((d, name))
+
+    threads = [threading.Thread(target=lists, args=(p,)) for p in ("v3", "v4.1")]
+    threads += [threading.Thread(target=comes_and_goes, args=(n,)) for n in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return seen
+
+
+def create(rig, _seconds):
+    """Each file once: CREATE and REMOVE at about the same time, then LOOKUP."""
+    seen, pool = collections.Counter(), ThreadPoolExecutor(2)
+    c3, c4 = (rig.m.client(p, timeout=60).patient(60) for p in ("v3", "v4.1"))
+    d3, d4 = c3.lookup_path("d"), c4.lookup_path("d")
+
+    def soon(call, *args, **kw):
+        time.sleep(random.random() * 0.0006)
+        return tried(call, *args, **kw)
+
+    for i in range(FILES):
+        name = "f%d" % i
+        size = {"size": 0} if i % 2 else {}
+        creating = pool.submit(soon, c3.create, (d3, name), 0o444, "unchecked", **size)
+        removing = pool.submit(soon, c4.remove, (d4, name))
+        replies = "CREATE %s, REMOVE %s" % (creating.result(), removing.result())
+        found = tried(c3.lookup, (d3, name)) == "OK"
+        real = os.path.lexists(rig.volume / "d" / name)
+        seen["%s: %s" % (replies, "shown, and not there" if found and not real else
+                         "there, and not shown" if real and not found else "good")] += 1
+    return seen
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("listing", "create"))
+    parser.add_argument("--stock", action="store_true")
+    parser.add_argument("--seconds", type=float, default=15, help="of listing")
+    args = parser.parse_args()
+    sys.setswitchinterval(0.0002)
+    with Disk() as disk:
+        rig = Rig(disk, tree(FILES if args.what == "create" else 3),
+                  {"export": "Attr_Expiration_Time = 0;"}, args.stock)
+        try:
+            rig.start()
+            seen = globals()[args.what](rig, args.seconds)
+        finally:
+            rig.stop(False)
+    for what, count in sorted(seen.items()):
+        print("%7d  %s" % (count, what))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
