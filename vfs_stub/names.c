@@ -296,6 +296,8 @@ static int rename_ready(struct renaming *m)
 
 	if (r == 0)
 		r = may_come(m->handle, &m->to, &m->wait, &m->replaced);
+	if (r == 0 && m->replaced.ino) /* a name goes, as in may_go() */
+		r = glue_need_entries(&m->to.dir, &m->wait);
 	if (r == 0 && S_ISDIR(m->replaced.mode))
 		r = glue_need_gone(&m->replaced, &m->wait);
 	if (r == 0)

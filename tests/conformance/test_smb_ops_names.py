@@ -196,6 +196,19 @@ def test_link(case, smb, place):
     same(smb.read_file(case.path("l")), case.data("f"))
 
 
+def test_rename_over_a_name_whose_file_has_another(case, smb):
+    """Replacing takes a name away: an unlisted directory is listed first, or nothing leads
+    the crawler to the file, which was only looked up."""
+    case.dir("d")
+    case.file("d/f"), case.file("d/other"), case.file("g")
+    case.list()
+    with smb.open(case.path("d/f"), ALL) as f:
+        f.link(case.path("kept"))
+    case.linked("kept", "d/f")
+    smb.rename(case.path("g"), case.path("d/f"), replace=True)
+    case.moved("g", "d/f")
+
+
 @pytest.mark.parametrize("place", [p for p in PLACES if p != "dummy"])
 def test_hard_links_of_the_source(case, smb, place):
     case.file()
