@@ -94,7 +94,7 @@ class Adversary(threading.Thread):
         self.step = {("meta", "ext4"): self._names, ("data", "xfs"): self._bytes,
                      ("data", "ext4"): self._bytes}.get((how, fstype))
         self.resting = False
-        self.volume, self.ended, self.error = volume, threading.Event(), None
+        self.disk, self.volume, self.ended, self.error = disk, volume, threading.Event(), None
         self._noise = os.open(disk.mnt / "noise", os.O_CREAT | os.O_RDWR)
         self._mode = 0o600
         self._libc = ctypes.CDLL(None)
@@ -211,6 +211,8 @@ class Run:
         elif op[0] == "crawl":
             m.start_crawler("--workers", "2")
         elif op[0] == "crawled":
+            wait_until(lambda: "sync of the volume" in m.log.read_text(), 30, "failed sync")
+            adversary.disk.tell("fail w 0")
             self._ended(m.crawler, 30)
         else:
             cuts_work.perform(clients, op)
