@@ -40,15 +40,16 @@ from migration import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
 PROGRAMS = (LOGDISK, STUBDUMP, CRAWLER, RETRIEVER, VOLUME_TOOL)
-# seconds: instead of rounds, as many runs as there is time for.  states: at most so many of a run are judged; recover: one of so many goes on to the end;
-# again: while one of so many recovers the power goes once more
+# seconds: instead of rounds, as many runs as there is time for.  states: at most so many
+# of a run are judged; recover: one of so many goes on to the end; again: while one of so
+# many recovers the power goes once more
 PLANS = {
     "quick": dict(rounds=1, subsets=3, states=700, recover=70, again=90,
                   runs=(("xfs", "meta"), ("xfs", "data"), ("ext4", "meta"), ("ext4", "plain"),
                         ("xfs", "eio"), ("ext4", "eio"))),
     "long": dict(rounds=4, subsets=4, states=2000, recover=50, again=50,
-                 runs=tuple((fs, how) for fs in ("xfs", "ext4")
-                            for how in ("plain", "meta", "data", "eio", "crawl-eio"))),
+                 runs=(*((fs, how) for fs in ("xfs", "ext4")
+                         for how in ("plain", "meta", "data", "eio")), ("xfs", "crawl-eio"))),
 }
 
 # what is left behind ends with the last process: mounts, loop devices, daemons

@@ -172,6 +172,7 @@ class Run:
     def _play(self, disk):
         volume = disk.mnt / "vol"
         m = self._migration(volume)
+        m.log.unlink(missing_ok=True)    # another run's
         adversary = Adversary(self.how, disk, volume, self.fstype)
         try:
             m.start()
