@@ -33,6 +33,7 @@ static const struct {
 	N(smb_file_mode, 0600, 0, 07777),
 	N(smb_dir_mode, 0700, 0, 07777),
 	N(smb_strict_delete, 0, 0, 1),
+	N(smb_traverse, 0, 0, 1),
 #undef N
 };
 #define N_NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
@@ -188,6 +189,7 @@ void config_source(const struct config *c, struct source_config *out)
 			.dir_mode = c->smb_dir_mode,
 			.idmap = c->smb_idmap,
 			.strict_delete = c->smb_strict_delete,
+			.traverse = c->smb_traverse,
 		},
 	};
 }

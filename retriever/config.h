@@ -30,7 +30,7 @@ struct config {
 	/* smb:// sources, see struct source_smb */
 	unsigned int smb_read_size; /* bytes, 64 KiB..16 MiB */
 	unsigned int smb_uid, smb_gid, smb_file_mode, smb_dir_mode;
-	unsigned int smb_strict_delete; /* 0, 1 */
+	unsigned int smb_strict_delete, smb_traverse; /* 0, 1 */
 	bool smb_sign, smb_encrypt;
 	char smb_credentials[CONFIG_TEXT_MAX + 1], smb_kerberos_cache[CONFIG_TEXT_MAX + 1],
 		smb_idmap[CONFIG_TEXT_MAX + 1], smb_worker[CONFIG_TEXT_MAX + 1];

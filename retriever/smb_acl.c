@@ -24,6 +24,7 @@ struct named {
 struct work {
 	struct smb_rules rules;
 	bool dir, strict, sticky;
+	unsigned int all; /* what everybody may do in any case */
 	struct smb_subject owner, group;
 	bool owner_is_named; /* root's file: the owner is among the named */
 	struct named *named;
@@ -60,7 +61,7 @@ static bool deletes_below(const struct work *w, const struct smb_subject *s)
 static unsigned int perm_here(struct work *w, const struct smb_subject *s)
 {
 	uint32_t granted = smb_rights(&w->rules, SMB_HERE, s);
-	unsigned int perm = perm_of(granted, w->dir);
+	unsigned int perm = perm_of(granted, w->dir) | w->all;
 
 	if (w->dir && (perm & W) && !(granted & SMB_DELETE_CHILD) &&
 	    (w->strict || !deletes_below(w, s)))
@@ -218,9 +219,9 @@ static int build_access(struct work *w, size_t max, struct smb_posix *out)
 	if (w->owner_is_named) {
 		struct smb_subject root = { SMB_IS_USER, 0, true, false };
 
-		owner = perm_of(smb_rights(&w->rules, SMB_HERE, &root), w->dir);
+		owner = perm_of(smb_rights(&w->rules, SMB_HERE, &root), w->dir) | w->all;
 	} else {
-		owner = perm_of(smb_rights(&w->rules, SMB_HERE, &w->owner), w->dir);
+		owner = perm_of(smb_rights(&w->rules, SMB_HERE, &w->owner), w->dir) | w->all;
 	}
 	collect(w, false);
 	grant(w, false);
@@ -229,7 +230,7 @@ static int build_access(struct work *w, size_t max, struct smb_posix *out)
 		out->cut = true;
 		if (w->n + 4 > max && w->n) {
 			w->n = 0;
-			group = other = 0;
+			group = other = w->all;
 		}
 	}
 	r = build(w, owner, group, other, &out->access);
@@ -266,7 +267,7 @@ static int build_default(struct work *w, size_t max, struct smb_posix *out)
 /* Nothing is said of who may do what (@all: everybody everything). */
 static int build_without(struct work *w, bool all, struct smb_posix *out)
 {
-	unsigned int owner = all || w->dir ? R | W | X : R | W, rest = all ? R | W | X : 0;
+	unsigned int owner = all || w->dir ? R | W | X : R | W, rest = all ? R | W | X : w->all;
 
 	w->n = 0;
 	out->mode = owner << 6 | rest << 3 | rest;
@@ -301,12 +302,13 @@ static void owners(struct work *w, const struct smb_idmap *map, const struct smb
 	}
 }
 
-int smb_acl_map(const struct smb_idmap *map, const struct smb_sd *sd, bool dir, bool strict,
+int smb_acl_map(const struct smb_idmap *map, const struct smb_sd *sd, unsigned int flags,
 		size_t max, struct smb_posix *out)
 {
-	struct work w = { .dir = dir, .strict = strict };
+	struct work w = { .dir = flags & SMB_ACL_DIR, .strict = flags & SMB_ACL_STRICT_DELETE };
 	int r;
 
+	w.all = w.dir && (flags & SMB_ACL_TRAVERSE) ? X : 0;
 	memset(out, 0, sizeof(*out));
 	if (sd->n > SMB_ACES_MAX)
 		return -E2BIG;
@@ -322,7 +324,7 @@ int smb_acl_map(const struct smb_idmap *map, const struct smb_sd *sd, bool dir, 
 		else
 			r = build_access(&w, max, out);
 	}
-	if (r == 0 && dir)
+	if (r == 0 && w.dir)
 		r = build_default(&w, max, out);
 	if (r < 0)
 		smb_posix_finish(out);

@@ -35,7 +35,12 @@
  *
  * w on a directory includes deleting what others put there.  Where somebody gets w who
  * neither has DELETE_CHILD nor passes DELETE on to all that inherits from there, the
- * directory becomes sticky (strict: also where he does pass it on).
+ * directory becomes sticky (STRICT_DELETE: also where he does pass it on).
+ *
+ * SMB servers let everybody pass through directories on the way to what he has rights on
+ * ("bypass traverse checking"), so that x is often missing where it was not needed.  With
+ * TRAVERSE all directories have x for everybody; that shows the attributes of what is in
+ * them, but not its names, to those who could not see them before.
  *
  * A directory's default ACL holds what both files and directories inherit; without
  * ACEs that either inherits there is none.  An ACE that goes down one level only allows
@@ -112,11 +117,13 @@ struct smb_posix {
 	bool cut; /* more entries than @max: only the owner has access, or some are left out */
 };
 
+enum smb_acl_flag { SMB_ACL_DIR = 1, SMB_ACL_STRICT_DELETE = 2, SMB_ACL_TRAVERSE = 4 };
+
 /*
- * @dir: of a directory.  @max: most entries of an ACL that the file system takes.
+ * @flags: enum smb_acl_flag; DIR: of a directory.  @max: most entries of an ACL that the file system takes.
  * -ENOMEM, -E2BIG (more than SMB_ACES_MAX)
  */
-int smb_acl_map(const struct smb_idmap *map, const struct smb_sd *sd, bool dir, bool strict,
+int smb_acl_map(const struct smb_idmap *map, const struct smb_sd *sd, unsigned int flags,
 		size_t max, struct smb_posix *out);
 void smb_posix_finish(struct smb_posix *p);
 

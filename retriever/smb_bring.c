@@ -24,6 +24,7 @@ int worker_meta_start(struct worker *w, const struct smb_start *s)
 	w->meta = (struct smb_meta_config){
 		.idmap = w->idmap,
 		.strict_delete = s->flags & SMB_WIRE_STRICT,
+		.traverse = s->flags & SMB_WIRE_TRAVERSE,
 		.limits = { s->xattr_value ? s->xattr_value : SMB_XATTR_MAX, s->xattr_all },
 	};
 	return r < 0 ? -EACCES : 0;

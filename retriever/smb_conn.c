@@ -264,7 +264,8 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 	t.call.request.start = (struct smb_start){
 		.flags = (o->sign ? SMB_WIRE_SIGN : 0) | (o->encrypt ? SMB_WIRE_ENCRYPT : 0) |
 			 (s->cache[0] ? SMB_WIRE_KERBEROS : 0) |
-			 (o->strict_delete ? SMB_WIRE_STRICT : 0),
+			 (o->strict_delete ? SMB_WIRE_STRICT : 0) |
+			 (o->traverse ? SMB_WIRE_TRAVERSE : 0),
 		.port = s->uri.port,
 		.uid = o->uid,
 		.gid = o->gid,

@@ -192,13 +192,15 @@ static int access_make(const struct smb_meta_config *c, const struct smb_meta_in
 {
 	static const struct smb_sd nothing;
 	const struct smb_sd *view = sd ? smb_ndr_sd_view(sd) : &nothing;
-	bool dir = S_ISDIR(in->type);
+	unsigned int flags = (S_ISDIR(in->type) ? SMB_ACL_DIR : 0) |
+			     (c->strict_delete ? SMB_ACL_STRICT_DELETE : 0) |
+			     (c->traverse ? SMB_ACL_TRAVERSE : 0);
 	struct smb_meta *out = m->out;
-	int r = smb_acl_map(c->idmap, view, dir, c->strict_delete, acl_max(c), p);
+	int r = smb_acl_map(c->idmap, view, flags, acl_max(c), p);
 
 	if (r == 0 && acl_cost(p) > m->room) {
 		smb_posix_finish(p);
-		r = smb_acl_map(c->idmap, view, dir, c->strict_delete, 0, p);
+		r = smb_acl_map(c->idmap, view, flags, 0, p);
 		if (r == 0 && acl_cost(p) > m->room)
 			r = -ENOSPC;
 	}

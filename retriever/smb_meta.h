@@ -35,7 +35,7 @@ struct smb_limits {
 
 struct smb_meta_config {
 	const struct smb_idmap *idmap;
-	bool strict_delete; /* see smb_acl.h */
+	bool strict_delete, traverse; /* see smb_acl.h */
 	struct smb_limits limits;
 };
 

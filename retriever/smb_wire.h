@@ -95,6 +95,7 @@ enum { /* START */
 	SMB_WIRE_ENCRYPT = 2,  /* encryption required */
 	SMB_WIRE_KERBEROS = 4, /* with the credential cache, nothing else */
 	SMB_WIRE_STRICT = 8,   /* strict_delete of smb_meta.h */
+	SMB_WIRE_TRAVERSE = 16, /* traverse */
 };
 
 struct smb_text { /* bytes of the message it came in, not terminated */

@@ -41,7 +41,7 @@ struct source_smb { /* of smb:// sources only */
 	 * must not look like one on which everything was removed. */
 	uint64_t root_fileid;
 	const char *idmap;  /* postcopy-idmap(5); NULL or "": the usual one */
-	bool strict_delete; /* see smb_acl.h */
+	bool strict_delete, traverse; /* see smb_acl.h */
 	/* bytes of one extended attribute, and of all of a file's, that the new file system
 	 * takes; 0: no limit */
 	uint32_t xattr_value, xattr_all;

@@ -58,7 +58,9 @@ def store(path, raw, tmp, idmap=None, **more):
         for i, (stream, data) in enumerate(value.items() if isinstance(value, dict) else ()):
             (tmp / ("%s%d" % (name, i))).write_bytes(data)
             argv += ["-" + name, "%s=%s" % (stream, tmp / ("%s%d" % (name, i)))]
-        if isinstance(value, int):
+        if value is True:
+            argv.append("-" + name)
+        elif isinstance(value, int):
             argv += ["-" + name, str(value)]
     done = subprocess.run([*argv, path], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -116,6 +118,12 @@ def servers(new_samba, loop_xfs):
     return {name: new_samba(name, loop_xfs.path / name, more=smbtree.RAW_NAMES, conf=conf,
                             allow=["HAVE_BACKTRACE"])     # told of how smbd was built
             for name, conf in (("old", ""), ("new", VERBOSE))}
+
+
+@pytest.fixture(scope="module")
+def quiet(new_samba, loop_xfs, servers):
+    """The new server's files once more, without the log."""
+    return new_samba("quiet", loop_xfs.path / "new", more=smbtree.RAW_NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -249,6 +257,91 @@ def test_posix_gives_nothing_more(old, mirror, loop_xfs, user):
     print("%s: granted %d, missed %d" % (user, granted, missed))
     assert granted > 20
     assert missed < granted
+
+
+OPENS = {
+    "read": wire.READ_DATA, "write": wire.WRITE_DATA | wire.APPEND, "look": wire.READ_ATTRIBUTES,
+    "descriptor": wire.READ_CONTROL, "change": wire.WRITE_DAC, "delete": wire.DELETE,
+}
+
+
+# smbd works on files as the user: what POSIX cannot say is missing over SMB, too.
+LESS = {
+    "alice": {"access/ghost-denied": "write",           # may be in a denied group
+              "access/owner-rights": "write",           # as a user; not what her groups may
+              "descriptors/unknown": "write",           # as the first
+              "descriptors/single-rights": "read",      # without READ_EA
+              "descriptors/dir-single-rights": "read"},
+    "bob": {"access/ghost-denied": "write",
+            "access/bob-denied": "write"},              # as a user; not what his groups may
+    "carol": {"access/ghost-denied": "write"},
+}
+CLOSED = "inherit/"     # nobody but alice may pass: see test_bypass_traverse_checking
+
+
+@pytest.mark.parametrize("user", ["alice", "bob", "carol"])
+def test_smb_users_work_as_before(servers, quiet, old, mirror, loop_xfs, user):
+    """More than before only where the old smbd gave less than the descriptor."""
+    less, same = {}, 0
+    with servers["old"].client(user) as was, quiet.client(user) as is_:
+        for top in ("access", "descriptors", "inherit"):
+            for path in sorted((loop_xfs.path / "new" / top).iterdir()):
+                name = "%s/%s" % (top, path.name)
+                for what, access in OPENS.items():
+                    before, now = may(was, name, access), may(is_, name, access)
+                    same += before == now
+                    if now and not before:
+                        assert nt_may(old.security(name), user, access), (name, what)
+                    if before and not now and not name.startswith(CLOSED):
+                        less[name] = what
+    assert less == LESS[user]
+    assert same > 280
+
+
+def test_bypass_traverse_checking(new_samba, loop_xfs, tmp, idmap):
+    """What is below a directory where one has no rights is in reach with -T, and its names are not."""
+    top = loop_xfs.path / "traverse"
+    raw = {"closed": descriptor("O:{alice}D:P(A;;FA;;;{alice})"),
+           "open": descriptor("O:{alice}D:P(A;;FA;;;{alice})(A;;FR;;;{bob})")}
+    for flag in (True, False):
+        closed = top / str(flag) / "closed"
+        closed.mkdir(parents=True)
+        (closed / "open").write_bytes(b"below")
+        store(closed / "open", raw["open"], tmp, idmap)
+        store(closed, raw["closed"], tmp, idmap, **({"T": True} if flag else {}))
+    server = new_samba("traverse", top)
+    with server.client("bob") as c:
+        assert c.read_file("True/closed/open") == b"below"
+        with pytest.raises(SmbError, match="ACCESS_DENIED"):
+            c.names("True/closed")
+        assert not may(c, "False/closed/open", wire.READ_DATA)
+    with server.client("carol") as c:
+        assert not may(c, "True/closed/open", wire.READ_DATA)
+    with server.client() as c:      # it is a part of what the hash is over
+        assert c.security("True/closed") == c.security("False/closed") == raw["closed"]
+
+
+def test_a_group_works_together(new_samba, loop_xfs, tmp, idmap):
+    """Modify for a group, as most shares have it: members rename and remove each other's files."""
+    top = loop_xfs.path / "together"
+    modify = "D:P(A;OICI;0x1301bf;;;%s)" % STAFF
+    for name, flags in (("loose", {}), ("strict", {"S": True})):
+        (top / name).mkdir(parents=True)
+        store(top / name, descriptor(modify), tmp, idmap, **flags)
+    store(top, descriptor("D:P(A;;FA;;;WD)"), tmp, idmap)
+    server = new_samba("together", top)
+    with server.client("alice") as alice, server.client("bob") as bob:
+        for name in ("loose", "strict"):
+            alice.write_file(name + "/removed", b"1")
+            alice.write_file(name + "/renamed", b"2")
+            bob.remove(name + "/removed")
+        bob.write_file("loose/renamed", b"bob's")
+        bob.rename("loose/renamed", "loose/anew")
+        assert alice.read_file("loose/anew") == b"bob's"
+        with pytest.raises(SmbError, match="ACCESS_DENIED"):    # the price of it
+            bob.rename("strict/renamed", "strict/anew")
+    with server.client("carol") as carol:
+        assert not may(carol, "loose/anew", wire.READ_DATA)
 
 
 def test_what_does_not_fit_is_named(new_volume, new_samba, tmp, idmap):

@@ -9,7 +9,7 @@
  *     -c N, -w N, -t N, -x N   creation, write, access, change time (NTTIME)
  *     -s NAME=FILE   a stream (any number)
  *     -e NAME=FILE   an extended attribute
- *     -S        strict: see smb_acl.h
+ *     -S, -T    STRICT_DELETE, TRAVERSE: see smb_acl.h
  *     -n        only print
  *
  * Prints owner, group and mode, one line for each attribute, and one for what is lost.
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
 	struct stat st;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "m:d:a:c:w:t:x:s:e:Sn")) != -1) {
+	while ((opt = getopt(argc, argv, "m:d:a:c:w:t:x:s:e:STn")) != -1) {
 		switch (opt) {
 		case 'm':
 			idmap = optarg;
@@ -157,6 +157,9 @@ int main(int argc, char **argv)
 			break;
 		case 'S':
 			c.strict_delete = true;
+			break;
+		case 'T':
+			c.traverse = true;
 			break;
 		case 'n':
 			only_print = true;

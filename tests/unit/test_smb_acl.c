@@ -94,12 +94,12 @@ struct expect {
 	const char *access, *def;
 };
 
-static struct smb_posix mapped(const struct smb_sd *sd, bool dir, bool strict, struct expect expect)
+static struct smb_posix mapped(const struct smb_sd *sd, unsigned int flags, struct expect expect)
 {
 	char text[4096];
 	struct smb_posix p;
 
-	assert_int_equal(smb_acl_map(map, sd, dir, strict, 500, &p), 0);
+	assert_int_equal(smb_acl_map(map, sd, flags, 500, &p), 0);
 	text_of(&p.access, text);
 	assert_string_equal(text, expect.access);
 	text_of(&p.def, text);
@@ -112,13 +112,13 @@ static struct smb_posix mapped(const struct smb_sd *sd, bool dir, bool strict, s
 
 static struct smb_posix file(struct smb_sd sd, unsigned int mode, const char *access)
 {
-	return mapped(&sd, false, false, (struct expect){ mode, access, NULL });
+	return mapped(&sd, 0, (struct expect){ mode, access, NULL });
 }
 
 static struct smb_posix dir(struct smb_sd sd, unsigned int mode, const char *access,
 			    const char *def)
 {
-	return mapped(&sd, true, false, (struct expect){ mode, access, def });
+	return mapped(&sd, SMB_ACL_DIR, (struct expect){ mode, access, def });
 }
 
 /* ---- a file's entries ---------------------------------------------------------- */
@@ -307,9 +307,22 @@ static void delete_strict(void **state)
 {
 	struct smb_sd sd = SD(ALICE, STAFF, ALLOW(OI | CI, MODIFY, STAFF));
 
-	mapped(&sd, true, true,
+	mapped(&sd, SMB_ACL_DIR | SMB_ACL_STRICT_DELETE,
 	       (struct expect){ 01770, "u::rwx g::rwx o::---",
 				"u::rwx g::--- g:2001:r-x m::r-x o::---" });
+}
+
+static void traverse(void **state)
+{
+	struct smb_sd sd = SD(ALICE, STAFF, DENY(0, FULL, BOB), ALLOW(OI | CI, READ, STAFF));
+	struct smb_sd none = { .has_owner = true, .owner = sid(ALICE) };
+	struct expect expect = { 0551, "u::r-x u:1002:--x g::r-x m::r-x o::--x",
+				 "u::rwx g::--- g:2001:r-- m::r-- o::---" };
+
+	mapped(&sd, SMB_ACL_DIR | SMB_ACL_TRAVERSE, expect);
+	mapped(&none, SMB_ACL_DIR | SMB_ACL_TRAVERSE,
+	       (struct expect){ 0711, "u::rwx g::--x o::--x", NULL });
+	mapped(&none, SMB_ACL_TRAVERSE, (struct expect){ 0600, "u::rw- g::--- o::---", NULL });
 }
 
 static void default_acl(void **state)
@@ -345,13 +358,13 @@ static void too_many(void **state)
 		a[i] = i < 2 ? DENY(0, READ, text) : ALLOW(0, FULL, text);
 	}
 	sd.n = SMB_ACES_MAX + 1;
-	assert_int_equal(smb_acl_map(map, &sd, true, false, 500, &p), -E2BIG);
+	assert_int_equal(smb_acl_map(map, &sd, SMB_ACL_DIR, 500, &p), -E2BIG);
 	sd.n--;
-	assert_int_equal(smb_acl_map(map, &sd, true, false, SIZE_MAX, &p), 0);
+	assert_int_equal(smb_acl_map(map, &sd, SMB_ACL_DIR, SIZE_MAX, &p), 0);
 	assert_int_equal(p.access.n, SMB_ACES_MAX + 4);
 	assert_false(p.cut);
 	smb_posix_finish(&p);
-	assert_int_equal(smb_acl_map(map, &sd, true, false, 25, &p), 0);
+	assert_int_equal(smb_acl_map(map, &sd, SMB_ACL_DIR, 25, &p), 0);
 	assert_int_equal(p.access.n, 25);
 	assert_true(p.cut);
 	assert_int_equal(p.access.e[1].id, 70000); /* who is denied stays */
@@ -359,7 +372,7 @@ static void too_many(void **state)
 	smb_posix_finish(&p);
 	a[2] = ALLOW(0, FULL, EVERYONE);
 	sd.n = 3;
-	assert_int_equal(smb_acl_map(map, &sd, true, false, 5, &p), 0); /* one has no room */
+	assert_int_equal(smb_acl_map(map, &sd, SMB_ACL_DIR, 5, &p), 0); /* one has no room */
 	assert_true(p.cut);
 	assert_int_equal(p.mode, 0700);
 	assert_int_equal(p.access.n, 3);
@@ -591,7 +604,7 @@ static void never_more(void **state)
 		if (rounds++ == 8000)
 			break;
 		random_sd(&sd, a);
-		assert_int_equal(smb_acl_map(map, &sd, is_dir, false, 500, &x), 0);
+		assert_int_equal(smb_acl_map(map, &sd, is_dir ? SMB_ACL_DIR : 0, 500, &x), 0);
 		for (size_t p = 0; p < N_PEOPLE; p++) {
 			unsigned int all = people[p].sid ? 1u << N_GROUPS : 1; /* or in none */
 
@@ -640,8 +653,8 @@ int main(void)
 		cmocka_unit_test(odd_aces),	   cmocka_unit_test(owner_rights),
 		cmocka_unit_test(no_dacl),	   cmocka_unit_test(delete_child),
 		cmocka_unit_test(delete_strict),   cmocka_unit_test(default_acl),
-		cmocka_unit_test(too_many),	   cmocka_unit_test(encoded),
-		cmocka_unit_test(never_more),
+		cmocka_unit_test(traverse),	   cmocka_unit_test(too_many),
+		cmocka_unit_test(encoded),	   cmocka_unit_test(never_more),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
