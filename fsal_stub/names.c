@@ -4,9 +4,10 @@
  *
  *   - Before a name is made in an unlisted directory the old server is asked for
  *     it: one that exists there exists here.
- *   - Before a name is taken away from an unlisted directory, or replaced there, or
- *     the directory itself, it is listed: what is removed never comes back, and what
- *     was only looked up there and has another name is in the journal (invariant 4).
+ *   - Before a name is taken away from an unlisted directory, or the directory
+ *     itself, it is listed: what is removed never comes back.  And before a name is
+ *     replaced there whose file has another: it was only looked up, and is in no
+ *     journal yet (invariant 4).
  *   - Directories and objects that are stubs are in the bracket, since the times
  *     and link counts that clients see are their records'.
  * Waiting comes before the bracket.
@@ -254,6 +255,28 @@ static void rename_links(struct glue_change *change, struct stubfs_obj *const in
 	}
 }
 
+/*
+ * Would what is replaced live on under another name, and in no journal?  That is a file
+ * that was only looked up: the directory must be listed first.
+ */
+static bool rename_strands(struct stubfs_obj *const in[])
+{
+	struct stubfs_obj *o = in[REPLACED];
+	struct fsal_attrlist attrs;
+	struct stub_view view;
+	fsal_status_t status;
+	bool more;
+
+	if (!o || !glue_maybe_stub(o) || glue_look(in[NEW_DIR], &view) < 0 ||
+	    !(view.needs & STUB_NEEDS_ENTRIES))
+		return false;
+	fsal_prepare_attrs(&attrs, ATTR_NUMLINKS);
+	status = below(o->below->obj_ops->getattrs(o->below, &attrs));
+	more = FSAL_IS_ERROR(status) || attrs.numlinks > 1;
+	fsal_release_attrs(&attrs);
+	return more;
+}
+
 static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
 				  const char *old_name, const char *new_name)
 {
@@ -261,7 +284,7 @@ static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
 
 	if (!FSAL_IS_ERROR(status))
 		status = names_may_come(in[NEW_DIR], w, new_name, &in[REPLACED]);
-	if (!FSAL_IS_ERROR(status) && in[REPLACED]) /* a name goes, see above */
+	if (!FSAL_IS_ERROR(status) && rename_strands(in))
 		status = glue_status(glue_need_entries(in[NEW_DIR], w));
 	if (!FSAL_IS_ERROR(status) && in[REPLACED] && in[REPLACED]->handle.type == DIRECTORY)
 		status = glue_status(glue_need_gone(in[REPLACED], w));
@@ -280,7 +303,8 @@ static fsal_status_t still_replaces(const struct glue_change *change, const stru
 
 	if (in[REPLACED]) {
 		status = still_named(change, REPLACED, w, in[REPLACED], in[NEW_DIR], name);
-		if (status.major == ERR_FSAL_NOENT) /* the next try replaces nothing */
+		if (status.major == ERR_FSAL_NOENT || /* the next try replaces nothing */
+		    (!FSAL_IS_ERROR(status) && rename_strands(in)))
 			status = glue_status(-EAGAIN);
 		return status;
 	}
