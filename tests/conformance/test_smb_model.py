@@ -181,9 +181,12 @@ class Run:
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
     def kill_retriever(self, name):
+        self.file(name)                 # what nobody has looked at cannot be opened now
         self.world.m.kill_retriever()
-        self.write(name)
-        self.world.m.start_retriever()
+        try:
+            self.write(name)
+        finally:
+            self.world.m.start_retriever()
 
     def kill_smbd(self, name):
         """What has been answered stays."""
