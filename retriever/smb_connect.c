@@ -107,6 +107,21 @@ static void credentials(SMBCCTX *c, const char *server, const char *share, char 
 	give(password, password_size, w->password);
 }
 
+/*
+ * libsmbclient would connect again by itself when a connection is lost, to another guest's
+ * session perhaps, and without encryption: one worker is one connection.
+ */
+static int add_server(SMBCCTX *c, SMBCSRV *srv, const char *server, const char *share,
+		      const char *domain, const char *user)
+{
+	struct worker *w = smbc_getOptionUserData(c);
+
+	if (!w->connected)
+		return w->add_server(c, srv, server, share, domain, user);
+	errno = ECONNRESET;
+	return 1;
+}
+
 static int make_context(struct worker *w)
 {
 	SMBCCTX *c = smbc_new_context();
@@ -115,13 +130,15 @@ static int make_context(struct worker *w)
 		return -ENOMEM;
 	smbc_setOptionUserData(c, w);
 	smbc_setFunctionAuthDataWithContext(c, credentials);
+	w->add_server = smbc_getFunctionAddCachedServer(c);
+	smbc_setFunctionAddCachedServer(c, add_server);
 	smbc_setTimeout(c, CALL_MS);
 	smbc_setPort(c, w->port);
 	smbc_setOptionNoAutoAnonymousLogin(c, true);
 	smbc_setOptionUseKerberos(c, w->flags & SMB_WIRE_KERBEROS);
 	smbc_setOptionFallbackAfterKerberos(c, false);
 	smbc_setOptionUseCCache(c, w->flags & SMB_WIRE_KERBEROS);
-	if (w->flags & SMB_WIRE_ENCRYPT)
+	if (w->flags & SMB_WIRE_ENCRYPT) /* this is heard for other servers of a DFS */
 		smbc_setOptionSmbEncryptionLevel(c, SMBC_ENCRYPTLEVEL_REQUIRE);
 	smbc_setUser(c, w->user);
 	smbc_setWorkgroup(c, w->domain);
@@ -199,8 +216,8 @@ static int refused(struct worker *w, int e)
 	};
 
 	if (e == EACCES || e == EPERM) {
-		/* who may connect to IPC$ has been let in */
-		bool in = strcmp(w->share, "IPC$") && try_share(w, "IPC$") != e;
+		/* who gets a connection for IPC$ has been let in */
+		bool in = (try_share(w, "IPC$"), exact_is_connected(w->context));
 
 		snprintf(w->why, sizeof(w->why),
 			 in ? "no right to use share %.100s" : "logon failure: user, password or domain",
@@ -236,6 +253,11 @@ int worker_connect(struct worker *w, const struct smb_start *s, struct stub_attr
 		snprintf(w->why, sizeof(w->why), "the server takes us for a guest");
 		return -EACCES;
 	}
+	if (w->flags & SMB_WIRE_ENCRYPT && !exact_encrypt(w->context)) {
+		snprintf(w->why, sizeof(w->why), "the server cannot encrypt");
+		return -EPROTO;
+	}
+	w->connected = true;
 	r = exact_stat(w, w->root, &i);
 	if (r == WORKER_LOST && *w->root) {
 		snprintf(w->why, sizeof(w->why), "no directory %.100s on share %.60s", w->root,

@@ -50,6 +50,19 @@ static struct cli_state *connection(SMBCCTX *c)
 	return c->internal->servers ? c->internal->servers->cli : NULL;
 }
 
+bool exact_is_connected(SMBCCTX *c)
+{
+	return connection(c) != NULL;
+}
+
+bool exact_encrypt(SMBCCTX *c)
+{
+	struct cli_state *cli = connection(c);
+
+	return cli && smbXcli_conn_protocol(cli->conn) >= PROTOCOL_SMB3_00 &&
+	       NT_STATUS_IS_OK(smb2cli_session_encryption_on(cli->smb2.session));
+}
+
 bool exact_is_guest(SMBCCTX *c)
 {
 	struct cli_state *cli = connection(c);

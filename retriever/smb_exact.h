@@ -28,7 +28,10 @@ struct exact_info {
 
 struct worker;
 
-bool exact_is_guest(SMBCCTX *c); /* has the server let us in as nobody? */
+bool exact_is_connected(SMBCCTX *c); /* has any server let us in? */
+bool exact_is_guest(SMBCCTX *c);     /* as nobody? */
+/* Encrypt all from now on; libsmbclient only wants to.  False: the server cannot. */
+bool exact_encrypt(SMBCCTX *c);
 
 /* Every entry but "." and "..".  @fn returning other than 0 ends it with that. */
 typedef int (*exact_entry_fn)(void *arg, const char *name, const struct exact_info *i);

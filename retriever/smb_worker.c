@@ -167,7 +167,8 @@ int main(int argc, char **argv)
 	}
 	prctl(PR_SET_DUMPABLE, 0); /* no password in a core */
 	setlocale(LC_ALL, "C.UTF-8"); /* names are UTF-8, whatever the administrator's terminal */
-	if (pulse_start(&w) < 0)
+	/* what Samba has to say goes where the log goes, and into no program's answer */
+	if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || pulse_start(&w) < 0)
 		return 1;
 	while (serve(&w))
 		;

@@ -35,6 +35,8 @@ struct worker_file {
 struct worker {
 	int fd; /* the retriever */
 	SMBCCTX *context;
+	smbc_add_cached_srv_fn add_server; /* libsmbclient's own */
+	bool connected;
 	/* from START */
 	uint32_t flags, uid, gid, file_mode, dir_mode;
 	char *host, *share, *root, *user, *domain, *password, *home;

@@ -217,18 +217,22 @@ def under_way(m):
     return status["bytes_done"] > 4 * MIB and status["pending"] > 0
 
 
-def workers(m):
-    """Pids of the retriever's workers."""
+def children(parent):
+    """Pids of a process's workers."""
     pids = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
         except OSError:
             continue
-        if int(rest.split()[1]) == m.retriever.pid and rest.split()[0] not in "ZX":
+        if int(rest.split()[1]) == parent and rest.split()[0] not in "ZX":
             assert name.startswith("postcopy-smb"), name
             pids.append(int(path.parent.name))
     return pids
+
+
+def workers(m):
+    return children(m.retriever.pid)
 
 
 def finish(m, data):
@@ -359,3 +363,203 @@ def test_changed_over_there(make, filer, data):
     assert status["conflicts"] == 1 and status["parked"] == 0, status
     assert "changed on the old server" in m.tool("parked", m.volume)["parked"][0]["reason"]
     assert (m.volume / "file-1").stat().st_blocks == 0
+
+
+# -- what init says -----------------------------------------------------------------
+
+
+@pytest.fixture
+def refused(moddir, new_volume, rpcshim, login):
+    """init with this URL (and login) must fail: its error code and message."""
+    volume = new_volume("xfs", "512M").path / "volume"
+    volume.mkdir()
+
+    def try_it(url, who=None):
+        number = len(list(moddir.glob("r-*")))
+        m = Migration(moddir / ("r-%d" % number), url, volume, shim=rpcshim,
+                      conf=conf(who or login))
+        answer = m.init(check=False)
+        assert answer["exit"] != 0 and not (volume / ".postcopy").exists(), answer
+        return answer["error"], answer["message"]
+
+    return try_it
+
+
+def make_login(moddir, text, mode=0o600):
+    path = moddir / ("login-%d" % len(list(moddir.glob("login-*"))))
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_init_says_why(refused, new_samba, old, tree, moddir):
+    host = "smb://127.0.0.1:%d" % old.port
+    assert refused("smb://no.such.host.invalid/s")[0] == "unknown-host"
+    error, text = refused("smb://127.0.0.1:1/share")
+    assert error == "connection-refused" and "connection refused" in text
+    error, text = refused(host + "/nothing")
+    assert error == "not-an-export" and "no such share" in text
+    error, text = refused(host + "/share/no/dir")
+    assert error == "not-an-export" and "no directory no/dir on share share" in text
+    error, text = refused(host + "/share/sizes/1")
+    assert "is not a directory" in text
+    assert refused("smb://root:secret@127.0.0.1/share")[0] == "uri-bad"
+
+
+def test_init_wants_a_login(refused, old, moddir):
+    wrong = make_login(moddir, "username = root\npassword = wrong\n")
+    error, text = refused(old.url(), wrong)
+    assert error == "source-denied" and "logon failure" in text and "wrong" not in text
+    nobody = make_login(moddir, "username = whoever\npassword = x\n")
+    assert refused(old.url(), nobody)[0] == "source-denied"
+    public = make_login(moddir, "username = root\npassword = %s\n" % smbd.PASSWORD, 0o644)
+    error, text = refused(old.url(), public)
+    assert error == "source-denied" and "can be read by others" in text
+    error, text = refused(old.url(), moddir / "nothing-here")
+    assert "No such file" in text
+
+
+def test_nobody_is_a_guest(refused, new_samba, tree, moddir):
+    """Neither because a server lets everybody in, nor because there is no password."""
+    lax = new_samba("lax", tree, conf="map to guest = bad user\nguest account = root",
+                    more="guest ok = yes")
+    for text in ("username = whoever\npassword = x\n", "username = whoever\n"):
+        error, _ = refused(lax.url(), make_login(moddir, text))
+        assert error in ("source-denied", "source-protocol"), error
+
+
+def test_no_right_to_the_share(refused, new_samba, tree, moddir):
+    strict = new_samba("strict", shares=[smbd.Share(str(tree), more="valid users = root")])
+    carol = make_login(moddir, "username = carol\npassword = %s\n" % smbd.PASSWORD)
+    error, text = refused(strict.url(), carol)
+    assert error == "source-denied" and "no right to use share" in text
+
+
+def test_no_right_to_list(refused, new_samba, moddir):
+    top = moddir / "private"
+    top.mkdir(mode=0o711)
+    (top / "mine").mkdir(mode=0o700)
+    server = new_samba("private-srv", top)
+    carol = make_login(moddir, "username = carol\npassword = %s\n" % smbd.PASSWORD)
+    assert refused(server.url(), carol)[0] == "source-denied"
+
+
+# -- protection ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("server_wants", ["server smb encrypt = required",
+                                          "server signing = mandatory",
+                                          "server min protocol = SMB3_11",
+                                          "server max protocol = SMB2_10"])
+def test_servers_that_insist(new_samba, tree, login, server_wants):
+    name = "insists-" + server_wants.split()[-1].lower()
+    server = new_samba(name, tree, conf=server_wants)
+    done = cat(server.url(), login, "cat", "sizes/65537")
+    assert done.stdout == (tree / "sizes" / "65537").read_bytes()
+
+
+def test_encryption_required_of_us(new_samba, tree, login):
+    plain = new_samba("plain", tree, conf="server smb encrypt = off")
+    assert cat(plain.url(), login, "probe").stdout == b"ok\n"
+    assert b"cannot encrypt" in cat(plain.url(), login, "probe", options=["-e"]).stdout
+
+
+def encryption(server, url, login, options):
+    """What smbstatus says of the session of a reader of a pipe that is full."""
+    big = "sizes/%d" % (10 * MIB + 1)
+    reader = subprocess.Popen([str(SOURCECAT), "-a", str(login), "-p", str(WORKER), *options, url,
+                               "cat", big], stdout=subprocess.PIPE)
+    try:
+        reader.stdout.read(1)
+        text = server.tool("smbstatus", "-b").stdout
+    finally:
+        reader.stdout.close()
+        reader.wait(60)
+    return text
+
+
+def test_what_is_required_is_on(old, login):
+    assert "AES-128-GMAC" in encryption(old, old.url(), login, [])
+    line = encryption(old, old.url(), login, ["-e"])
+    assert "GCM" in line and "partial" not in line.lower(), line
+
+
+# -- hostile ------------------------------------------------------------------------
+
+
+HOSTILE = """#!/usr/bin/python3
+import os, random, socket, struct, sys
+s = socket.socket(fileno=3)
+rng = random.Random(os.getpid())
+def header(kind, n, magic=0x57534350, version=1):
+    return struct.pack("<IHHI", magic, version, kind, n)
+attr = struct.pack("<IIIIQQQ", 0o40700, 0, 0, 2, 0, 0, %d) + struct.pack("<qI", 1, 0) * 3
+def read_request():
+    h = s.recv(12, socket.MSG_WAITALL)
+    if len(h) < 12:
+        sys.exit()
+    kind, n = struct.unpack("<IHHI", h)[2:]
+    s.recv(n, socket.MSG_WAITALL)
+    return kind
+read_request()
+s.sendall(header(65, len(attr)) + attr)
+answers = [
+    lambda: header(68, 4) + struct.pack("<I", 0xffffffff),
+    lambda: header(68, 4 + len(attr) + 3) + struct.pack("<I", 1) + attr + b"\\x03\\x00..",
+    lambda: header(70, 1 << 24),
+    lambda: header(70, 0xffffffff) + b"x" * 100000,
+    lambda: header(66, len(attr)) + attr,
+    lambda: header(99, 0),
+    lambda: header(64, 0) * 1000 + b"junk" * 10,
+    lambda: header(72, 4) + b"\\x01\\x01\\xff\\xff",
+    lambda: os.urandom(5000),
+    lambda: header(71, len(attr) + 4 + 2 + 16 + 4 + 1) + attr + struct.pack("<IH", 1, 16) +
+        b"trusted.postcopy" + struct.pack("<I", 1) + b"x",
+]
+while True:
+    read_request()
+    s.sendall(rng.choice(answers)())
+"""
+
+
+def rss_kib(pid):
+    with open("/proc/%d/status" % pid) as f:
+        return int(next(line for line in f if line.startswith("VmHWM")).split()[1])
+
+
+def test_hostile_worker(make, old, tree, moddir):
+    """Nothing of what a worker sends is believed, and no memory is lost by it."""
+    fake = moddir / "hostile-worker"
+    fake.write_text(HOSTILE.replace("%d", str(tree.stat().st_ino)))
+    fake.chmod(0o755)
+    m = make(old.url(), allow=["impossible message from a worker"]).init()
+    m.conf = m.conf.replace(str(WORKER), str(fake)) + "max_tries = 1000\n"
+    m.start_retriever()
+    m.start_crawler()
+    wait_until(lambda: m.status()["source_reconnects"] > 12, 60, "many workers")
+    assert rss_kib(m.retriever.pid) < 200 << 10
+    m.kill_crawler()
+    assert sorted(os.listdir(m.volume)) == [".postcopy"]
+    assert m.scan()["uncovered"] == 0
+
+
+# -- memory -------------------------------------------------------------------------
+
+
+def test_a_huge_directory_takes_no_memory(new_samba, moddir, login, new_volume):
+    top = new_volume("xfs", "1G").path / "huge"
+    top.mkdir()
+    for i in range(60000):
+        os.mknod(top / ("a rather long name of one file, number %06d" % i))
+    server = new_samba("huge", top)
+    process = subprocess.Popen([str(SOURCECAT), "-c", "1", "-a", str(login), "-p", str(WORKER),
+                                "-n", "3", server.url(), "count", ""], stdout=subprocess.PIPE)
+    most = 0
+    while process.poll() is None:
+        for pid in [process.pid, *children(process.pid)]:    # it, and its worker
+            try:
+                most = max(most, rss_kib(pid))
+            except (OSError, StopIteration):
+                pass
+    assert process.stdout.read().count(b"60000 entries") == 3 and process.returncode == 0
+    assert most < 40 << 10, most

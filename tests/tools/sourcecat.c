@@ -268,7 +268,7 @@ static int do_read(struct source *s, const char *path, bool keep)
 	pthread_cond_init(&r->changed, NULL);
 	r->keep = keep;
 	for (i = 0; i < window; i++)
-		r->slot[i].data = keep ? malloc(1024 * 1024) : NULL;
+		r->slot[i].data = keep ? malloc(limits.read_bytes + 1) : NULL;
 	start = now();
 	if (!err)
 		err = read_all(s, r, &o, a.size, limits.read_bytes);
