@@ -48,26 +48,32 @@ class PlaceError(Exception):
     """Why it could not be made ready."""
 
 
-def read_names(suite):
-    """The names a suite uses, directories before what is in them."""
+def all_names():
+    """The (suite, name) pairs of names.txt."""
     if not NAMES.exists():
         return []
-    pairs = (line.split(" ", 1) for line in NAMES.read_text().splitlines()
-             if line and not line.startswith("#"))
-    return sorted(name for owner, name in pairs if owner == suite)
+    return [tuple(line.split(" ", 1)) for line in NAMES.read_text().splitlines()
+            if line and not line.startswith("#")]
+
+
+def read_names(suite):
+    """The names a suite uses, directories before what is in them."""
+    return sorted(name for owner, name in all_names() if owner == suite)
 
 
 def record_names(place):
-    """Write names.txt from the log of an audited server."""
+    """Write what the log of an audited server says to names.txt; other suites' stay."""
     found = {}
     for suite, call, path in AUDITED.findall(place.server.log_text()):
         name = os.path.relpath(path, place.top / suite) if path.startswith("/") else path
         if not name.startswith(".") and ":" not in name and name.isprintable():
             found.setdefault(suite, {})[name] = "/" if call.startswith("mkdirat") else ""
-    lines = ["%s %s%s" % (suite, name, slash) for suite, names in sorted(found.items())
-             for name, slash in sorted(names.items())[:ENOUGH]]
+    ran = {share.name for share in place.server.shares}
+    lines = ["%s %s" % (suite, name) for suite, name in all_names() if suite not in ran]
+    lines += ["%s %s%s" % (suite, name, slash) for suite, names in found.items()
+              for name, slash in sorted(names.items())[:ENOUGH]]
     NAMES.write_text("# Files that suites of smbtorture make: tests/smb/torture --record\n" +
-                     "".join(line + "\n" for line in lines))
+                     "".join(line + "\n" for line in sorted(lines)))
 
 
 class Place(contextlib.ExitStack):
