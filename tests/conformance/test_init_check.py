@@ -458,6 +458,24 @@ def test_interrupted_while_the_source_is_silent(honest):
     assert child.returncode == 130 and b"stopped, there are more" in out
 
 
+def test_interrupted_before_the_walk(honest):
+    """Nothing is known then: nothing is printed, and it is no error of the source."""
+    gate = Gate()
+    honest.hook("FSINFO", gate)
+    for option in ((), ("--json",)):
+        with subprocess.Popen(["/usr/bin/python3", str(POSTCOPY), "init", "--check", *url(honest),
+                               *option], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as child:
+            wait_until(lambda: gate.waiting, 30, "the first question")
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate(timeout=30)
+        gate.open()
+        wait_until(lambda: not gate.waiting, 30)
+        gate.shut()
+        assert (child.returncode, out, err) == (130, b"", b"")
+    gate.open()
+
+
 # -- wrong input ---------------------------------------------------------------------------
 
 def test_errors_are_1(fake, fresh_dir):
