@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preflight.h"
+#include "check.h"
 #include "volume_tool.h"
 
 #define RUN_DIR "/run/postcopy"
@@ -195,21 +195,30 @@ static int create(struct verdict *v, const struct target *t, const struct stub_v
 }
 
 /* Invariant 7: what cannot be kept is told before the cut-over. */
-static void print_not_migrated(struct json *j, bool smb)
+static void print_not_migrated(struct json *j, const struct target *t,
+			       const struct source_facts *facts)
 {
-	static const char *const nfs_lost[] = { "ACLs", "extended attributes", "creation times",
-						NULL };
-	static const char *const smb_lost[] = { "ACLs", "alternate data streams", "DOS attributes",
-						"creation times", "hard links", NULL };
-	const char *const *lost = smb ? smb_lost : nfs_lost;
+	struct source_traits traits = { 0 };
+	const struct check_sides sides = { .protocol = facts->smb ? "smb" : "nfs",
+					   .traits = &traits,
+					   .limits = &t->limits,
+					   .exports = facts->smb ? EXPORT_SMB : EXPORT_NFS };
+	struct source_config c;
+	struct check_property p;
+	char why[256];
 
+	config_source(&facts->config, &c);
+	c.uri = facts->uri;
+	if (source_traits(&c, PREFLIGHT_TIMEOUT_MS, &traits, why, sizeof(why)) < 0)
+		memset(&traits, 0, sizeof(traits)); /* unknown is lost, where it matters */
 	json_array(j, "not_migrated");
-	for (; *lost; lost++)
-		json_str(j, NULL, *lost);
+	for (unsigned int i = 0; i < check_properties(); i++) {
+		check_property(&sides, i, &p);
+		if (p.fate == FATE_LOST)
+			json_str(j, NULL, p.title);
+	}
 	json_array_end(j);
-	json_str(j, "not_migrated_reason",
-		 smb ? "the SMB source of this release does not bring them" :
-		       "NFSv3 does not carry them");
+	json_str(j, "not_migrated_reason", "'postcopy init --check' says why");
 }
 
 static int print(const struct verdict *v, const struct target *t,
@@ -230,7 +239,7 @@ static int print(const struct verdict *v, const struct target *t,
 	json_u64(&j, "free_inodes", t->free_inodes);
 	json_bool(&j, "root_proven", facts->root_proven);
 	json_u64(&j, "sampled", facts->sampled);
-	print_not_migrated(&j, facts->smb);
+	print_not_migrated(&j, t, facts);
 	verdict_warnings_json(v, &j);
 	return json_end(&j) < 0 ? 1 : 0;
 }

@@ -206,6 +206,12 @@ def test_limit(old, fresh_dir):
     assert text.count(b"--limit 0 shows all") == sum(k["count"] > 2 for k in a["kinds"])
 
 
+def test_init_tells_the_same(old, fresh_dir, new_migration):
+    lost = [p["title"] for p in answer(*url(old), fresh_dir)["properties"] if p["volume"] == "lost"]
+    told = new_migration(old.url(), fresh_dir).init(check=False)
+    assert told["ok"] and told["not_migrated"] == lost and "POSIX ACLs" in lost
+
+
 def snapshot(root):
     return {p: os.lstat(p) for top, dirs, files in os.walk(root)
             for p in [top, *(os.path.join(top, n) for n in dirs + files)]}
