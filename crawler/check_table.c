@@ -116,7 +116,11 @@ static const struct row {
 	  { SEEN_YES, FATE_APPROXIMATED, "new ones; names of one file still share one" },
 	  { SEEN_YES, FATE_APPROXIMATED, "new ones" },
 	  NULL },
-	{ "posix-acl", "POSIX ACLs", NOT_NFS, NOT_SMB, adjust_acl },
+	{ "posix-acl",
+	  "POSIX ACLs",
+	  NOT_NFS,
+	  { SEEN_NO, FATE_APPROXIMATED, "made from the security descriptor" },
+	  adjust_acl },
 	{ "nfs4-acl", "NFSv4 ACLs", NOT_NFS, NOT_SMB, NULL },
 	{ "security-descriptor",
 	  "security descriptors (Windows ACLs)",
@@ -286,8 +290,13 @@ static void adjust_acl(const struct check_sides *s, struct check_property *p)
 {
 	const struct source_traits *t = s->traits;
 
-	if (strcmp(s->protocol, "nfs"))
+	if (strcmp(s->protocol, "nfs")) {
+		if (!t->windows)
+			worse(p, FATE_LOST, "the SMB source of this release does not make them");
+		else if (s->limits && !s->limits->acl)
+			worse(p, FATE_LOST, "the new file system has none");
 		return;
+	}
 	p->seen = !t->have_acl ? SEEN_UNKNOWN : t->acl ? SEEN_YES : SEEN_NO;
 	if (p->seen == SEEN_YES)
 		snprintf(p->why, sizeof(p->why),

@@ -586,6 +586,7 @@ static int traits(const struct source_config *c, unsigned int timeout_ms, struct
 		.name_max = STUB_NAME_MAX,
 		.case_insensitive = true,
 		.case_preserving = true,
+		.windows = true,
 	};
 	return probe(c, timeout_ms, why, size);
 }

@@ -461,7 +461,7 @@ static void table_of_smb(void **state)
 	static const char *const windows[] = { "security-descriptor", "dos-attributes", "streams",
 					       "btime", "user-xattrs" };
 	struct source_traits t = { .windows = true };
-	struct target_limits l = { .user_xattrs = true };
+	struct target_limits l = { .user_xattrs = true, .acl = true };
 	struct check_sides s = { "smb", &t, &l, EXPORT_SMB };
 
 	(void)state;
@@ -471,6 +471,7 @@ static void table_of_smb(void **state)
 	expect(&s, "security-descriptor", SEEN_YES, FATE_KEPT, "whole");
 	expect(&s, "mode", SEEN_NO, FATE_APPROXIMATED, "descriptor");
 	expect(&s, "owner", SEEN_YES, FATE_APPROXIMATED, "idmap");
+	expect(&s, "posix-acl", SEEN_NO, FATE_APPROXIMATED, "descriptor");
 	expect(&s, "special-files", SEEN_NO, FATE_LOST, "SMB");
 	expect(&s, "hard-links", SEEN_UNKNOWN, FATE_LOST, "");
 	l.user_xattrs = false;
@@ -481,6 +482,7 @@ static void table_of_smb(void **state)
 	l.user_xattrs = true;
 	for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++)
 		expect(&s, windows[i], SEEN_YES, FATE_LOST, "does not bring it");
+	expect(&s, "posix-acl", SEEN_NO, FATE_LOST, "does not make");
 	expect(&s, "mode", SEEN_NO, FATE_APPROXIMATED, "configured");
 	expect(&s, "owner", SEEN_YES, FATE_APPROXIMATED, "configured");
 	expect(&s, "group", SEEN_YES, FATE_APPROXIMATED, "configured");
