@@ -116,10 +116,17 @@ class World:
     def audit(self):
         """Migration.audit() without its processes."""
         self.settle()
-        status, scan = self.control("status"), self.m.scan()
-        counter = status["pending"] + status["parked"] + status["conflicts"]
+
+        def counted():
+            status, scan = self.control("status"), self.m.scan()
+            counter = status["pending"] + status["parked"] + status["conflicts"]
+            if counter != scan["covered"] + scan["stale"]:
+                raise ValueError(status, scan)
+            return status, scan
+
+        # polled: a removed file that a server has not closed yet is neither there nor stale
+        status, scan = wait_until(counted, 20, "counter = scan")
         assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
-        assert counter == scan["covered"] + scan["stale"], (status, scan)
         assert status["parked"] + status["conflicts"] == 0, (
             status, self.m.tool("parked", self.volume))
 
