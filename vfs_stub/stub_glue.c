@@ -568,8 +568,12 @@ int glue_change_room(struct glue_change *g, struct glue_obj *o, struct glue_wait
 	if (!g->open || g->slot[0] < 0)
 		return 0;
 	r = stub_change_fits(&g->c, (unsigned int)g->slot[0], offset, length);
-	if (r == 0)
-		return 0;
+	if (r == 0) {
+		AS_ROOT(r, stub_change_clear(&g->c, (unsigned int)g->slot[0], offset, length));
+		if (r < 0)
+			change_end(g, r);
+		return r;
+	}
 	change_end(g, r);
 	if (r == -ENOSPC)
 		r = ask_for(o->x, w, &a, NULL);
