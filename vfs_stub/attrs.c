@@ -241,7 +241,7 @@ int stubvfs_sys_acl_delete_def_fd(struct vfs_handle_struct *handle, struct files
  * longer for it, and virus scanners and indexers leave it alone.  It is computed, never
  * stored.  When the last byte has come, those who were told are told again (read.c).
  */
-#define COMPUTED (FILE_ATTRIBUTE_OFFLINE | 0x00400000u) /* ..., RECALL_ON_DATA_ACCESS */
+#define COMPUTED (FILE_ATTRIBUTE_OFFLINE | STUBVFS_ATTRIBUTE_RECALL)
 
 static bool is_offline(struct vfs_handle_struct *handle, struct files_struct *fsp)
 {
@@ -259,7 +259,7 @@ static bool is_offline(struct vfs_handle_struct *handle, struct files_struct *fs
 NTSTATUS stubvfs_fget_dos_attributes(struct vfs_handle_struct *handle, struct files_struct *fsp,
 				     uint32_t *mode)
 {
-	uint32_t computed = is_offline(handle, fsp) ? FILE_ATTRIBUTE_OFFLINE : 0;
+	uint32_t computed = is_offline(handle, fsp) ? stubvfs(handle)->offline : 0;
 	NTSTATUS status;
 
 	*mode |= computed; /* smbd keeps it where NEXT knows of no attributes */

@@ -80,6 +80,10 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 	talloc_set_destructor(x, stubvfs_free);
 	x->wait_ms = (unsigned int)lp_parm_int(snum, "stub", "wait", WAIT_MS);
 	x->give_up = (unsigned int)lp_parm_int(snum, "stub", "give up", GIVE_UP);
+	x->denied = stubvfs_recall_denied(handle->conn, user);
+	x->offline = FILE_ATTRIBUTE_OFFLINE;
+	if (lp_parm_bool(snum, "stub", "recall attribute", false))
+		x->offline |= STUBVFS_ATTRIBUTE_RECALL;
 	r = volume_open(x, handle->conn->connectpath);
 	if (r < 0) {
 		DBG_ERR("share %s: cannot open the volume %s: %s\n", service,

@@ -395,6 +395,8 @@ int glue_need_data(struct glue_obj *o, struct glue_wait *w, uint64_t offset, uin
 
 		if (r <= 0)
 			return r;
+		if (o->x->denied)
+			return -EACCES;
 		tries = missing.start > last ? 0 : tries + 1;
 		last = missing.start;
 		a.offset = missing.start;

@@ -68,7 +68,7 @@ int glue_look(struct glue_obj *o, struct stub_view *view);
  *            that the new file system refuses are in it
  *   name     one name.  0: look for it again, -ENOENT: there is none; -EREMOTEIO too:
  *            it is one that the new file system refuses
- *   data     [offset, offset+length), so that it may be read
+ *   data     [offset, offset+length), so that it may be read; -EACCES: not for this client
  * Errors: those of stub_ask() and stub_view().
  */
 int glue_need_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view);

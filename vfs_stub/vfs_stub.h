@@ -13,6 +13,7 @@
  *   offload.c  server-side copy              xattrs.c   extended attributes
  *   visible.c  what clients never see        pass.c     reading where nothing is stored
  *   wait.c     asks on smbd's event loop     stub_glue.c  asks libstubcore
+ *   recall.c   who may have data fetched
  *   forwarded.c  the functions that pass through on purpose
  *
  * smbd is one process for each client and one thread: a wait in any call but reads and
@@ -35,6 +36,9 @@
 #undef DBGC_CLASS
 #define DBGC_CLASS DBGC_VFS
 
+/* FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS [MS-FSCC 2.6], which Samba does not know */
+#define STUBVFS_ATTRIBUTE_RECALL 0x00400000u
+
 struct stubvfs_link;
 
 /* One connection to the share: handle->data. */
@@ -44,6 +48,8 @@ struct stubvfs {
 	dev_t dev;		    /* its file system */
 	unsigned int wait_ms;	    /* a call may stop the session for so long */
 	unsigned int give_up;	    /* seconds after which an asynchronous wait is an error */
+	bool denied;		    /* no data is fetched for this client, see recall.c */
+	uint32_t offline;	    /* DOS attributes of a file whose data is not here */
 	bool finished;		    /* .postcopy is gone, see visible.c */
 	bool absent;		    /* the last wait found no retriever */
 	unsigned int brackets;	    /* open now */
@@ -207,6 +213,9 @@ int stubvfs_fremovexattr(struct vfs_handle_struct *handle, struct files_struct *
 			 const char *name);
 int stubvfs_fsetxattr(struct vfs_handle_struct *handle, struct files_struct *fsp,
 		      const char *name, const void *value, size_t size, int flags);
+
+/* recall.c */
+bool stubvfs_recall_denied(const struct connection_struct *conn, const char *user);
 
 /* visible.c */
 /* Does @path, as seen from the directory @dirfd, lead into .postcopy? */

@@ -269,7 +269,9 @@ static void data_step(struct tevent_req *req)
 	if (r > 0) {
 		w->tries = missing.start > w->last ? 0 : w->tries + 1;
 		w->last = missing.start;
-		if (w->tries >= TRIES)
+		if (w->o.x->denied)
+			r = -EACCES;
+		else if (w->tries >= TRIES)
 			r = -EAGAIN;
 	}
 	if (r <= 0) {
