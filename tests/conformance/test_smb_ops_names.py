@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Over SMB, in directories and on objects in every state: create, remove, rename, link,
 attributes, EAs.  What is removed never comes back, what the old server has is there."""
+import os
+
 import pytest
 
 from nfsclient.nfstypes import DIR
@@ -290,3 +292,42 @@ def test_fill_is_invisible(case, smb, place):
     case.finished("f")
     after = shown()
     assert after[:3] == before[:3] and after[4:] == before[4:] and after[3] >= before[3]
+
+
+# -- a long session --------------------------------------------------------------------
+
+def test_no_descriptor_stays(case, world):
+    """Whatever a client does, and whatever fails: its smbd has as many open as before."""
+    before = set(world.smbd.processes())
+    with world.smbd.client() as c:
+        c.echo()
+        (pid,) = set(world.smbd.processes()) - before
+        counts = []
+        for i in range(6):
+            d = "d%d" % i
+            case.dir(d)
+            for name in ("f", "g", "h"):
+                case.file("%s/%s" % (d, name))
+            path = case.path(d)
+            same(c.read_file(path + "/f"), case.data(d + "/f"))
+            with c.open(path + "/g", ALL) as f:
+                f.write(5, b"x")
+                f.zero(100, 200)
+                f.flush()
+                with c.open(path + "/new", ALL, wire.CREATE_NEW) as to:
+                    to.copy_chunks(f, [(0, 0, 1000)])
+            case.write(d + "/g", 5, b"x")
+            case.punch(d + "/g", 100, 100)
+            case.made(d + "/new").data = case.data(d + "/g")[:1000]
+            assert smb_status(c.stat, path + "/none") == "OBJECT_NAME_NOT_FOUND"
+            assert smb_status(c.stat, path + "/f/none") == "OBJECT_PATH_NOT_FOUND"
+            assert smb_status(c.mkdir, path + "/h") == "OBJECT_NAME_COLLISION"
+            assert smb_status(c.remove, path) == "DIRECTORY_NOT_EMPTY"
+            assert smb_status(c.rename, path + "/f", path + "/h") == "OBJECT_NAME_COLLISION"
+            c.rename(path + "/f", path + "/h", replace=True)
+            case.moved(d + "/f", d + "/h")
+            c.remove(path + "/new")
+            case.gone(d + "/new")
+            assert c.names(path) == ["g", "h"]
+            counts.append(len(os.listdir("/proc/%d/fd" % pid)))
+        assert len(set(counts[1:])) == 1, counts
