@@ -27,6 +27,7 @@ static void adjust_links(const struct check_sides *s, struct check_property *p);
 static void adjust_symlinks(const struct check_sides *s, struct check_property *p);
 static void adjust_acl(const struct check_sides *s, struct check_property *p);
 static void adjust_windows(const struct check_sides *s, struct check_property *p);
+static void adjust_room(const struct check_sides *s, struct check_property *p);
 static void adjust_xattrs(const struct check_sides *s, struct check_property *p);
 
 #define NOT_NFS                                               \
@@ -126,7 +127,7 @@ static const struct row {
 	  "security descriptors (Windows ACLs)",
 	  NOT_NFS,
 	  { SEEN_YES, FATE_KEPT, "whole, as Samba stores it" },
-	  adjust_windows },
+	  adjust_room },
 	{ "user-xattrs",
 	  "user extended attributes",
 	  NOT_NFS,
@@ -135,7 +136,8 @@ static const struct row {
 	{ "streams",
 	  "alternate data streams",
 	  NOT_NFS,
-	  { SEEN_YES, FATE_KEPT, "as Samba's streams_xattr stores them" },
+	  { SEEN_YES, FATE_APPROXIMATED,
+	    "up to 64 KiB each, as Samba's streams_xattr has them; larger ones are lost" },
 	  adjust_xattrs },
 	{ "dos-attributes",
 	  "DOS attributes",
@@ -308,15 +310,25 @@ static void adjust_windows(const struct check_sides *s, struct check_property *p
 {
 	if (strcmp(s->protocol, "smb") || s->traits->windows)
 		return;
-	if (p->fate == FATE_APPROXIMATED)
+	if (p->fate == FATE_APPROXIMATED && strcmp(p->code, "streams"))
 		snprintf(p->why, sizeof(p->why), "the configured one, the same for all");
 	else
 		worse(p, FATE_LOST, "the SMB source of this release does not bring it");
 }
 
-static void adjust_xattrs(const struct check_sides *s, struct check_property *p)
+/* What is stored in extended attributes. */
+static void adjust_room(const struct check_sides *s, struct check_property *p)
 {
 	adjust_windows(s, p);
+	if (p->seen == SEEN_YES && p->fate != FATE_LOST && s->limits && s->limits->xattrs_max)
+		worse(p, FATE_APPROXIMATED,
+		      "all of this of one file shares %u bytes here, what is more is lost",
+		      s->limits->xattrs_max);
+}
+
+static void adjust_xattrs(const struct check_sides *s, struct check_property *p)
+{
+	adjust_room(s, p);
 	if (p->fate != FATE_LOST && s->limits && !s->limits->user_xattrs)
 		worse(p, FATE_LOST, "the new file system has no user extended attributes");
 }

@@ -30,6 +30,7 @@ struct target_limits {
 	uint32_t time_unit; /* ns */
 	bool acl; /* POSIX ACLs */
 	bool user_xattrs;
+	uint32_t xattrs_max; /* bytes of all extended attributes of a file; 0 too: no limit */
 	bool folds; /* takes names that differ in case only for one */
 };
 

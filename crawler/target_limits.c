@@ -91,6 +91,8 @@ static void ext4_limits(int fd, dev_t dev, struct target_limits *out)
 	if (!ext4_super(dev, super))
 		return;
 	out->inode_size = (uint32_t)super[88] | (uint32_t)super[89] << 8;
+	if (!(super[0x61] & 0x04)) /* not ea_inode: one block, beside what the inode has room for */
+		out->xattrs_max = (uint32_t)fs.f_bsize;
 	if (super[0x60] & 0x40) /* extents: block numbers within a file have 32 bits */
 		out->file_max = (uint64_t)UINT32_MAX * fs.f_bsize;
 	out->times_known = true;

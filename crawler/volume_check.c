@@ -126,6 +126,7 @@ static void print_target(struct json *j, const struct target *t)
 	}
 	json_bool(j, "posix_acl", l->acl);
 	json_bool(j, "user_xattrs", l->user_xattrs);
+	json_u64(j, "xattrs_max", l->xattrs_max);
 	json_bool(j, "folds_case", l->folds);
 	json_object_end(j);
 }

@@ -271,6 +271,14 @@ def test_limits_are_those_of_the_file_system(fake, new_volume, fstype, mkfs):
         os.utime(f.fileno(), ns=(0, 10 ** 9 + 1))
         rounded = os.fstat(f.fileno()).st_mtime_ns == 10 ** 9
         assert rounded == (has["time_unit_ns"] > 1)
+    assert has["xattrs_max"] == (0 if fstype == "xfs" else int(mkfs[1]))
+    for i, size in enumerate((60000 if fstype == "xfs" else has["xattrs_max"] - 300, 30000)):
+        try:
+            os.setxattr(home / "f", "user.%d" % i, bytes(size))
+        except OSError:
+            assert i == 1 and fstype == "ext4"
+        else:
+            assert i == 0 or fstype == "xfs"
     if has["link_max"] <= 65000:
         for i in range(1, has["link_max"]):
             os.link(home / "f", home / ("l%d" % i))
