@@ -162,6 +162,8 @@ static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answ
 	int err = a->error;
 
 	show(&a->why, c->why, sizeof(c->why));
+	if (!c->why[0])
+		lost(c, "no reason is given");
 	if (!a->final)
 		return SMB_LOST;
 	if (err == -ENOENT && call->request.type != SMB_WIRE_LOOKUP &&
