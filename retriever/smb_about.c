@@ -21,6 +21,7 @@
 #define SHARE_ALL  (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 #define ANSWER_MAX (128 * 1024) /* more than a descriptor can have */
 #define LIST_MAX   4096 /* streams, extended attributes */
+#define DATA_MAX   (16u << 20) /* of all streams: one answer to the retriever holds no more */
 
 enum { INFO_FILE = 1, INFO_SECURITY = 3 };
 enum { CLASS_EA = 15, CLASS_ALL = 18, CLASS_STREAMS = 22 };
@@ -213,6 +214,7 @@ static int ask_streams(struct asking *k)
 {
 	struct smb_meta_in *in = &k->out->in;
 	struct smb_stream *list = NULL;
+	uint64_t all = 0;
 	const uint8_t *e;
 	size_t at = 0, room;
 	NTSTATUS status;
@@ -244,6 +246,11 @@ static int ask_streams(struct asking *k)
 	for (size_t i = 0; i < in->n_streams; i++) {
 		if (!strncmp(list[i].name, "::", 2) || list[i].size > k->stream_max)
 			continue;
+		all += list[i].size;
+		if (all > DATA_MAX) {
+			worker_lost(k->w, "more than 16 MiB of them", "streams", k->path);
+			return -EBADMSG;
+		}
 		r = read_stream(k, &list[i]);
 		if (r != 0)
 			return r;

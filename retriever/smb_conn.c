@@ -160,6 +160,7 @@ static const enum smb_wire_type answers[] = {
 static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answer *a)
 {
 	int err = a->error;
+	bool told;
 
 	show(&a->why, c->why, sizeof(c->why));
 	if (!c->why[0])
@@ -169,7 +170,9 @@ static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answ
 	if (err == -ENOENT && call->request.type != SMB_WIRE_LOOKUP &&
 	    call->request.type != SMB_WIRE_START)
 		err = -ESTALE; /* it was there once */
-	smb_log(c->s, STUB_LOG_DEBUG, "source %s: %s", c->s->uri.host, c->why);
+	/* what an object is parked for: its path is not in the error */
+	told = err == -EBADMSG || (err == -EACCES && call->request.type == SMB_WIRE_GETMETA);
+	smb_log(c->s, told ? STUB_LOG_WARN : STUB_LOG_DEBUG, "source %s: %s", c->s->uri.host, c->why);
 	call->done(call, err, NULL);
 	return 0;
 }

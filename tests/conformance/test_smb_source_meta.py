@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A migration from an SMB server brings over all that SMB knows: a stock smbd on the
 volume shows what the old one did, and what cannot be kept is named."""
+import os
 import subprocess
 
 import pytest
@@ -148,3 +149,20 @@ def test_a_damaged_idmap_is_told_and_waited_for(moddir, make, server, old):
     assert (stat.st_uid, stat.st_gid) == (70002, 70010)
     subprocess.run(["getfattr", "-n", "security.NTACL", m.volume / "access/bobs"], check=True,
                    capture_output=True)
+
+
+def test_a_file_with_too_many_streams_is_parked(new_samba, make, loop_xfs):
+    """More than one answer holds: told with its reason, and the others come over."""
+    top = loop_xfs.path / "streams"
+    top.mkdir(mode=0o755)
+    for name, count in (("many", 300), ("some", 30)):
+        (top / name).write_bytes(b"data")
+        for i in range(count):
+            os.setxattr(top / name, "user.DosStream.s%03d:$DATA" % i, b"%03d" % i * 20000 + b"\0")
+    m = make(new_samba("streams", top).url(), allow=[" error: "]).init().start_retriever()
+    m.start_crawler()
+    wait_until(lambda: m.status()["parked"] == 1 and not m.status()["pending"], 60, "the end")
+    assert 'streams of "many": more than 16 MiB of them' in m.log.read_text()
+    some = os.listxattr(m.volume / "some")
+    assert len([name for name in some if name.startswith("user.DosStream.")]) == 30
+    assert os.getxattr(m.volume / "some", "user.DosStream.s007:$DATA") == b"007" * 20000 + b"\0"
