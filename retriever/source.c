@@ -92,6 +92,11 @@ int source_meta(struct source *s, enum source_priority p, const struct stub_orig
 	return s->ops->meta ? s->ops->meta(s, p, o, out) : s->ops->getattr(s, p, o, &out->attr);
 }
 
+bool source_has_meta(const struct source *s)
+{
+	return s->ops->meta;
+}
+
 void source_meta_free(struct source_meta *m)
 {
 	free(m->memory);

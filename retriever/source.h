@@ -146,6 +146,9 @@ int source_meta(struct source *s, enum source_priority p, const struct stub_orig
 		struct source_meta *out);
 void source_meta_free(struct source_meta *m);
 
+/* Does source_meta() bring more than look-ups and listings?  What those find are dummies. */
+bool source_has_meta(const struct source *s);
+
 /* Target of a symlink; at most STUB_TARGET_MAX bytes, not terminated. */
 int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    char *buf, size_t size, size_t *len);
