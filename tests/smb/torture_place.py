@@ -140,10 +140,11 @@ def migrating(place, target, suites):
     if not (MODULES / "stub.so").exists():
         raise PlaceError("no module: %s/stub.so is missing" % MODULES)
     shim = build_rpcshim(place.home / "build")
-    old, new = place.directory("old"), place.directory("new")
+    old = place.directory("old")
     make_directories(old, suites, target in ("partial", "dummy"))
     server = Ganesha(place.home / "ganesha", str(old), shim=shim, readonly=True).start()
     place.callback(server.stop)
+    new = place.directory("new")       # later: with the same times init takes it for the old one
     m = SmbMigration(place.home / "m", server.url(), new, shim=shim).init().start_retriever()
     place.callback(m.stop)
     if target == "normal":
