@@ -242,6 +242,23 @@ map readonly = no
                 pids.append(int(stat.parent.name))
         return pids
 
+    def pid_of(self, client):
+        """The process that serves a client: the one whose socket is the other end."""
+        ends = "%04X" % self.port, "%04X" % client.socket.getsockname()[1]
+        rows = (line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines())
+        inode = next(row[9] for row in rows
+                     if (row[1].rpartition(":")[2], row[2].rpartition(":")[2]) == ends)
+        for pid in self.processes():
+            for fd in pathlib.Path("/proc/%d/fd" % pid).glob("*"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(fd) == "socket:[%s]" % inode and pid != self.pid:
+                        return pid
+        raise AssertionError("no process of server %s has this connection" % self.name)
+
+    def kill_client(self, client):
+        """Crash the process that serves this client, and no other."""
+        os.kill(self.pid_of(client), signal.SIGKILL)
+
     def _signal(self, sig):
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):    # a client's ends when it likes
