@@ -9,6 +9,7 @@ always behave like that, with the source's tree in it, whatever has been migrate
     model_plan.py    writes histories           model_world.py   the model
     model_run.py     runs one, and compares     model_client.py  the operations
     model_rig.py     servers and their troubles
+    model_mixed.py   all this with SMB clients too, whose operations are in model_smb.py
 """
 import argparse
 import json
@@ -23,6 +24,7 @@ for _path in (str(HERE), str(HERE.parent), str(HERE.parent / "conformance")):
     if _path not in sys.path:
         sys.path.insert(0, _path)
 
+from model_mixed import MixedRun, MixedWriter  # noqa: E402
 from model_plan import Writer  # noqa: E402
 from model_rig import Disk  # noqa: E402
 from model_run import Failed, Run  # noqa: E402
@@ -34,15 +36,19 @@ SHRINK = 120                  # seconds
 class Sum:
     def __init__(self):
         self.numbers = {"model_operations": 0, "recoveries": 0, "losses": 0}
+        self.smb, self.slowest = 0, 0.0         # s until NFS showed what SMB did
 
     def add(self, run):
         self.numbers["model_operations"] += run.operations
         self.numbers["recoveries"] += run.rig.recoveries
+        if hasattr(run, "slowest"):
+            self.smb += run.smb_operations
+            self.slowest = max(self.slowest, run.slowest)
 
 
 def play(disk, history, total=None, stock=False):
     """Run a history.  None, or the Failed that says what is wrong."""
-    run = Run(disk, history, stock)
+    run = (MixedRun if history["options"].get("smb") else Run)(disk, history, stock)
     try:
         run.go()
     except Failed as err:
@@ -122,20 +128,21 @@ def dump(history):
 
 def run(plan, seed, say):
     """A stage of tests/crash/run.  plan: a dict, or an object with attributes:
-    operations (at least so many, default 10000) or seconds or hours; shrink (seconds,
+    operations (at least so many, default 10000) or seconds or hours; smb (both protocols); shrink (seconds,
     default 120); where (directory for shrunk histories, default /var/tmp)."""
     def planned(key, default):
         value = plan.get(key) if isinstance(plan, dict) else getattr(plan, key, None)
         return default if value is None else value
 
     operations = planned("operations", 10000)
+    writer = MixedWriter if planned("smb", False) else Writer
     limit = planned("seconds", planned("hours", 0) * 3600)
     end = time.monotonic() + limit
     rng, total, began = random.Random("model %s" % seed), Sum(), time.monotonic()
     with Disk() as disk:
         while (time.monotonic() < end if limit
                else total.numbers["model_operations"] < operations):
-            history = Writer(rng.randrange(1 << 32), HISTORY).write()
+            history = writer(rng.randrange(1 << 32), HISTORY).write()
             err = play(disk, history, total, planned("stock", False))
             if err:
                 total.numbers["losses"] += 1
@@ -146,6 +153,8 @@ def run(plan, seed, say):
     took = time.monotonic() - began
     say("seed %s: %d operations, %d recoveries, %d losses in %.0f s (%.0f/s)" % (
         seed, *total.numbers.values(), took, total.numbers["model_operations"] / took))
+    if total.smb:
+        say("%d of them over SMB; NFS showed all within %.3f s" % (total.smb, total.slowest))
     return total.numbers
 
 
@@ -166,6 +175,7 @@ def main():
     parser.add_argument("--replay", metavar="FILE", help="run a shrunk history")
     parser.add_argument("--stock", action="store_true",
                         help="against plain FSAL_VFS: what fails is the model's fault")
+    parser.add_argument("--smb", action="store_true", help="clients of both protocols")
     parser.add_argument("--shrink", type=float, default=SHRINK, metavar="SECONDS")
     parser.add_argument("--where", default="/var/tmp", metavar="DIR",
                         help="directory for shrunk histories")
@@ -177,7 +187,7 @@ def main():
         return 1 if err else 0
     if args.history is not None:
         with Disk() as disk:
-            history = Writer(args.history, HISTORY).write()
+            history = (MixedWriter if args.smb else Writer)(args.history, HISTORY).write()
             err = play(disk, history, stock=args.stock)
             if err:
                 failed(disk, history, err, print, args.where, args.shrink, args.stock)
@@ -185,7 +195,7 @@ def main():
         return 1 if err else 0
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     print("model: seed %d" % seed, flush=True)
-    plan = {"operations": args.operations, "hours": args.hours, "stock": args.stock,
+    plan = {"operations": args.operations, "hours": args.hours, "stock": args.stock, "smb": args.smb,
             "where": args.where, "shrink": args.shrink}
     return 1 if run(plan, seed, lambda text: print("model:", text, flush=True))["losses"] else 0
 

@@ -149,6 +149,8 @@ CALLS = {name[1:]: function for name, function in list(globals().items())
 
 def perform(client, op, handles):
     """Do it; a Reply whatever happens, but for a client that does not understand."""
+    if hasattr(client, "perform"):               # no NFS client: it knows how
+        return client.perform(op)
     began = time.time_ns()
     try:
         reply = CALLS[op["op"]](client, op, handles)

@@ -30,6 +30,8 @@ KINDS = (("read", 18, 24), ("write", 20, 26), ("size", 8, 10), ("create", 6, 6),
 
 
 class Writer:
+    CACHING = 0.2             # of so many histories Ganesha caches attributes
+
     def __init__(self, seed, operations):
         self.rng = random.Random("model %s" % seed)
         self.seed, self.left = seed, operations
@@ -81,7 +83,7 @@ class Writer:
         self.world = first_world(self.tree)
         # Stock Ganesha's cached attributes are wrong after operations at the same time,
         # and after a CREATE that truncates: neither is asked for where it caches.
-        self.caching = self.rng.random() < 0.2
+        self.caching = self.rng.random() < self.CACHING
         options = {"fsal": self.pick("", "Delay_V3 = 20; Delay_V4 = 10;",
                                      "Delay_V3 = 1; Delay_V4 = 1;"),
                    "export": "" if self.caching else "Attr_Expiration_Time = 0;"}

@@ -38,9 +38,11 @@ class Failed(Exception):
 
 
 class Run:
+    RIG = Rig
+
     def __init__(self, disk, history, stock=False):
         self.history = history
-        self.rig = Rig(disk, history["tree"], history["options"], stock)
+        self.rig = self.RIG(disk, history["tree"], history["options"], stock)
         self.worlds = [first_world(history["tree"])]
         self.windows = {}              # operation -> (earliest, latest) time it happened
         self.clients = {}
@@ -130,8 +132,7 @@ class Run:
             thread.join()
         if self.errors:
             raise self.errors[0]
-        if any(t["op"] == "kill-server" for t in troubles):
-            self.after_a_kill()
+        self.after(troubles)
         self.forget_ghosts(done)
         self.many(done)
 
@@ -149,13 +150,17 @@ class Run:
 
     def trouble(self, op):
         self.rig.disturb(op)
-        if op["op"] == "kill-server":
+        self.after([op])
+
+    def after(self, troubles):
+        if any(t["op"] == "kill-server" for t in troubles):
             self.after_a_kill()
 
     def after_a_kill(self):
         """4.1: the session is gone; make a new one before many threads try to."""
         for client in self.clients.values():
-            client.getattr(client.root)
+            if not hasattr(client, "perform"):
+                client.getattr(client.root)
 
     def prepare(self, op):
         """Ids for paths, handles for ids.  A path the model does not have is looked up,
@@ -287,7 +292,7 @@ class Run:
         lost = [op for op, reply in done if reply.lost]
         again = []
         for op, reply in done:
-            if reply.lost and op["op"] in REPEATABLE:
+            if reply.lost and op["op"] in REPEATABLE and self.is_there(op):
                 once = perform(self.clients[op["c"]], op, Handles(self.world, op))
                 if once.lost:
                     raise Disagree("%s: no answer after a restart" % op)
@@ -302,16 +307,25 @@ class Run:
         self.stale = [op for op, reply in sure if reply.status == errors.STALE
                       and "obj" in op and op["op"] not in LOOKS and "name" not in op]
         left, self.why = [], None
+        late = lost + self.touches_late(done)
         for w in self.worlds:
-            if lost:
-                w = forget_times(w, lost)
+            if late:
+                w = forget_times(w, late)
             self.orders(w, sure, maybe, [w], left)
-        if lost:
-            left = [forget_times(w, lost) for w in left]
+        if late:
+            left = [forget_times(w, late) for w in left]
         self.keep(left, "no order of these fits their replies (%s):\n%s" % (
             self.why, "\n".join("  %s: %s %s" % (op, reply.status_name, brief(reply))
                                 for op, reply in done)), self.why)
         self.decide()
+
+    def is_there(self, _op):
+        """Can what was lost be asked for again?  A file handle always."""
+        return True
+
+    def touches_late(self, _done):
+        """Operations that may move times after they have had their place in the order."""
+        return []
 
     def orders(self, w, sure, maybe, states, left):
         """All orders in which these may have happened, one after the other."""
