@@ -48,6 +48,7 @@ from kills_judge import (  # noqa: E402
     WORKERS, Case, State, judge_both, keep, states_of, to_recover, worker)
 from kills_work import CASES  # noqa: E402
 from nfsclient import NfsError  # noqa: E402
+from smb2client import Gone, SmbError  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
 # seconds: instead of rounds, as many as there is time for, with a part of it for each case.
@@ -55,10 +56,11 @@ from nfsclient.fakeserver import FakeServer  # noqa: E402
 # many calls of each process; errors: so many calls fail; again: that many states, points
 # of what follows on each, points that go on to the end, and real kills, per case
 PLANS = {
-    "quick": dict(rounds=1, recover=1, kills=2, errors=1, again=(3, 11, 3, 2)),
+    "quick": dict(rounds=1, recover=1, kills=2, errors=1, again=(3, 11, 3, 2),
+                  cases_own={"shared": dict(recover=0, again=None, kills=1, judged=120)}),
     "long": dict(rounds=3, recover=8, kills=1000, errors=40, again=(40, 1000, 40, 40)),
 }
-PROCESSES = ("postcopy-retrie", "ganesha.nfsd", "postcopy-crawle")
+PROCESSES = ("postcopy-retrie", "ganesha.nfsd", "postcopy-crawle", "smbd")
 ERRORS = ("ENOSPC", "EDQUOT", "EIO")
 
 
@@ -76,6 +78,7 @@ class Stage:
     def case(self, case, scratch, end=None):
         """end: monotonic time, after which nothing new begins."""
         self.end = end
+        self.plan = dict(self.settings, **self.settings.get("cases_own", {}).get(case.name, {}))
         with FakeServer(case.tree) as source:
             bed = Bed(scratch / ("%s-%d" % (case.name, case.seed)), source, self.gate)
             try:
@@ -91,7 +94,7 @@ class Stage:
         begin = time.monotonic()
         try:
             bed.record(case.ops)
-        except (AssertionError, NfsError, TimeoutError) as err:
+        except (AssertionError, NfsError, SmbError, Gone, TimeoutError) as err:
             self.sums["losses"] += 1
             self.say("LOSS: seed %d, case %s, with nobody killed: %s: %s" % (
                 case.seed, case.name, type(err).__name__, err))
@@ -100,8 +103,11 @@ class Stage:
         todo, calls = states_of(bed.log)
         if not todo or not calls.get("postcopy-retrie") or todo[-1].acked != len(case.ops):
             raise RuntimeError("case %s: the gate saw %r" % (case.name, calls))
+        if len(todo) > self.plan.get("judged", len(todo)):
+            todo = sorted(self.rng.sample(todo[:-1], self.plan["judged"] - 1),
+                          key=lambda state: state.number) + todo[-1:]
         answers = in_parallel(WORKERS, worker, case, bed, todo, None,
-                              to_recover(todo, self.settings["recover"], self.rng))
+                              to_recover(todo, self.plan["recover"], self.rng))
         failed = sorted((f for a in answers for f in a[1]), key=lambda f: f[0].number)
         recoveries = sum(a[0] for a in answers)
         self.sums["kill_points"] += len(todo)
@@ -117,11 +123,11 @@ class Stage:
                 case.seed, case.name, state.call, state.issued, "; ".join(wrong[:4])))
             self.say("      again: tests/crash/kills.py --again %s" % keep(
                 case, state, bed.copies / ("%06d.img" % state.number), bed.log, wrong))
-        if "again" in self.settings and not failed and not self.over():
+        if self.plan.get("again") and not failed and not self.over():
             all_of_it = self.end
             if self.end is not None:     # the rest is for the kills
                 self.end = (time.monotonic() + self.end) / 2
-            Again(self, case, bed).run(todo, *self.settings["again"])
+            Again(self, case, bed).run(todo, *self.plan["again"])
             self.end = all_of_it
         return calls
 
@@ -131,14 +137,14 @@ class Stage:
     def commands(self, calls):
         """What sysgate is to do, a run each: kill one process at some of its calls, or all;
         let some calls fail.  Where time is limited in any order."""
-        found, kills = [], self.settings["kills"]
+        found, kills = [], self.plan["kills"]
         for process, count in sorted(calls.items()):
             if process not in PROCESSES:
                 raise RuntimeError("the volume was changed by %s" % process)
             found += ["kill %d %s" % (n, process) for n in self.some(count, kills)]
             if process != "postcopy-crawle":     # which changes nothing
                 found += ["fail %d %s %s" % (n, process, self.rng.choice(ERRORS))
-                          for n in self.some(count, self.settings["errors"])]
+                          for n in self.some(count, self.plan["errors"])]
         found += ["killall %d %s" % (n, " ".join(PROCESSES))
                   for n in self.some(sum(calls.values()), kills)]
         if self.end is not None:

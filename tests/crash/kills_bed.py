@@ -10,16 +10,19 @@ import subprocess
 import threading
 
 import images
+import kills_smb
 from clients import Clients
 from cuts_model import Image, judge
 from kills_work import BLOCK, Killed, perform
 from migration import BUILD, Migration
 from nfsclient import NfsError, RpcError, errors
+from smb2client import Gone, SmbError
 from util import wait_until
 
 BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 SYSGATE = BUILD / "tests" / "crash" / "sysgate"
 STUBDUMP = BUILD / "tests" / "tools" / "stubdump"
+SMB_SHIM = BUILD / "tests" / "tools" / "smbshim.so"
 SHIM = BUILD / "tests" / "tools" / "rpcshim.so"
 PATIENCE = 60
 
@@ -39,8 +42,12 @@ def dump_lines(volume, *options):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+STABLE_OR_NOT = ("write", "swrite", "szero", "scopy")    # told by the last of its parts
+
+
 class Quick(Migration):
     """A Migration that asks the retriever itself, not by way of a command."""
+    smb = None                   # an smbd on the same volume, if the case wants one
 
     def ask(self, cmd):
         with socket.socket(socket.AF_UNIX) as s:
@@ -85,6 +92,8 @@ class Reviver(threading.Thread):
                     self.m.start_retriever()
                 if self.server and not self.m.server.alive:
                     self.m.server.start()
+                if self.m.smb and not self.m.smb.alive:
+                    self.m.smb.start()
         except Exception as err:             # told by finish()
             self.error = err
 
@@ -131,13 +140,18 @@ class Bed:
                 yield m
             finally:
                 m.kill_crawler()
+                if m.smb:
+                    m.smb.kill9()
                 m.server.kill9()
                 m.kill_retriever()
 
     @contextlib.contextmanager
-    def _running(self):
+    def _running(self, ops):
         with self.found(self.base) as m:
             m.start()
+            if kills_smb.wants_smb(ops):
+                m.smb = kills_smb.server(self.home / "smbd", self.mnt, SMB_SHIM,
+                                         BUILD / "vfs_stub").start()
             yield m
 
     @contextlib.contextmanager
@@ -151,7 +165,7 @@ class Bed:
 
     def record(self, ops):
         """Run once; copies of each state go to `copies`, the gate's log to `log`."""
-        with self.logging(self.log), self._running() as m:
+        with self.logging(self.log), self._running(ops) as m:
             self.tell("watch %s" % self.mnt)
             self.tell("snap %s %s" % (self.image, self.copies))
             try:
@@ -172,8 +186,8 @@ class Bed:
         Unstable writes may be lost when all processes die or a sync fails, and our
         client does not send them again: it writes stably then."""
         ops = case.ops if command.startswith("kill ") else [
-            (*op[:4], True) if op[0] == "write" else op for op in case.ops]
-        with self._running() as m:
+            (*op[:-1], True) if op[0] in STABLE_OR_NOT else op for op in case.ops]
+        with self._running(ops) as m:
             reviver = Reviver(m)
             self.tell("watch %s" % self.mnt)
             self.tell(command)
@@ -216,6 +230,8 @@ class Bed:
                 if err.status in (errors.NOSPC, errors.DQUOT, errors.IO):
                     return False             # what sysgate let fail came as far as here
                 raise AssertionError("%r: %s" % (op[:3], err)) from None
+            except (SmbError, Gone) as err:
+                return kills_smb.is_done(op, err, tries)
             except (RpcError, OSError):      # the server is away
                 return False
         wait_until(once, PATIENCE, "%r" % (op[:3],))

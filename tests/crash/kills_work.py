@@ -7,9 +7,11 @@ A case is a tree on the source and a list of operations, those of cuts_work and
     ("part", path, offset, size)   read a part
     ("crawl",)               the crawler works to the end
     ("settle",)              wait until nothing is in flight
+and those of SMB clients (kills_smb).
 A seed moves offsets and sizes; the kinds of operations stay.
 """
 import cuts_work
+import kills_smb
 from cuts_model import World
 from cuts_work import pattern
 from nfsclient.faketree import Tree
@@ -157,12 +159,18 @@ def batch(s, rng):
     return [("crawl",), write(b"b/f1", 5, 100), ("list", b"a")]
 
 
-CASES = {"looking": looking, "linked": linked, "bytes": bytes_, "held": held, "naming": naming, "batch": batch}
+def shared(s, rng):
+    """SMB and NFS clients on the same files."""
+    return kills_smb.both(s, rng, Data())
+
+
+CASES = {"shared": shared, "looking": looking, "linked": linked, "bytes": bytes_, "held": held, "naming": naming,
+         "batch": batch}
 
 
 # -- what they lead to ----------------------------------------------------------
 
-class Killed(World):
+class Killed(kills_smb.Operations, World):
     """SIGKILL leaves the page cache alone: names, sizes and attributes are as answered.
 
     So are bytes, as long as one process lives that has the volume open.  When all die
@@ -179,7 +187,8 @@ class Killed(World):
 
     def _promises(self, op):
         """Of a file that is normal the page cache keeps the hole."""
-        return super()._promises(op) or op[0] == "punch"
+        return super()._promises(op) or op[0] == "punch" or (
+            op[0] in ("swrite", "szero", "scopy") and op[-1])
 
     def objects(self):
         return {id(o): o for _n, names in self.trees for o in names.values()}.values()
@@ -209,7 +218,9 @@ class Killed(World):
 
 def perform(m, c, op):
     """One operation; c are Clients of migration m."""
-    if op[0] == "crawl":
+    if op[0] in kills_smb.DO:
+        kills_smb.perform(m.smb, op)
+    elif op[0] == "crawl":
         m.crawl_on()
     elif op[0] == "settle":
         m.drain()
