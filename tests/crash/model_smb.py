@@ -276,7 +276,12 @@ def _do_remove(c, path, op, _reply):
 
 def _do_rename(c, path, op, _reply):
     with c.open(path, wire.DELETE | LOOK) as f:
-        f.rename(op["path2"], op["replace"])
+        try:
+            f.rename(op["path2"], op["replace"])
+        except SmbError as err:
+            if err.status == "SHARING_VIOLATION" and op["path2"].startswith(path + "/"):
+                raise SmbError(wire.NUMBER["INVALID_PARAMETER"]) from None   # smbd's word for it
+            raise
 
 
 def _do_link(c, path, op, _reply):
