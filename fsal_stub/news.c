@@ -4,9 +4,12 @@
  *
  * One thread for each export that is being migrated waits for news (libstubcore/news.c)
  * and tells MDCACHE not to trust what it has of an object.  Only its flags are cleared:
- * nothing is closed, freed or asked for, so no lock of a request is needed.  But for a
- * directory that was moved: forgetting its parent takes its content lock, which a look-up
- * in it may hold while it waits for the old server.
+ * nothing is freed or asked for, so no lock of a request is needed.  But for a directory
+ * that was moved: forgetting its parent takes its content lock, which a look-up in it may
+ * hold while it waits for the old server.  And a file that has lost a name is closed, as
+ * far as the server keeps it open for itself (for NFSv3, and for reads without state):
+ * its space would stay taken as long.  That waits for calls on this descriptor, which the
+ * FSAL below makes on a local file; what clients have open stays so.
  *
  * MDCACHE fetches attributes without looking at those flags before it sets them again:
  * a request that has read the attributes just before a change stores them just after it
@@ -85,6 +88,8 @@ static uint32_t flags_of(unsigned int what)
 		flags |= told_names;
 	if (what & STUB_NEWS_MOVED)
 		flags |= FSAL_UP_INVALIDATE_PARENT;
+	if (what & STUB_NEWS_UNLINKED)
+		flags |= FSAL_UP_INVALIDATE_CLOSE;
 	return flags;
 }
 

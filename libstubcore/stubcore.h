@@ -402,6 +402,7 @@ enum { /* what has changed, a bit set */
 	STUB_NEWS_ATTRS = 1, /* attributes, ACLs, extended attributes */
 	STUB_NEWS_NAMES = 2, /* a directory: its entries, and its attributes with them */
 	STUB_NEWS_MOVED = 4, /* a directory: its parent is another one */
+	STUB_NEWS_UNLINKED = 8, /* a file: a name of it is gone, maybe the last */
 };
 
 /*
@@ -409,9 +410,10 @@ enum { /* what has changed, a bit set */
  * changed.  Call it when the change is made, for each object that it has touched:
  *   write, truncate, setattr, setxattr   the object: ATTRS
  *   create, link                         the directory: NAMES; link: the object: ATTRS
- *   remove                               the directory: NAMES, the object: ATTRS
+ *   remove                               the directory: NAMES, the object: ATTRS | UNLINKED
  *   rename                               both directories: NAMES; the object, and one that
- *                                        was replaced: ATTRS, a directory: | MOVED
+ *                                        was replaced: ATTRS; a directory that moved:
+ *                                        | MOVED; what was replaced: | UNLINKED
  * Does nothing in a volume opened without STUB_OPEN_NEWS, and once it is complete.
  * Takes no lock, never waits, and has no errors: what cannot be told is not told, and
  * caches expire.  No system call but to wake somebody who waits; what this process has

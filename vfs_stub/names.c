@@ -277,6 +277,7 @@ int stubvfs_unlinkat(struct vfs_handle_struct *handle, struct files_struct *dirf
 	r = SMB_VFS_NEXT_UNLINKAT(handle, dirfsp, name, flags);
 	glue_change_nlink(&change, flags & AT_REMOVEDIR ? 0 : 1, -1);
 	glue_change_tells(&change, 0, STUB_NEWS_NAMES);
+	glue_change_tells(&change, 1, STUB_NEWS_ATTRS | STUB_NEWS_UNLINKED);
 	return (int)glue_change_end(&change, r);
 }
 
@@ -332,8 +333,10 @@ static void rename_links(struct renaming *m)
 		glue_change_tells(&m->change, MOVED, STUB_NEWS_ATTRS | STUB_NEWS_MOVED);
 	if (m->replaced.ino && m->replaced.ino == m->moved.ino)
 		return; /* two names of one inode: nothing happens */
-	if (m->replaced.ino)
+	if (m->replaced.ino) {
 		glue_change_nlink(&m->change, dir ? NEW_DIR : REPLACED, -1);
+		glue_change_tells(&m->change, REPLACED, STUB_NEWS_ATTRS | STUB_NEWS_UNLINKED);
+	}
 	if (dir) {
 		glue_change_nlink(&m->change, OLD_DIR, -1);
 		glue_change_nlink(&m->change, NEW_DIR, 1);

@@ -6,6 +6,11 @@ FSAL_VFS and a stock smbd on the same file system, and must end in the same answ
 What one side changes while the other has the file open, both see alike.
 (What is seen how soon: test_smb_coherence.py.)
 """
+import contextlib
+import os
+import pathlib
+import stat
+
 import pytest
 
 from nfsclient import NfsError
@@ -207,6 +212,35 @@ def test_replaced_over_smb_while_open_over_nfs(case, client4, smb, stub):
     same(client4.read_file(path), case.data("f"))
     assert [n.decode() for n in client4.names(case.path())] == ["f"]
     said(client4.close_file, f)
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+@pytest.mark.parametrize("stub", ["normal", "some"])
+def test_what_smb_removes_frees_its_space(case, client3, smb, world, stub, how):
+    """Though the NFS server keeps a file open that NFSv3 clients have read."""
+    case.file(), case.file("g", size=10)
+    case.enter(stub, "f", "g")
+    path = case.path("f")
+    same(client3.read_file(path), case.data("f"))
+    number = os.lstat(world.volume / path).st_ino
+    assert number in held_by(world.m.server.pid)
+    if how == "removed":
+        smb.remove(path)
+        case.gone("f")
+    else:
+        smb.rename(case.path("g"), path, replace=True)
+        case.moved("g", "f")
+    wait_until(lambda: number not in held_by(world.m.server.pid), SOON, "let go")
+
+
+def held_by(pid):
+    """Inode numbers of the regular files that a process has open."""
+    found = set()
+    for fd in pathlib.Path("/proc/%d/fd" % pid).glob("*"):
+        with contextlib.suppress(OSError):
+            st = os.stat(fd)
+            found |= {st.st_ino} if stat.S_ISREG(st.st_mode) else set()
+    return found
 
 
 @pytest.mark.parametrize("stub", ["normal", "partial", "some"])

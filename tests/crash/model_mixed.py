@@ -282,12 +282,14 @@ class MixedRun(Run):
             self.learn_time(number)
         for number, names in changed.items():
             inode = self.world.inodes.get(number)
-            # By its old handle a removed file goes on as long as Ganesha has it open, which
-            # it keeps files of NFSv3 for a while: what has to go is the name.
-            if inode is None or inode.handles == (None, None) or not inode.nlink:
+            if inode is None or inode.handles == (None, None):
                 continue
+            if not inode.nlink and self.rig.stock:
+                continue         # Ganesha goes on with a descriptor it has: nobody tells it
             c = "v3" if inode.handles[0] is not None else "v4.1"
             self.soon({"op": "getattr", "obj": number, "c": c})
+            if not inode.nlink:
+                continue
             for name in sorted(names):
                 self.soon({"op": "lookup", "dir": number, "name": name, "c": c})
             if number in self.listed:
