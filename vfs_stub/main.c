@@ -52,8 +52,17 @@ static int volume_open(struct stubvfs *x, const char *path)
 {
 	bool root = glue_root_enter();
 	const unsigned int flags = STUB_OPEN_SEARCH | STUB_OPEN_FOLD | STUB_OPEN_NEWS;
-	int r = stub_volume_open(path, flags, glue_log, NULL, &x->volume);
+	char *at = talloc_strdup(x, path), *slash;
+	struct stat st;
+	int r = at ? stub_volume_open(at, flags, glue_log, NULL, &x->volume) : -ENOMEM;
 
+	/* The share's directory may still be a name at the old server only. */
+	while (r == -ENOENT && lstat(at, &st) < 0 && errno == ENOENT &&
+	       (slash = strrchr(at, '/')) && slash > at) {
+		*slash = '\0';
+		r = stub_volume_open(at, flags, glue_log, NULL, &x->volume);
+	}
+	TALLOC_FREE(at);
 	if (r == 0)
 		r = know_root(x);
 	else

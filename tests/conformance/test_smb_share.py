@@ -39,8 +39,6 @@ def test_a_directory_that_is_known(world, client, shared):
     assert client.names(d + "/sub") == ["f", "new"]
 
 
-@pytest.mark.xfail(strict=True, reason="vfs_stub looks for the volume at the share's path, "
-                   "which is not there yet, and then takes it for no volume")
 @pytest.mark.parametrize("levels", [1, 2])
 def test_a_directory_that_nobody_has_looked_at(world, shared, levels):
     d, data = tree(world)
