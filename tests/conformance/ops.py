@@ -85,6 +85,10 @@ class World:
     def client(self, proto="v3", **options):
         return self.m.client(proto, **options).patient(30)
 
+    def seen(self, client, path):
+        """(handle, attributes) as they are at the end of a test."""
+        return client.lookup(path)
+
     # -- tools --------------------------------------------------------------
 
     def stubtool(self, command, path, *more):
@@ -391,7 +395,7 @@ class Case:
                 wanted = [k for k in ("mode", "uid", "gid", "mtime")
                           if getattr(item, k) is ANY and k not in item.seen]
                 if wanted:
-                    fh, attrs = c.lookup(self.path(name))
+                    fh, attrs = self.world.seen(c, self.path(name))
                     item.seen.update({k: getattr(attrs, k) for k in wanted})
                     item.fh = fh
 

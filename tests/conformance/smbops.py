@@ -9,6 +9,8 @@ beside the NFS server, on the same volume.
 The model is compared in the end through NFS, after the crawl, as in test_ops_*: modes,
 owners, times, bytes, links.
 """
+import os
+
 import pytest
 
 import ops
@@ -16,6 +18,7 @@ from migration import BUILD
 from ops import *  # noqa: F401,F403
 from smb2client import SmbError, wire
 from smbd import STOCK, Samba, Share
+from util import wait_until
 
 ALL = wire.READ_DATA | wire.WRITE_DATA | wire.READ_ATTRIBUTES | wire.WRITE_ATTRIBUTES | \
     wire.READ_EA | wire.WRITE_EA | wire.SYNCHRONIZE
@@ -30,6 +33,14 @@ class SmbWorld(ops.World):
         super().__init__(home, volume, shim, attr_cache=attr_cache, **options)
         self.smbd = Samba(self.m.workdir / "smbd", module_dir=BUILD / "vfs_stub", conf=smb_conf,
                           shares=[Share(str(volume), vfs=stack, more=more)]).start()
+
+    def seen(self, client, path):
+        """smbd sets the time once more when a file is closed, and NFS is told a moment later."""
+        def told():
+            fh, attrs = client.lookup(path)
+            return attrs.mtime == os.lstat(self.volume / path).st_mtime_ns and (fh, attrs)
+
+        return wait_until(told, 10, "the time of %s" % path, interval=0.001)
 
     def audit(self):
         """As ever, but for files that SMB clients have removed while Ganesha has them open:
