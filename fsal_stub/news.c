@@ -39,6 +39,7 @@
 
 struct again {
 	uint64_t due; /* ms */
+	uint32_t flags;
 	struct stub_handle h;
 };
 
@@ -151,7 +152,7 @@ static void tell_all(struct stubfs_export *x)
 static void again_due(struct stubfs_listener *l, uint64_t now)
 {
 	while (l->n && (l->again[l->first].due <= now || l->n == AGAIN)) {
-		tell(l->x, &l->again[l->first].h, told_attrs);
+		tell(l->x, &l->again[l->first].h, l->again[l->first].flags);
 		l->first = (l->first + 1) % AGAIN;
 		l->n--;
 	}
@@ -161,10 +162,13 @@ static void again_due(struct stubfs_listener *l, uint64_t now)
 	}
 }
 
-static void again_later(struct stubfs_listener *l, const struct stub_handle *h, uint64_t now)
+static void again_later(struct stubfs_listener *l, const struct stub_news *news, uint64_t now)
 {
+	/* who had it open when it went may have let us open it anew */
+	uint32_t flags = told_attrs | (flags_of(news->what) & FSAL_UP_INVALIDATE_CLOSE);
+
 	again_due(l, now); /* one place at least */
-	l->again[(l->first + l->n++) % AGAIN] = (struct again){ now + AGAIN_MS, *h };
+	l->again[(l->first + l->n++) % AGAIN] = (struct again){ now + AGAIN_MS, flags, news->h };
 }
 
 static unsigned int wait_ms(const struct stubfs_listener *l, uint64_t now)
@@ -198,7 +202,7 @@ static void news_round(struct stubfs_listener *l)
 		if (l->news[i].own)
 			continue;
 		tell(x, &l->news[i].h, flags_of(l->news[i].what));
-		again_later(l, &l->news[i].h, now);
+		again_later(l, &l->news[i], now);
 	}
 	again_due(l, now);
 	if (n > 0 && n < BATCH)

@@ -282,14 +282,12 @@ class MixedRun(Run):
             self.learn_time(number)
         for number, names in changed.items():
             inode = self.world.inodes.get(number)
-            if inode is None or inode.handles == (None, None):
+            # By its old handle a removed file goes on while anybody has it open, the
+            # retriever too: what has to go is the name.
+            if inode is None or inode.handles == (None, None) or not inode.nlink:
                 continue
-            if not inode.nlink and self.rig.stock:
-                continue         # Ganesha goes on with a descriptor it has: nobody tells it
             c = "v3" if inode.handles[0] is not None else "v4.1"
             self.soon({"op": "getattr", "obj": number, "c": c})
-            if not inode.nlink:
-                continue
             for name in sorted(names):
                 self.soon({"op": "lookup", "dir": number, "name": name, "c": c})
             if number in self.listed:
