@@ -293,17 +293,22 @@ class MixedRun(Run):
             if number in self.listed:
                 self.soon({"op": "readdir", "obj": number, "attrs": False, "c": c})
 
+    def decide(self):
+        """Not by what Ganesha may still have from before."""
+        self.settle()
+        super().decide()
+
     def learn_time(self, number):
         """The time that a change has set, from where nothing is cached: what Ganesha has
         from just before is near enough to be taken for it."""
         inode = self.world.inodes.get(number)
-        if inode is None or not inode.nlink or not isinstance(inode.mtime, Token):
+        if inode is None or not inode.nlink or inode.type not in (DIR, REG):
             return
         self.look({"op": "getattr", "obj": number, "c": "smb"})
         mtime, name = self.shown.mtime, "seen %s %d" % (number, self.looks)
         self.windows[name] = (mtime + SLACK, mtime + 99 - SLACK)
         self.worlds = [w.having((number, w[number].but(mtime=Token(name))))
-                       for w in self.worlds]
+                       if isinstance(w[number].mtime, Token) else w for w in self.worlds]
 
     def soon(self, op):
         while True:
