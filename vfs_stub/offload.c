@@ -9,6 +9,10 @@
  *   - else it is copied here, through the whole stack's read and write.
  * The token says which file to copy from; it is remembered at offload_read, as other
  * modules do that have to know.
+ *
+ * Source and target may be in two shares of the session, with a volume each, or none, and
+ * without this module.  So a stub's token is ours alone: nobody below knows it, in no share,
+ * and what is copied by it is copied here.
  */
 #include "stub_glue.h"
 
@@ -20,7 +24,9 @@
 
 #define CHUNK (1024 * 1024)
 
-static struct vfs_offload_ctx *tokens; /* of this process, which is one client */
+/* of this process, which is one client */
+static struct vfs_offload_ctx *tokens;
+static struct vfs_offload_ctx *stub_tokens; /* that NEXT does not know */
 
 /* ---- the token ---- */
 
@@ -50,6 +56,37 @@ static void token_done(struct tevent_req *sub)
 		tevent_req_done(req);
 }
 
+/* A token of our own for what may have holes; it stays one when the file is complete. */
+static NTSTATUS token_of_stub(struct token_state *s, uint32_t fsctl)
+{
+	NTSTATUS status;
+
+	if (fsctl != FSCTL_SRV_REQUEST_RESUME_KEY)
+		return NT_STATUS_NOT_SUPPORTED;
+	status = vfs_offload_token_ctx_init(s->fsp->conn->sconn->client, &stub_tokens);
+	if (NT_STATUS_IS_OK(status))
+		status = vfs_offload_token_create_blob(s, s->fsp, fsctl, &s->token);
+	if (NT_STATUS_IS_OK(status))
+		status = vfs_offload_token_db_store_fsp(stub_tokens, s->fsp, &s->token);
+	return status;
+}
+
+/* The file and, in *stub, whether NEXT may not be asked to copy it. */
+static NTSTATUS token_find(const DATA_BLOB *token, struct files_struct **fsp, bool *stub)
+{
+	NTSTATUS status = NT_STATUS_OBJECT_NAME_NOT_FOUND;
+
+	*stub = false;
+	*fsp = NULL;
+	if (tokens)
+		status = vfs_offload_token_db_fetch_fsp(tokens, token, fsp);
+	if (!NT_STATUS_IS_OK(status) && stub_tokens) {
+		status = vfs_offload_token_db_fetch_fsp(stub_tokens, token, fsp);
+		*stub = NT_STATUS_IS_OK(status);
+	}
+	return status;
+}
+
 struct tevent_req *stubvfs_offload_read_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
 					     struct vfs_handle_struct *handle,
 					     struct files_struct *fsp, uint32_t fsctl,
@@ -57,11 +94,23 @@ struct tevent_req *stubvfs_offload_read_send(TALLOC_CTX *mem_ctx, struct tevent_
 {
 	struct tevent_req *req, *sub;
 	struct token_state *s;
+	struct stub_view view;
+	struct glue_obj o;
 
 	req = tevent_req_create(mem_ctx, &s, struct token_state);
 	if (!req)
 		return NULL;
 	*s = (struct token_state){ .handle = handle, .fsp = fsp };
+	glue_of_fsp(handle, fsp, &o);
+	if (glue_look(&o, &view) < 0 || o.maybe || stubvfs_is_unfilled_snapshot(fsp)) {
+		/* smbd 4.17 crashes at any token before it has been asked for one: let it
+		 * refuse no FSCTL at all */
+		sub = SMB_VFS_NEXT_OFFLOAD_READ_SEND(s, ev, handle, fsp, 0, ttl, offset, length);
+		TALLOC_FREE(sub);
+		if (!tevent_req_nterror(req, token_of_stub(s, fsctl)))
+			tevent_req_done(req);
+		return tevent_req_post(req, ev);
+	}
 	sub = SMB_VFS_NEXT_OFFLOAD_READ_SEND(s, ev, handle, fsp, fsctl, ttl, offset, length);
 	if (tevent_req_nomem(sub, req))
 		return tevent_req_post(req, ev);
@@ -97,14 +146,35 @@ struct copy_state {
 	DATA_BLOB *token;
 	struct files_struct *from, *to;
 	off_t from_at, to_at, length;
-	uint64_t era;
-	bool from_stub;
+	uint64_t era; /* of the source's volume */
+	bool from_stub; /* it may have been one when we began */
+	bool ours; /* NEXT does not know the token */
 	off_t copied;
 };
 
 static bool is_copychunk(uint32_t fsctl)
 {
 	return fsctl == FSCTL_SRV_COPYCHUNK || fsctl == FSCTL_SRV_COPYCHUNK_WRITE;
+}
+
+/* Of this module in the share where @fsp is open; NULL: it is not asked there. */
+static struct vfs_handle_struct *handle_of(const struct files_struct *fsp)
+{
+	struct vfs_handle_struct *h = fsp->conn->vfs_handles;
+
+	while (h && h->fns != &stubvfs_fns)
+		h = h->next;
+	return h;
+}
+
+/* The source is open yet, and what was read of it still counts. */
+static bool still_valid(const struct copy_state *s)
+{
+	struct files_struct *from;
+	bool ours;
+
+	return NT_STATUS_IS_OK(token_find(s->token, &from, &ours)) && handle_of(from) &&
+	       glue_era(handle_of(from)) == s->era;
 }
 
 static void copy_next_done(struct tevent_req *sub)
@@ -116,7 +186,7 @@ static void copy_next_done(struct tevent_req *sub)
 
 	TALLOC_FREE(sub);
 	/* it may have been gone from the page cache before the copy: the client repeats it */
-	if (NT_STATUS_IS_OK(status) && s->from_stub && glue_era(s->handle) != s->era)
+	if (NT_STATUS_IS_OK(status) && s->from_stub && !still_valid(s))
 		status = NT_STATUS_IO_DEVICE_ERROR;
 	if (tevent_req_nterror(req, status))
 		return;
@@ -199,7 +269,7 @@ static void copy_go(struct tevent_req *req, int r)
 	NTSTATUS status;
 
 	/* other requests have been served meanwhile: it may be closed, we may be another */
-	status = vfs_offload_token_db_fetch_fsp(tokens, s->token, &s->from);
+	status = token_find(s->token, &s->from, &s->ours);
 	if (tevent_req_nterror(req, status))
 		return;
 	if (!change_to_user_and_service_by_fsp(s->to)) {
@@ -214,7 +284,7 @@ static void copy_go(struct tevent_req *req, int r)
 		tevent_req_nterror(req, map_nt_error_from_unix(glue_errno(r)));
 		return;
 	}
-	if (r == 0 && !to.maybe) {
+	if (r == 0 && !to.maybe && !s->ours) {
 		copy_next(req);
 		return;
 	}
@@ -237,8 +307,10 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 					      uint32_t fsctl, DATA_BLOB *token, off_t from,
 					      struct files_struct *fsp, off_t to, off_t length)
 {
+	struct vfs_handle_struct *source;
 	struct tevent_req *req, *sub;
 	struct copy_state *s;
+	struct stub_view view;
 	struct glue_obj o;
 
 	req = tevent_req_create(mem_ctx, &s, struct copy_state);
@@ -246,19 +318,26 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 		return NULL;
 	*s = (struct copy_state){ .handle = handle, .ev = ev, .fsctl = fsctl, .token = token,
 				  .to = fsp, .from_at = from, .to_at = to, .length = length };
-	if (!tokens ||
-	    !NT_STATUS_IS_OK(vfs_offload_token_db_fetch_fsp(tokens, token, &s->from)))
-		s->from = NULL;
+	token_find(token, &s->from, &s->ours);
 	if (s->from && stubvfs_is_unfilled_snapshot(s->from)) {
 		tevent_req_nterror(req, NT_STATUS_IO_DEVICE_ERROR);
 		return tevent_req_post(req, ev);
 	}
-	if (!glue_migrating(handle) || !s->from || length <= 0 || from < 0) {
+	source = s->from ? handle_of(s->from) : NULL;
+	if (!source) { /* of a share without us: NEXT must not write into a stub */
+		glue_of_fsp(handle, fsp, &o);
+		if (glue_look(&o, &view) < 0 || o.maybe) {
+			tevent_req_nterror(req, NT_STATUS_OBJECT_NAME_NOT_FOUND);
+			return tevent_req_post(req, ev);
+		}
+	}
+	if (!source || length <= 0 || from < 0 ||
+	    (!s->ours && !glue_migrating(handle) && !glue_migrating(source))) {
 		copy_next(req);
 		return tevent_req_is_in_progress(req) ? req : tevent_req_post(req, ev);
 	}
-	glue_of_fsp(handle, s->from, &o);
-	s->era = glue_era(handle);
+	glue_of_fsp(source, s->from, &o);
+	s->era = glue_era(source);
 	s->from_stub = o.maybe;
 	if (!o.maybe) {
 		copy_go(req, 0);
@@ -268,7 +347,7 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 		tevent_req_nterror(req, NT_STATUS_NO_MEMORY);
 		return tevent_req_post(req, ev);
 	}
-	sub = glue_data_send(s, ev, handle, fsp, &o, (uint64_t)from, (uint64_t)length);
+	sub = glue_data_send(s, ev, source, fsp, &o, (uint64_t)from, (uint64_t)length);
 	if (tevent_req_nomem(sub, req))
 		return tevent_req_post(req, ev);
 	tevent_req_set_callback(sub, copy_ready, req);

@@ -300,3 +300,29 @@ class Client(Session):
     def fs_attributes(self):
         with self.open("", LOOK) as d:
             return struct.unpack_from("<I", d.query(wire.INFO_FS, wire.FS_ATTRIBUTE))[0]
+
+    def also(self, share):
+        """The same session's client of another share."""
+        return Also(self, share)
+
+
+class Also(Client):
+    """A further tree of a session; what is not the tree's is the session's."""
+
+    def __init__(self, session, share):
+        first, self.session = session.tree, session
+        session._connect("\\\\%s\\%s" % (session.socket.getpeername()[0], share))
+        self.tree, session.tree = session.tree, first
+
+    def __getattr__(self, name):
+        return getattr(self.session, name)
+
+    def send(self, command, body, charge=1):
+        first, self.session.tree = self.session.tree, self.tree
+        try:
+            return self.session.send(command, body, charge)
+        finally:
+            self.session.tree = first
+
+    def close(self):
+        """Goes with the session."""
