@@ -47,7 +47,46 @@ static int know_root(struct stubvfs *x)
 	return x->root ? 0 : -ENOMEM;
 }
 
-/* 0, also where nothing is to be migrated; -errno: the share cannot be used. */
+/*
+ * Modules that read, write or open by themselves, below smbd's VFS.  Above us they would
+ * show holes as zeros and change stubs without a bracket; below us they do as told.
+ */
+static const char *const around_us[] = { "aio_fork", "aio_pthread", "btrfs", "ceph",
+					 "glusterfs", "gpfs",	    "io_uring" };
+
+/* As smb.conf names it: perhaps with a path, ".so" and ":parameter". */
+static bool is_module(const char *entry, const char *name)
+{
+	const char *slash = strrchr(entry, '/');
+	size_t n = strlen(name);
+
+	entry = slash ? slash + 1 : entry;
+	return !strncmp(entry, name, n) && (!entry[n] || entry[n] == ':' || entry[n] == '.');
+}
+
+/* One that goes around us; NULL: none does. */
+static const char *goes_around(int snum)
+{
+	const char **list = lp_vfs_objects(snum);
+	bool above = true;
+
+	for (int i = 0; list && list[i]; i++) {
+		/* it moves files to other file systems by copying what is local, wherever it stands */
+		if (is_module(list[i], "crossrename"))
+			return list[i];
+		if (is_module(list[i], "stub"))
+			above = false;
+		for (size_t k = 0; above && k < ARRAY_SIZE(around_us); k++)
+			if (is_module(list[i], around_us[k]))
+				return list[i];
+	}
+	return NULL;
+}
+
+/*
+ * 0, also where nothing is to be migrated; -errno: the share cannot be used.  The path may
+ * be a name at the old server only; then the volume is that of what is there of it.
+ */
 static int volume_open(struct stubvfs *x, const char *path)
 {
 	bool root = glue_root_enter();
@@ -100,6 +139,14 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 		TALLOC_FREE(x);
 		SMB_VFS_NEXT_DISCONNECT(handle);
 		errno = r == -ENOMEM ? ENOMEM : EIO;
+		return -1;
+	}
+	if (x->volume && goes_around(snum)) {
+		DBG_ERR("share %s: vfs objects: %s does not go with stub, or has to stand behind it\n",
+			service, goes_around(snum));
+		TALLOC_FREE(x);
+		SMB_VFS_NEXT_DISCONNECT(handle);
+		errno = EINVAL;
 		return -1;
 	}
 	if (!x->volume)

@@ -82,3 +82,23 @@ def test_a_token_outlives_the_stub(case, world, plain):
             case.finished("f")
             assert to.copy_chunks(f, [(0, 0, SIZE)]) == SIZE
     same((world.volume / case.path("g")).read_bytes(), case.data("f"))
+
+
+@pytest.mark.parametrize("stack, fine", [
+    ("io_uring stub", False), ("aio_fork acl_xattr stub", False), ("btrfs:x stub", False),
+    ("stub crossrename", False), ("stub io_uring", True), ("stub aio_fork", True)])
+def test_modules_that_go_around_us(case, world, stack, fine):
+    """Above ours they would read holes by themselves."""
+    case.file()
+    case.enter("partial", "f")
+    name = case.name + "-around"
+    world.smbd.shares.append(Share(str(world.volume), name=name, vfs=tuple(stack.split())))
+    world.smbd.write_config()
+    try:
+        c = world.smbd.client(share=name)
+    except SmbError:
+        assert not fine
+        return
+    with c:
+        same(c.read_file(case.path("f")), case.data("f"))
+    assert fine
