@@ -166,6 +166,8 @@ struct stub_volume; /* may be used by all threads at once */
 struct stub_volume_info {
 	char uuid[37];
 	char source[STUB_URI_MAX + 1];	/* URI, without secrets */
+	char join[STUB_URI_MAX + 1]; /* URI of the source that is joined to it; "": none */
+	uint64_t join_root; /* file id of its root */
 	char socket[STUB_PATH_MAX + 1]; /* where the retriever listens for asks */
 	char control[STUB_PATH_MAX + 1]; /* where the retriever listens for JSON commands */
 	uint16_t source_id;

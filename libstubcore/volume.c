@@ -26,6 +26,8 @@ static const struct {
 	{ "uuid", offsetof(struct stub_volume_info, uuid), sizeof(((struct stub_volume_info *)0)->uuid) },
 	{ "source", offsetof(struct stub_volume_info, source),
 	  sizeof(((struct stub_volume_info *)0)->source) },
+	{ "join", offsetof(struct stub_volume_info, join),
+	  sizeof(((struct stub_volume_info *)0)->join) },
 	{ "socket", offsetof(struct stub_volume_info, socket),
 	  sizeof(((struct stub_volume_info *)0)->socket) },
 	{ "control", offsetof(struct stub_volume_info, control),
@@ -63,6 +65,8 @@ static int conf_line(struct stub_volume_info *info, const char *key, const char 
 		info->source_id = (uint16_t)x;
 		return 0;
 	}
+	if (!strcmp(key, "join_root"))
+		return conf_number(value, UINT64_MAX, &info->join_root);
 	if (!strcmp(key, "created"))
 		return conf_number(value, UINT64_MAX, &info->created);
 	return -EBADMSG;

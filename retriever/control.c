@@ -138,6 +138,12 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_f(o, "volume_error_s", (double)s.store_error_ms / 1000);
 	add_u(o, "bytes_passed", s.passed);
 	add_u(o, "metadata_lost", s.lost);
+	if (stub_volume_info(c->c.volume)->join[0]) {
+		json_object_object_add(o, "join",
+				       json_object_new_string(stub_volume_info(c->c.volume)->join));
+		add_u(o, "mismatches", src.mismatches);
+		json_object_object_add(o, "mismatch", json_object_new_string(src.mismatch));
+	}
 	return o;
 }
 

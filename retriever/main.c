@@ -154,8 +154,10 @@ static int start(struct retriever *r)
 	config_source(c, &sc);
 	sc.uri = stub_volume_info(r->volume)->source;
 	sc.log = log_line;
-	sc.smb.root_fileid = root_fileid(r->volume);
-	if (!strncmp(sc.uri, "smb://", 6))
+	sc.join = stub_volume_info(r->volume)->join;
+	sc.smb.root_fileid = *sc.join ? stub_volume_info(r->volume)->join_root :
+					root_fileid(r->volume);
+	if (*sc.join || !strncmp(sc.uri, "smb://", 6))
 		find_limits(r, &sc.smb);
 	e = source_create(&sc, &r->source);
 	if (e < 0)

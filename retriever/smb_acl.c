@@ -288,14 +288,22 @@ static void owners(struct work *w, const struct smb_idmap *map, const struct smb
 		if (w->rules.r[i].who == SMB_WHO_OWNER && in_scope(&w->rules.r[i], false))
 			restricted = true;
 	}
+	if (sd->has_numbers) { /* another number than the table's: somebody of no table */
+		owner.has_uid = owner.has_uid && owner.uid == sd->uid;
+		group.has_gid = group.has_gid && group.gid == sd->gid;
+	}
 	out->owner_unknown = !owner.has_uid;
 	out->group_unknown = !group.has_gid;
-	out->uid = owner.has_uid ? owner.uid : smb_idmap_default_uid(map);
-	out->gid = group.has_gid ? group.gid : smb_idmap_default_gid(map);
+	out->uid = sd->has_numbers ? sd->uid :
+		   owner.has_uid   ? owner.uid :
+				     smb_idmap_default_uid(map);
+	out->gid = sd->has_numbers ? sd->gid :
+		   group.has_gid   ? group.gid :
+				     smb_idmap_default_gid(map);
 	w->owner = (struct smb_subject){ SMB_IS_OWNER, out->uid, owner.has_uid,
 					 owner.has_uid && !restricted };
 	w->group = (struct smb_subject){ SMB_IS_GROUP, out->gid, group.has_gid, false };
-	if (restricted && owner.has_uid && owner.uid != 0 &&
+	if (restricted && (owner.has_uid || sd->has_numbers) && out->uid != 0 &&
 	    !(smb_rights(&w->rules, SMB_HERE, &w->owner) & SMB_WRITE_DAC)) {
 		w->owner_is_named = out->owner_rights = true;
 		out->uid = 0;

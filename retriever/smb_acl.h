@@ -83,6 +83,10 @@ struct smb_sd {
 	struct smb_sid owner, group;
 	const struct smb_ace *aces;
 	size_t n;
+	/* The object's numbers are known, from elsewhere: they are taken, and not the
+	 * table's.  What a number may do is still what the table says of it. */
+	bool has_numbers;
+	uint32_t uid, gid;
 };
 
 enum smb_posix_tag { /* as the kernel numbers them */

@@ -65,7 +65,7 @@ static int send_meta(struct worker *w, const struct stub_attr *attr, const struc
 	return worker_send(w);
 }
 
-int worker_meta(struct worker *w, const char *path)
+int worker_meta(struct worker *w, const char *path, const struct smb_request *request)
 {
 	char why[SMB_META_WHY];
 	struct exact_about about;
@@ -77,11 +77,20 @@ int worker_meta(struct worker *w, const char *path)
 		return r;
 	worker_attr(w, path, "", &about.info, &attr);
 	about.in.type = attr.mode & S_IFMT;
+	about.in.has_numbers = request->has_numbers;
+	about.in.uid = request->uid;
+	about.in.gid = request->gid;
+	about.in.bits = request->bits & 07000;
 	r = smb_meta_make(&w->meta, &about.in, &m, why);
 	if (r < 0) {
 		snprintf(w->why, sizeof(w->why), "\"%.120s\": %s", path, why);
 		r = r == -ENOMEM ? -ENOMEM : -EBADMSG;
 	} else {
+		if (request->has_numbers && !about.in.sd) {
+			attr.uid = request->uid;
+			attr.gid = request->gid;
+			attr.mode = about.in.type | request->bits;
+		}
 		if (about.in.sd) { /* else they are the configuration's */
 			attr.uid = m.uid;
 			attr.gid = m.gid;

@@ -190,22 +190,29 @@ static size_t acl_cost(const struct smb_posix *p)
 static int access_make(const struct smb_meta_config *c, const struct smb_meta_in *in,
 		       const struct smb_ndr_sd *sd, struct smb_maker *m, struct smb_posix *p)
 {
-	static const struct smb_sd nothing;
-	const struct smb_sd *view = sd ? smb_ndr_sd_view(sd) : &nothing;
+	struct smb_sd view = { 0 };
 	unsigned int flags = (S_ISDIR(in->type) ? SMB_ACL_DIR : 0) |
 			     (c->strict_delete ? SMB_ACL_STRICT_DELETE : 0) |
 			     (c->traverse ? SMB_ACL_TRAVERSE : 0);
 	struct smb_meta *out = m->out;
-	int r = smb_acl_map(c->idmap, view, flags, acl_max(c), p);
+	int r;
 
+	if (sd)
+		view = *smb_ndr_sd_view(sd);
+	view.has_numbers = in->has_numbers;
+	view.uid = in->uid;
+	view.gid = in->gid;
+	r = smb_acl_map(c->idmap, &view, flags, acl_max(c), p);
 	if (r == 0 && acl_cost(p) > m->room) {
 		smb_posix_finish(p);
-		r = smb_acl_map(c->idmap, view, flags, 0, p);
+		r = smb_acl_map(c->idmap, &view, flags, 0, p);
 		if (r == 0 && acl_cost(p) > m->room)
 			r = -ENOSPC;
 	}
 	if (r < 0)
 		return r;
+	if (in->has_numbers) /* never as root what was another's */
+		p->mode |= in->bits & (p->owner_rights ? S_ISGID | S_ISVTX : 07000);
 	out->uid = p->uid;
 	out->gid = p->gid;
 	out->mode = in->type | p->mode;

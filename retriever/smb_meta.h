@@ -53,6 +53,11 @@ struct smb_ea {
 
 struct smb_meta_in {
 	mode_t type; /* S_IFREG, S_IFDIR */
+	/* owner, group, and set-ID and sticky bits are known from NFS: they are these */
+	bool has_numbers;
+	uid_t uid;
+	gid_t gid;
+	mode_t bits;
 	const void *sd; /* self-relative; NULL: the server has none for it */
 	size_t sd_len;
 	uint32_t attributes; /* FILE_ATTRIBUTE_... */

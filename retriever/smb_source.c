@@ -351,10 +351,18 @@ static int getattr(struct source *s, enum source_priority p, const struct stub_o
 }
 
 static int meta(struct source *s, enum source_priority p, const struct stub_origin *o,
-		struct source_meta *out)
+		const struct stub_attr *as, struct source_meta *out)
 {
 	struct blocking b = { .meta = out };
-	int r = call(s, &b, SMB_WIRE_GETMETA, p, o);
+	int r;
+
+	if (as) {
+		b.call.request.has_numbers = true;
+		b.call.request.uid = as->uid;
+		b.call.request.gid = as->gid;
+		b.call.request.bits = as->mode & 07777;
+	}
+	r = call(s, &b, SMB_WIRE_GETMETA, p, o);
 
 	out->attr = b.attr;
 	return r;

@@ -189,6 +189,12 @@ void smb_out_request(struct smb_out *o, const struct smb_request *r)
 		out_le(o, r->offset, 8);
 		smb_out_u32(o, r->length);
 	}
+	if (r->type == SMB_WIRE_GETMETA) {
+		smb_out_u8(o, r->has_numbers);
+		smb_out_u32(o, r->uid);
+		smb_out_u32(o, r->gid);
+		smb_out_u32(o, r->bits);
+	}
 }
 
 void smb_out_fail(struct smb_out *o, bool final, int error, const char *why)
@@ -330,8 +336,14 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		get_text(&i, &out->path);
 		get_text(&i, &out->name);
 		break;
-	case SMB_WIRE_GETATTR:
 	case SMB_WIRE_GETMETA:
+		get_text(&i, &out->path);
+		out->has_numbers = get_le(&i, 1);
+		out->uid = (uint32_t)get_le(&i, 4);
+		out->gid = (uint32_t)get_le(&i, 4);
+		out->bits = (uint32_t)get_le(&i, 4);
+		break;
+	case SMB_WIRE_GETATTR:
 	case SMB_WIRE_LIST:
 		get_text(&i, &out->path);
 		break;

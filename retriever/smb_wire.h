@@ -40,7 +40,8 @@
  *   START    u32 flags  u16 port  u32 uid  u32 gid  u32 file mode  u32 dir mode
  *            u32 bytes of one extended attribute  u32 bytes of all of a file's (0: no limit)
  *            text host, share, root, user, domain, password, cache, home, idmap
- *   ATTR, META, LIST  text path
+ *   ATTR, LIST  text path
+ *   META     text path, u8 1: its numbers are known: u32 uid, u32 gid, u32 mode without type
  *   LOOKUP   text path, text name
  *   READ     text path  u64 offset  u32 length
  *
@@ -115,6 +116,8 @@ struct smb_request {
 	enum smb_wire_type type;
 	struct smb_start start;
 	struct smb_text path, name;
+	bool has_numbers; /* META: see struct smb_meta_in */
+	uint32_t uid, gid, bits; /* bits: the mode without type */
 	uint64_t offset;
 	uint32_t length;
 };

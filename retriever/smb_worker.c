@@ -107,7 +107,7 @@ static int run(struct worker *w, const struct smb_request *r)
 				e = send_attr(w, SMB_WIRE_ATTRS, &attr);
 			break;
 		case SMB_WIRE_GETMETA:
-			e = worker_meta(w, path);
+			e = worker_meta(w, path, r);
 			break;
 		case SMB_WIRE_LOOKUP:
 			e = worker_lookup(w, path, name);

@@ -76,7 +76,7 @@ int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t le
 /* ---- smb_bring.c ---- */
 
 int worker_meta_start(struct worker *w, const struct smb_start *s); /* -EACCES: the idmap */
-int worker_meta(struct worker *w, const char *path);
+int worker_meta(struct worker *w, const char *path, const struct smb_request *r);
 
 /* ---- smb_pulse.c ---- */
 

@@ -4,13 +4,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "source_ops.h"
 
 static const struct source_ops *const backends[] = { &nfs_source_ops, &smb_source_ops };
 
-static const struct source_ops *backend_of(const char *uri)
+static const struct source_ops *backend_of(const struct source_config *c)
 {
+	const char *uri = c->uri;
+
+	if (uri && c->join && *c->join)
+		return &dual_source_ops;
 	for (size_t i = 0; uri && i < sizeof(backends) / sizeof(backends[0]); i++)
 		if (!strncmp(uri, backends[i]->scheme, strlen(backends[i]->scheme)))
 			return backends[i];
@@ -19,7 +24,7 @@ static const struct source_ops *backend_of(const char *uri)
 
 int source_create(const struct source_config *c, struct source **out)
 {
-	const struct source_ops *ops = backend_of(c->uri);
+	const struct source_ops *ops = backend_of(c);
 	char line[STUB_URI_MAX + 64];
 
 	if (ops)
@@ -39,7 +44,7 @@ static int unknown(char *why, size_t why_size)
 
 int source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size)
 {
-	const struct source_ops *ops = backend_of(c->uri);
+	const struct source_ops *ops = backend_of(c);
 
 	return ops ? ops->probe(c, timeout_ms, why, why_size) : unknown(why, why_size);
 }
@@ -47,7 +52,7 @@ int source_probe(const struct source_config *c, unsigned int timeout_ms, char *w
 int source_traits(const struct source_config *c, unsigned int timeout_ms, struct source_traits *out,
 		  char *why, size_t why_size)
 {
-	const struct source_ops *ops = backend_of(c->uri);
+	const struct source_ops *ops = backend_of(c);
 
 	return ops ? ops->traits(c, timeout_ms, out, why, why_size) : unknown(why, why_size);
 }
@@ -89,12 +94,12 @@ int source_meta(struct source *s, enum source_priority p, const struct stub_orig
 		struct source_meta *out)
 {
 	memset(out, 0, sizeof(*out));
-	return s->ops->meta ? s->ops->meta(s, p, o, out) : s->ops->getattr(s, p, o, &out->attr);
+	return s->ops->meta ? s->ops->meta(s, p, o, NULL, out) : s->ops->getattr(s, p, o, &out->attr);
 }
 
-bool source_has_meta(const struct source *s)
+bool source_has_meta(const struct source *s, mode_t type)
 {
-	return s->ops->meta;
+	return s->ops->meta && (S_ISREG(type) || S_ISDIR(type));
 }
 
 void source_meta_free(struct source_meta *m)

@@ -50,6 +50,8 @@ struct source_smb { /* of smb:// sources only */
 struct source_config {
 	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N...]
 					 * smb://host[:port]/share[/dir] */
+	const char *join; /* smb://...: what Windows knows of the same tree; NULL or "": nothing.
+			   * Origins of a source with it are of no use without it. */
 	unsigned int connections;	/* TCP connections, 1..16 */
 	unsigned int readdir_bytes;	/* READDIRPLUS reply size wanted, 64..256 KiB */
 	unsigned int read_bytes;	/* largest READ, up to 1 MiB */
@@ -114,6 +116,9 @@ struct source_state {
 	uint64_t calls, lookups, readdirs, reads, read_bytes, retries;
 	uint32_t inflight;
 	char trouble[256]; /* SMB: why it is not connected, one line; else "" */
+	/* join: objects that came without what Windows knows, and the last one: one line */
+	uint64_t mismatches;
+	char mismatch[512];
 };
 void source_state(struct source *s, struct source_state *out);
 
@@ -146,8 +151,9 @@ int source_meta(struct source *s, enum source_priority p, const struct stub_orig
 		struct source_meta *out);
 void source_meta_free(struct source_meta *m);
 
-/* Does source_meta() bring more than look-ups and listings?  What those find are dummies. */
-bool source_has_meta(const struct source *s);
+/* Does source_meta() bring more than look-ups and listings, of objects of this type?  What
+ * those find are dummies. */
+bool source_has_meta(const struct source *s, mode_t type);
 
 /* Target of a symlink; at most STUB_TARGET_MAX bytes, not terminated. */
 int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,

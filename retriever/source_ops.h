@@ -29,9 +29,10 @@ struct source_ops {
 		      struct stub_attr *attr);
 	int (*getattr)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		       struct stub_attr *attr);
-	/* NULL: getattr, and nothing besides */
+	/* NULL: getattr, and nothing besides.  @as: owner, group, set-ID and sticky bits are
+	 * those, and without a descriptor the mode; NULL: they are the server's. */
 	int (*meta)(struct source *s, enum source_priority p, const struct stub_origin *o,
-		    struct source_meta *out);
+		    const struct stub_attr *as, struct source_meta *out);
 	/* the next two are NULL if there is no such thing */
 	int (*readlink)(struct source *s, enum source_priority p, const struct stub_origin *o,
 			char *buf, size_t size, size_t *len);
@@ -44,6 +45,6 @@ struct source_ops {
 	int (*limits)(struct source *s, struct source_limits *out);
 };
 
-extern const struct source_ops nfs_source_ops, smb_source_ops;
+extern const struct source_ops nfs_source_ops, smb_source_ops, dual_source_ops;
 
 #endif

@@ -191,6 +191,45 @@ static void unknown_owner(void **state)
 	assert_true(p.owner_unknown && p.group_unknown);
 }
 
+/* NFS knows the object's numbers; the table, what they may do. */
+static void numbers_from_elsewhere(void **state)
+{
+	struct smb_sd sd = SD(ALICE, STAFF, ALLOW(0, FULL, ALICE), ALLOW(0, READ, STAFF));
+	struct smb_posix p;
+
+	(void)state;
+	p = file(sd, 0740, "u::rwx g::r-- o::---");
+	sd.has_numbers = true;
+	sd.uid = p.uid;
+	sd.gid = p.gid;
+	p = file(sd, 0740, "u::rwx g::r-- o::---");
+	assert_false(p.owner_unknown || p.group_unknown);
+
+	/* nobody's of the table: alice keeps what is hers, the owner gets nothing of it */
+	sd.uid = 4711;
+	sd.gid = 4712;
+	assert_int_equal(smb_acl_map(map, &sd, 0, 500, &p), 0);
+	assert_int_equal(p.uid, 4711);
+	assert_int_equal(p.gid, 4712);
+	assert_true(p.owner_unknown && p.group_unknown);
+	assert_int_equal(p.mode & 0707, 0);
+	assert_int_equal(p.access.n, 6);
+	assert_int_equal(p.access.e[1].tag, SMB_USER);
+	assert_int_equal(p.access.e[1].perm, 7);
+	assert_int_equal(p.access.e[3].tag, SMB_GROUP);
+	assert_int_equal(p.access.e[3].perm, 4);
+	smb_posix_finish(&p);
+
+	/* OWNER RIGHTS: not the owner's to change, whoever he is */
+	sd = SD(ALICE, STAFF, ALLOW(0, READ, "S-1-3-4"));
+	sd.has_numbers = true;
+	sd.uid = 4711;
+	assert_int_equal(smb_acl_map(map, &sd, 0, 500, &p), 0);
+	assert_int_equal(p.uid, 0);
+	assert_true(p.owner_rights);
+	smb_posix_finish(&p);
+}
+
 static void authenticated_users(void **state)
 {
 	file(SD(ALICE, STAFF, ALLOW(0, READ, "S-1-5-11")), 0440, "u::r-- g::r-- o::---");
@@ -651,7 +690,7 @@ int main(void)
 		cmocka_unit_test(everyone_line),   cmocka_unit_test(all_of_a_right),
 		cmocka_unit_test(generic_rights),  cmocka_unit_test(not_in_force),
 		cmocka_unit_test(odd_aces),	   cmocka_unit_test(owner_rights),
-		cmocka_unit_test(no_dacl),	   cmocka_unit_test(delete_child),
+		cmocka_unit_test(numbers_from_elsewhere), cmocka_unit_test(no_dacl),	   cmocka_unit_test(delete_child),
 		cmocka_unit_test(delete_strict),   cmocka_unit_test(default_acl),
 		cmocka_unit_test(traverse),	   cmocka_unit_test(too_many),
 		cmocka_unit_test(encoded),	   cmocka_unit_test(never_more),

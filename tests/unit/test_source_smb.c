@@ -205,6 +205,8 @@ static void wire_requests(void **state)
 						.idmap = text("/i") } };
 	struct smb_request read = { .type = SMB_WIRE_READ_, .path = text("a/b"),
 				    .offset = 1ull << 40, .length = SMB_WIRE_READ };
+	struct smb_request meta = { .type = SMB_WIRE_GETMETA, .path = text("a"), .has_numbers = true,
+				    .uid = 70001, .gid = UINT32_MAX - 1, .bits = 06755 };
 	struct smb_request lookup = { .type = SMB_WIRE_LOOKUP, .path = text(""), .name = text("N") };
 	struct smb_out o = { 0 };
 	struct smb_request r;
@@ -238,6 +240,15 @@ static void wire_requests(void **state)
 	smb_out_request(&o, &read);
 	len = body(&o, SMB_WIRE_READ_);
 	assert_int_equal(smb_wire_request(SMB_WIRE_READ_, o.p + SMB_WIRE_HEADER, len, &r), -EBADMSG);
+
+	smb_out_request(&o, &meta);
+	len = body(&o, SMB_WIRE_GETMETA);
+	assert_int_equal(smb_wire_request(SMB_WIRE_GETMETA, o.p + SMB_WIRE_HEADER, len, &r), 0);
+	assert_true(same(&r.path, "a") && r.has_numbers);
+	assert_int_equal(r.uid, 70001);
+	assert_int_equal(r.gid, UINT32_MAX - 1);
+	assert_int_equal(r.bits, 06755);
+	assert_exact(&o, len, true);
 
 	smb_out_request(&o, &lookup);
 	len = body(&o, SMB_WIRE_LOOKUP);

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * dual_source.c - one tree that the old server exports over NFS and shares over SMB.
+ *
+ * NFS is the source: names, types, numbers, times, data, links.  What Windows knows of
+ * files and directories is asked of the share, under the same path, when a dummy is
+ * filled.  Only if it is the same object: see same_object().  Otherwise it gets NFS's
+ * attributes alone, and that is told.
+ *
+ * While the share cannot be reached, filling waits: an object whose descriptor is not
+ * known must not be open to whom the descriptor would have kept out.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "dual_origin.h"
+#include "source_ops.h"
+
+#define SHOWN_MAX 200 /* bytes of a path in a log line */
+
+struct dual_source {
+	struct source base;
+	struct source *nfs, *smb;
+	stub_log_fn log;
+	void *log_arg;
+	pthread_mutex_t lock;
+	bool known; /* the next two */
+	bool same_ids; /* file ids of the two servers are the same numbers */
+	struct stub_origin smb_root;
+	uint64_t mismatches;
+	char mismatch[sizeof(((struct source_state *)0)->mismatch)];
+};
+
+static struct dual_source *dual_of(struct source *s)
+{
+	return (struct dual_source *)s; /* base is its first member */
+}
+
+static struct source_config one(const struct source_config *c, const char *uri)
+{
+	struct source_config out = *c;
+
+	out.uri = uri;
+	out.join = NULL;
+	return out;
+}
+
+/* ---- life ---- */
+
+static void stop(struct source *base)
+{
+	source_stop(dual_of(base)->nfs);
+	source_stop(dual_of(base)->smb);
+}
+
+static void destroy(struct source *base)
+{
+	struct dual_source *d = dual_of(base);
+
+	source_destroy(d->nfs);
+	source_destroy(d->smb);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static int wrong_kinds(const struct source_config *c, char *why, size_t size)
+{
+	if (!strncmp(c->uri, nfs_source_ops.scheme, strlen(nfs_source_ops.scheme)) &&
+	    !strncmp(c->join, smb_source_ops.scheme, strlen(smb_source_ops.scheme)))
+		return 0;
+	snprintf(why, size, "only an smb:// source can be joined, and only to an nfs:// one");
+	return -EPROTO;
+}
+
+static int create(const struct source_config *c, struct source **out)
+{
+	const struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
+	struct dual_source *d;
+	char why[128];
+	int r;
+
+	if (wrong_kinds(c, why, sizeof(why)) < 0) {
+		if (c->log)
+			c->log(c->log_arg, STUB_LOG_ERROR, why);
+		return -EINVAL;
+	}
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	d->base.ops = &dual_source_ops;
+	d->log = c->log;
+	d->log_arg = c->log_arg;
+	pthread_mutex_init(&d->lock, NULL);
+	r = source_create(&nfs, &d->nfs);
+	if (r == 0)
+		r = source_create(&smb, &d->smb);
+	if (r < 0) {
+		destroy(&d->base);
+		return r;
+	}
+	*out = &d->base;
+	return 0;
+}
+
+static int probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t size)
+{
+	const struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
+	int r = wrong_kinds(c, why, size);
+
+	if (r == 0)
+		r = source_probe(&nfs, timeout_ms, why, size);
+	return r < 0 ? r : source_probe(&smb, timeout_ms, why, size);
+}
+
+static int traits(const struct source_config *c, unsigned int timeout_ms, struct source_traits *out,
+		  char *why, size_t size)
+{
+	const struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
+	struct source_traits more;
+	int r = source_traits(&nfs, timeout_ms, out, why, size);
+
+	if (r == 0)
+		r = source_traits(&smb, timeout_ms, &more, why, size);
+	if (r == 0)
+		out->windows = more.windows;
+	return r;
+}
+
+static void state(struct source *base, struct source_state *out)
+{
+	struct dual_source *d = dual_of(base);
+	struct source_state smb;
+
+	source_state(d->nfs, out);
+	source_state(d->smb, &smb);
+	if (smb.lost_since_ms && (!out->lost_since_ms || smb.lost_since_ms < out->lost_since_ms))
+		out->lost_since_ms = smb.lost_since_ms;
+	out->connected = out->connected && smb.connected;
+	out->reconnects += smb.reconnects;
+	out->calls += smb.calls;
+	out->lookups += smb.lookups;
+	out->readdirs += smb.readdirs;
+	out->reads += smb.reads;
+	out->read_bytes += smb.read_bytes;
+	out->retries += smb.retries;
+	out->inflight += smb.inflight;
+	memcpy(out->trouble, smb.trouble, sizeof(out->trouble));
+	pthread_mutex_lock(&d->lock);
+	out->mismatches = d->mismatches;
+	memcpy(out->mismatch, d->mismatch, sizeof(out->mismatch));
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- names, attributes, data: NFS ---- */
+
+static int limits(struct source *base, struct source_limits *out)
+{
+	return source_limits(dual_of(base)->nfs, out);
+}
+
+/* @origin of NFS, with its path, in the same place. */
+static int with_path(const struct dual_origin *dir, const char *name, size_t len,
+		     struct stub_origin *origin)
+{
+	struct stub_origin nfs = *origin;
+	int n = dual_origin_encode(dir, name, len, nfs.bytes, nfs.len, origin->bytes);
+
+	if (n < 0)
+		return n;
+	origin->len = (uint16_t)n;
+	return 0;
+}
+
+static int root(struct source *base, struct stub_origin *out, struct stub_attr *attr)
+{
+	int r = source_root(dual_of(base)->nfs, out, attr);
+
+	return r < 0 ? r : with_path(NULL, NULL, 0, out);
+}
+
+static int lookup(struct source *base, enum source_priority p, const struct stub_origin *dir,
+		  const char *name, size_t len, struct stub_origin *out, struct stub_attr *attr)
+{
+	struct dual_origin above;
+	int r = dual_origin_decode(dir, &above);
+
+	if (r == 0)
+		r = source_lookup(dual_of(base)->nfs, p, &above.nfs, name, len, out, attr);
+	return r < 0 ? r : with_path(&above, name, len, out);
+}
+
+static int getattr(struct source *base, enum source_priority p, const struct stub_origin *o,
+		   struct stub_attr *attr)
+{
+	struct dual_origin own;
+	int r = dual_origin_decode(o, &own);
+
+	return r < 0 ? r : source_getattr(dual_of(base)->nfs, p, &own.nfs, attr);
+}
+
+static int read_link(struct source *base, enum source_priority p, const struct stub_origin *o,
+		     char *buf, size_t size, size_t *len)
+{
+	struct dual_origin own;
+	int r = dual_origin_decode(o, &own);
+
+	return r < 0 ? r : source_readlink(dual_of(base)->nfs, p, &own.nfs, buf, size, len);
+}
+
+static int check_access(struct source *base, const struct stub_origin *o, uint32_t uid,
+			uint32_t want, uint32_t *granted)
+{
+	struct dual_origin own;
+	int r = dual_origin_decode(o, &own);
+
+	return r < 0 ? r : source_access(dual_of(base)->nfs, &own.nfs, uid, want, granted);
+}
+
+static int start_read(struct source *base, enum source_priority p, const struct stub_origin *o,
+		      uint64_t offset, uint32_t length, source_read_fn fn, void *arg)
+{
+	struct dual_origin own;
+	int r = dual_origin_decode(o, &own);
+
+	return r < 0 ? r :
+		       source_read(dual_of(base)->nfs, p, &own.nfs, offset, length, fn, arg);
+}
+
+struct listing {
+	const struct dual_origin *dir;
+	source_entries_fn fn;
+	void *arg;
+};
+
+static int with_paths(void *arg, const struct stub_entry *e, size_t n)
+{
+	const struct listing *l = arg;
+	struct stub_entry *own = malloc(n * sizeof(*own) + 1);
+	uint8_t *origins, *at;
+	size_t size = 1;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++)
+		size += STUB_ORIGIN_MAX < 8 + l->dir->path_len + e[i].name_len + e[i].origin_len ?
+				STUB_ORIGIN_MAX :
+				8 + l->dir->path_len + e[i].name_len + e[i].origin_len;
+	origins = at = malloc(size);
+	if (!own || !origins)
+		r = -ENOMEM;
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		own[i] = e[i];
+		r = dual_origin_encode(l->dir, e[i].name, e[i].name_len, e[i].origin,
+				       e[i].origin_len, at);
+		if (r < 0)
+			break;
+		own[i].origin = at;
+		own[i].origin_len = (size_t)r;
+		own[i].dummy = S_ISREG(e[i].attr.mode) || S_ISDIR(e[i].attr.mode);
+		at += r;
+	}
+	if (r >= 0)
+		r = l->fn(l->arg, own, n);
+	free(own);
+	free(origins);
+	return r;
+}
+
+static int list(struct source *base, enum source_priority p, const struct stub_origin *dir,
+		source_entries_fn fn, void *arg)
+{
+	struct dual_origin own;
+	struct listing l = { &own, fn, arg };
+	int r = dual_origin_decode(dir, &own);
+
+	return r < 0 ? r : source_list(dual_of(base)->nfs, p, &own.nfs, with_paths, &l);
+}
+
+/* ---- what Windows knows: SMB ---- */
+
+/* Where the share begins, and whether the two servers count files alike.  Waits for both. */
+static int know(struct dual_source *d, struct stub_origin *smb_root, bool *same_ids)
+{
+	struct stub_origin nfs, smb;
+	struct stub_attr a, b;
+	bool known;
+	int r;
+
+	pthread_mutex_lock(&d->lock);
+	known = d->known;
+	*smb_root = d->smb_root;
+	*same_ids = d->same_ids;
+	pthread_mutex_unlock(&d->lock);
+	if (known)
+		return 0;
+	r = source_root(d->nfs, &nfs, &a);
+	if (r == 0)
+		r = source_root(d->smb, &smb, &b);
+	if (r < 0)
+		return r;
+	*smb_root = smb;
+	*same_ids = a.fileid == b.fileid;
+	pthread_mutex_lock(&d->lock);
+	d->known = true;
+	d->smb_root = *smb_root;
+	d->same_ids = *same_ids;
+	pthread_mutex_unlock(&d->lock);
+	return 0;
+}
+
+static void tell(struct dual_source *d, const struct dual_origin *o, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* An object that is not joined: counted, and said why. */
+static void tell(struct dual_source *d, const struct dual_origin *o, const char *fmt, ...)
+{
+	char line[sizeof(d->mismatch)], path[SHOWN_MAX + 1];
+	size_t n = 0, at;
+	va_list ap;
+
+	for (size_t i = 0; i < o->path_len && n + 4 < sizeof(path); i++) {
+		unsigned char c = (unsigned char)o->path[i];
+
+		if (c < ' ' || c > '~' || c == '\\')
+			n += (size_t)snprintf(path + n, sizeof(path) - n, "\\x%02x", c);
+		else
+			path[n++] = (char)c;
+	}
+	path[n] = '\0';
+	at = (size_t)snprintf(line, sizeof(line), "\"%s\": not joined: ", path);
+	va_start(ap, fmt);
+	vsnprintf(line + at, sizeof(line) - at, fmt, ap);
+	va_end(ap);
+	pthread_mutex_lock(&d->lock);
+	d->mismatches++;
+	memcpy(d->mismatch, line, sizeof(line));
+	pthread_mutex_unlock(&d->lock);
+	if (d->log)
+		d->log(d->log_arg, STUB_LOG_WARN, line);
+}
+
+/* Times of SMB count in units of 100 ns. */
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec / 100 == b.tv_nsec / 100;
+}
+
+/*
+ * Where the roots have the same file id, all others have too.  Servers that count
+ * differently are believed if size and write time agree.
+ */
+static bool same_object(const struct stub_attr *nfs, const struct stub_attr *smb, bool same_ids,
+			char *why, size_t size)
+{
+	if ((nfs->mode & S_IFMT) != (smb->mode & S_IFMT))
+		snprintf(why, size, "over SMB it is of another type");
+	else if (same_ids && nfs->fileid != smb->fileid)
+		snprintf(why, size, "file id %" PRIu64 ", over SMB %" PRIu64, nfs->fileid,
+			 smb->fileid);
+	else if (!same_ids && S_ISREG(nfs->mode) && nfs->size != smb->size)
+		snprintf(why, size, "%" PRIu64 " bytes, over SMB %" PRIu64, nfs->size, smb->size);
+	else if (!same_ids && !same_time(nfs->mtime, smb->mtime))
+		snprintf(why, size, "written at %lld, over SMB at %lld",
+			 (long long)nfs->mtime.tv_sec, (long long)smb->mtime.tv_sec);
+	else
+		return true;
+	return false;
+}
+
+/* Is it the share that does not have the object?  Then NFS is all there is. */
+static bool not_there(int error)
+{
+	return error == -ENOENT || error == -ENOTDIR || error == -ESTALE ||
+	       error == -ENAMETOOLONG || error == -EINVAL;
+}
+
+/* NFS's, with the access that the descriptor gives: what is stored with it is tied to
+ * these very numbers and modes. */
+static void merge(const struct stub_attr *nfs, struct source_meta *m)
+{
+	struct stub_attr all = *nfs;
+
+	all.mode = (nfs->mode & S_IFMT) | (m->attr.mode & 07777);
+	all.uid = m->attr.uid;
+	all.gid = m->attr.gid;
+	m->attr = all;
+}
+
+static int meta(struct source *base, enum source_priority p, const struct stub_origin *o,
+		const struct stub_attr *as, struct source_meta *out)
+{
+	struct dual_source *d = dual_of(base);
+	struct stub_origin smb_root, there;
+	struct dual_origin own;
+	struct stub_attr nfs;
+	bool same_ids = false;
+	char why[128];
+	int r = dual_origin_decode(o, &own);
+
+	(void)as;
+	if (r == 0)
+		r = source_getattr(d->nfs, p, &own.nfs, &nfs);
+	if (r == 0)
+		r = know(d, &smb_root, &same_ids);
+	if (r < 0)
+		return r;
+	out->attr = nfs;
+	if (!own.has_path || dual_path_below(&smb_root, &own, &there) < 0) {
+		tell(d, &own, "its path is too long (file id %" PRIu64 ")", nfs.fileid);
+		return 0;
+	}
+	if (!dual_path_speakable(own.path, own.path_len)) {
+		tell(d, &own, "SMB has no such names");
+		return 0;
+	}
+	r = d->smb->ops->meta(d->smb, p, &there, &nfs, out);
+	if (r == 0 && same_object(&nfs, &out->attr, same_ids, why, sizeof(why))) {
+		merge(&nfs, out);
+		return 0;
+	}
+	if (r < 0 && !not_there(r))
+		return r;
+	tell(d, &own, "%s", r < 0 ? "the share does not have it" : why);
+	source_meta_free(out);
+	out->attr = nfs;
+	return 0;
+}
+
+const struct source_ops dual_source_ops = {
+	.scheme = "", /* of no URI: source_config.join says so */
+	.create = create,
+	.stop = stop,
+	.destroy = destroy,
+	.probe = probe,
+	.traits = traits,
+	.state = state,
+	.root = root,
+	.lookup = lookup,
+	.getattr = getattr,
+	.meta = meta,
+	.readlink = read_link,
+	.access = check_access,
+	.list = list,
+	.read = start_read,
+	.limits = limits,
+};
