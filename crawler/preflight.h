@@ -45,6 +45,8 @@ struct target {
 
 struct source_facts {
 	const char *uri;
+	const char *join; /* smb:// URI of what Windows knows of the same tree, or NULL */
+	uint64_t join_root; /* file id of its root */
 	struct config config; /* what the retriever will work with */
 	bool smb;
 	char host[256];
@@ -52,7 +54,7 @@ struct source_facts {
 	bool local; /* the host is this machine */
 	struct stub_origin root;
 	struct stub_attr attr;
-	struct source_meta meta; /* SMB: what the root is to get; source_meta_free() */
+	struct source_meta meta; /* SMB, join: what the root is to get; source_meta_free() */
 	bool root_proven; /* uid 0 is not squashed, for certain */
 	unsigned int sampled; /* entries looked at */
 };
@@ -76,6 +78,9 @@ void target_limits(int fd, const char *fstype, dev_t dev, struct target_limits *
 int preflight_uri(struct verdict *v, const char *uri, struct source_facts *out);
 
 /* ---- preflight_source.c: reachable, an export, readable, nothing reserved in it ---- */
+
+/* facts->join, once facts->attr is there: reachable, and the root of the same tree. */
+int preflight_join(struct verdict *v, struct source_facts *facts);
 
 /* @facts has gone through preflight_uri() and has its config. @out stays open for the calls below. */
 int preflight_source(struct verdict *v, struct source_facts *facts, struct source **out);

@@ -84,21 +84,58 @@ static int check_root(struct verdict *v, struct source *s, struct source_facts *
 	return 0;
 }
 
+static void preflight_config(const struct source_facts *facts, struct source_config *c)
+{
+	config_source(&facts->config, c);
+	c->uri = facts->uri;
+	c->join = facts->join;
+	c->connections = 1;
+	c->readdir_bytes = 65536;
+	c->read_bytes = 65536;
+	c->call_timeout_ms = PREFLIGHT_TIMEOUT_MS / 3;
+	c->give_up_ms = PREFLIGHT_TIMEOUT_MS;
+	c->inflight = 16;
+	c->log = verdict_log;
+}
+
+int preflight_join(struct verdict *v, struct source_facts *facts)
+{
+	const struct stub_attr *nfs = &facts->attr;
+	struct source_config c;
+	struct stub_origin root;
+	struct stub_attr smb;
+	struct source *s;
+	int r;
+
+	preflight_config(facts, &c);
+	c.uri = facts->join;
+	c.join = NULL;
+	r = source_create(&c, &s);
+	if (r == 0) {
+		r = source_root(s, &root, &smb);
+		source_stop(s);
+		source_destroy(s);
+	}
+	if (r < 0)
+		return verdict_fail(v, FAIL_SOURCE, "joined source %s: cannot read its root: %s",
+				    facts->join, strerror(-r));
+	facts->join_root = smb.fileid;
+	if (nfs->fileid != smb.fileid && (nfs->mtime.tv_sec != smb.mtime.tv_sec ||
+					  nfs->mtime.tv_nsec / 100 != smb.mtime.tv_nsec / 100))
+		return verdict_fail(v, FAIL_SOURCE,
+				    "%s is not the same directory as %s: file id and time of "
+				    "their roots differ",
+				    facts->join, facts->uri);
+	return 0;
+}
+
 int preflight_source(struct verdict *v, struct source_facts *facts, struct source **out)
 {
 	struct source_config c;
 	char why[256] = "";
 	int r;
 
-	config_source(&facts->config, &c);
-	c.uri = facts->uri;
-	c.connections = 1;
-	c.readdir_bytes = 65536;
-	c.read_bytes = 65536;
-	c.call_timeout_ms = PREFLIGHT_TIMEOUT_MS / 3;
-	c.give_up_ms = PREFLIGHT_TIMEOUT_MS;
-	c.inflight = 16;
-	c.log = verdict_log;
+	preflight_config(facts, &c);
 	r = source_probe(&c, PREFLIGHT_TIMEOUT_MS, why, sizeof(why));
 	if (r < 0)
 		return probe_failed(v, facts, r, why);

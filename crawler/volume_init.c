@@ -14,13 +14,14 @@
 #define RUN_DIR "/run/postcopy"
 
 struct init_options {
-	const char *source, *socket, *control, *config, *dir;
+	const char *source, *join, *socket, *control, *config, *dir;
 };
 
 static int options_parse(struct verdict *v, int argc, char **argv, struct init_options *o)
 {
 	static const struct option longs[] = {
 		{ "source", required_argument, NULL, 's' },
+		{ "join", required_argument, NULL, 'j' },
 		{ "socket", required_argument, NULL, 'a' },
 		{ "control", required_argument, NULL, 'c' },
 		{ "config", required_argument, NULL, 'f' },
@@ -34,6 +35,9 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 		switch (c) {
 		case 's':
 			o->source = optarg;
+			break;
+		case 'j':
+			o->join = optarg;
 			break;
 		case 'a':
 			o->socket = optarg;
@@ -52,6 +56,12 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 	}
 	if (!o->source)
 		return verdict_fail(v, FAIL_USAGE, "init: --source URI is missing");
+	if (o->join && (strncmp(o->source, "nfs://", 6) || strncmp(o->join, "smb://", 6)))
+		return verdict_fail(v, FAIL_USAGE,
+				    "init: --join takes an smb:// source beside an nfs:// one");
+	if (o->join && strlen(o->join) > STUB_URI_MAX)
+		return verdict_fail(v, FAIL_USAGE, "init: --join: longer than %d bytes",
+				    STUB_URI_MAX);
 	if (optind + 1 != argc)
 		return verdict_fail(v, FAIL_USAGE, "init: want exactly one DIR");
 	o->dir = argv[optind];
@@ -104,6 +114,7 @@ static int make_info(struct verdict *v, const struct init_options *o, const stru
 	info->source_id = 1;
 	info->created = (uint64_t)time(NULL);
 	snprintf(info->source, sizeof(info->source), "%s", o->source);
+	snprintf(info->join, sizeof(info->join), "%s", o->join ? o->join : "");
 	if (make_uuid(info->uuid) < 0)
 		return verdict_fail(v, FAIL_INTERNAL, "cannot read /proc/sys/kernel/random/uuid");
 	default_path(info->socket, sizeof(info->socket), t->path, info->uuid, "sock");
@@ -134,7 +145,9 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 		r = preflight_target_empty(v, t);
 	if (r == 0 && !facts->smb)
 		r = preflight_root(v, s, facts);
-	if (r == 0 && facts->smb && source_meta(s, SOURCE_DEMAND, &facts->root, &facts->meta) < 0)
+	if (r == 0 && facts->join)
+		r = preflight_join(v, facts);
+	if (r == 0 && (facts->smb || facts->join) && source_meta(s, SOURCE_DEMAND, &facts->root, &facts->meta) < 0)
 		r = verdict_fail(v, FAIL_SOURCE, "source %s: cannot read what belongs to its root",
 				 facts->uri);
 	source_stop(s);
@@ -164,10 +177,10 @@ static int fill_root(const struct target *t, const struct source_facts *facts)
 static int create(struct verdict *v, const struct target *t, const struct stub_volume_info *info,
 		  const struct source_facts *facts)
 {
-	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, facts->smb,
-				   verdict_log, NULL);
+	bool dummy = facts->smb || facts->join;
+	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, dummy, verdict_log, NULL);
 
-	if (r == 0 && facts->smb)
+	if (r == 0 && dummy)
 		r = fill_root(t, facts);
 	switch (r) {
 	case 0:
@@ -231,6 +244,8 @@ static int print(const struct verdict *v, const struct target *t,
 	json_str(&j, "volume", t->path);
 	json_str(&j, "uuid", info->uuid);
 	json_str(&j, "source", info->source);
+	if (info->join[0])
+		json_str(&j, "join", info->join);
 	json_str(&j, "socket", info->socket);
 	json_str(&j, "control", info->control);
 	json_str(&j, "filesystem", t->fstype);
@@ -255,6 +270,7 @@ int volume_init(struct verdict *v, int argc, char **argv)
 	memset(&facts, 0, sizeof(facts));
 	if (options_parse(v, argc, argv, &o) < 0)
 		return -1;
+	facts.join = o.join;
 	if (config_read(o.config, &facts.config) < 0)
 		return verdict_fail(v, FAIL_USAGE, "init: the configuration cannot be used");
 	if (preflight_uri(v, o.source, &facts) < 0 ||
@@ -263,6 +279,7 @@ int volume_init(struct verdict *v, int argc, char **argv)
 	r = make_info(v, &o, &t, &info);
 	if (r == 0)
 		r = preflight(v, &t, &facts);
+	info.join_root = facts.join_root;
 	if (r == 0)
 		verdict_warn(
 			v, "space-unchecked",

@@ -101,6 +101,8 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 		json_str(&j, "volume", o.path);
 		json_str(&j, "uuid", info->uuid);
 		json_str(&j, "source", info->source);
+		if (info->join[0])
+			json_str(&j, "join", info->join);
 		json_str(&j, "socket", info->socket);
 		json_str(&j, "control", info->control);
 		json_u64(&j, "created", info->created);

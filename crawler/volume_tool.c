@@ -13,7 +13,7 @@ static const struct command {
 	const char *does;
 } commands[] = {
 	{ "init", volume_init,
-	  "init --source URI [--socket PATH] [--control PATH] [--config FILE] DIR",
+	  "init --source URI [--join URI] [--socket PATH] [--control PATH] [--config FILE] DIR",
 	  "check everything, then make DIR a volume" },
 	{ "check", volume_check,
 	  "check --source URI [--names] [--protocols nfs,smb] [--accept LIST] [--limit N] "
