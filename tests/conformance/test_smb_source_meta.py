@@ -103,6 +103,16 @@ def test_owners_and_modes_over_nfs(done):
         assert (attr.uid, attr.gid) == (0, 0) and attr.mode & 0o7007 == 0
 
 
+def test_a_name_that_is_looked_up_first_has_all(make, server, old):
+    m = make(server.url()).init().start()
+    with m.client("v3") as c:
+        attr = c.getattr("access/bobs")
+        assert (attr.uid, attr.gid, attr.mode & 0o7777) == (70002, 70010, 0o740)
+    assert os.getxattr(m.volume / "access/bobs", "security.NTACL")
+    m.crawl()
+    m.audit(complete=True)
+
+
 def test_without_the_right_to_audit_entries(new_samba, make, tree, old):
     """All but the SACL is kept."""
     blind = new_samba("blind", tree, more=smbtree.RAW_NAMES)
