@@ -344,10 +344,10 @@ static void tell(struct dual_source *d, const struct dual_origin *o, const char 
 		d->log(d->log_arg, STUB_LOG_WARN, line);
 }
 
-/* Times of SMB count in units of 100 ns. */
+/* Times of SMB count in units of 100 ns, those of NFSv3 in 32 bits of seconds. */
 static bool same_time(struct timespec a, struct timespec b)
 {
-	return a.tv_sec == b.tv_sec && a.tv_nsec / 100 == b.tv_nsec / 100;
+	return (uint32_t)a.tv_sec == (uint32_t)b.tv_sec && a.tv_nsec / 100 == b.tv_nsec / 100;
 }
 
 /*

@@ -33,13 +33,13 @@ BAD_LINES = re.compile(r" error: |Sanitizer|runtime error:|SEGV|assert|== ?ERROR
 
 class Migration:
     def __init__(self, workdir, url, volume, shim=None, conf="", fsal_more="", allow=(),
-                 wrap=()):
+                 wrap=(), join=None):
         """conf: lines of postcopy.conf; fsal_more: keys of FSAL STUB; allow: log
         lines (regular expressions) that are fine; wrap: command in front of the
-        retriever (strace, valgrind)."""
+        retriever (strace, valgrind); join: the URI of --join."""
         self.workdir = pathlib.Path(workdir)
         self.workdir.mkdir(parents=True, exist_ok=True)
-        self.url, self.volume = url, pathlib.Path(volume)
+        self.url, self.join, self.volume = url, join, pathlib.Path(volume)
         self.conf, self.allow, self.wrap = conf, list(allow), list(wrap)
         self.server = servers.Ganesha(self.workdir / "new", str(volume), fsal="stub",
                                       plugin_dir=PLUGINS, shim=shim, fsal_more=fsal_more,
@@ -82,6 +82,8 @@ class Migration:
 
     def init(self, check=True, **more):
         options = ["--socket", self.socket, "--control", self.control]
+        if self.join:
+            options += ["--join", self.join]
         if self.conf:
             (self.workdir / "postcopy.conf").write_text(self.conf)
             options += ["--config", self.workdir / "postcopy.conf"]
