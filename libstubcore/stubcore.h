@@ -470,6 +470,7 @@ enum stub_ask_kind {
 };
 
 #define STUB_PASS_MAX (1u << 20) /* bytes of one PASS */
+#define STUB_WHO_MAX  80	 /* bytes of who an ask is for, without the NUL */
 
 struct stub_ask {
 	enum stub_ask_kind kind;
@@ -478,7 +479,14 @@ struct stub_ask {
 	uint64_t length;
 	const char *name; /* LOOKUP: bytes */
 	size_t name_len;
+	char who[STUB_WHO_MAX + 1]; /* stub_who(), for the recall budget; "": nobody's (crawler) */
 };
+
+/*
+ * Who an ask is for, in printable ASCII: "user@address".  A @user that is NULL, too long,
+ * or not printable ASCII becomes "#uid".  Same client and user, same bytes.
+ */
+void stub_who(char who[STUB_WHO_MAX + 1], const char *user, uint32_t uid, const char *address);
 
 /*
  * Ask the retriever and wait up to @wait_ms.  The work goes on when the wait ends.

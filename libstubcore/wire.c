@@ -2,6 +2,7 @@
 /*
  * wire.c - messages to bytes and back.  The layout is in wire.h.
  */
+#include <stdio.h>
 #include <sys/socket.h>
 
 #include "wire.h"
@@ -32,8 +33,35 @@ static bool has_range(enum stub_ask_kind kind)
 	return kind == STUB_ASK_DATA || kind == STUB_ASK_PASS;
 }
 
+/* May these bytes be shown to an administrator as they are? */
+static bool is_plain(const char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (p[i] < 0x20 || p[i] > 0x7e)
+			return false;
+	return true;
+}
+
+STUB_PUBLIC void stub_who(char who[STUB_WHO_MAX + 1], const char *user, uint32_t uid,
+			  const char *address)
+{
+	size_t n = user ? strlen(user) : 0, room = STUB_WHO_MAX - strlen("@");
+	bool plain = strlen(address) < room && is_plain(address, strlen(address));
+
+	if (!plain)
+		address = "?";
+	if (n > 0 && n <= room - strlen(address) && user[0] != '#' && is_plain(user, n))
+		snprintf(who, STUB_WHO_MAX + 1, "%s@%s", user, address);
+	else
+		snprintf(who, STUB_WHO_MAX + 1, "#%u@%s", uid, address);
+}
+
 int stub_wire_check_ask(const struct stub_ask *a)
 {
+	size_t who_len = strnlen(a->who, STUB_WHO_MAX + 1);
+
+	if (who_len > STUB_WHO_MAX || !is_plain(a->who, who_len))
+		return -EINVAL;
 	if ((unsigned int)a->kind < STUB_ASK_LOOKUP || (unsigned int)a->kind > STUB_ASK_ROOM)
 		return -EINVAL;
 	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX)
@@ -61,6 +89,7 @@ static size_t put_header(uint8_t *buf, enum stub_wire_type type, uint32_t id, si
 size_t stub_wire_put_ask(uint8_t *buf, uint32_t id, const struct stub_ask *a)
 {
 	size_t name_len = a->kind == STUB_ASK_LOOKUP ? a->name_len : 0;
+	size_t who_len = strnlen(a->who, STUB_WHO_MAX), at = STUB_WIRE_ASK;
 	bool data = has_range(a->kind);
 
 	put_le(buf + 16, data ? a->offset : 0, 8);
@@ -68,11 +97,15 @@ size_t stub_wire_put_ask(uint8_t *buf, uint32_t id, const struct stub_ask *a)
 	put_le(buf + 32, (uint32_t)a->h.type, 4);
 	put_le(buf + 36, a->kind, 1);
 	put_le(buf + 37, a->h.len, 1);
-	put_le(buf + 38, name_len, 2);
-	memcpy(buf + STUB_WIRE_ASK, a->h.bytes, a->h.len);
+	put_le(buf + 38, name_len, 1);
+	put_le(buf + 39, who_len, 1);
+	memcpy(buf + at, a->h.bytes, a->h.len);
+	at += a->h.len;
 	if (name_len)
-		memcpy(buf + STUB_WIRE_ASK + a->h.len, a->name, name_len);
-	return put_header(buf, STUB_WIRE_IS_ASK, id, STUB_WIRE_ASK + a->h.len + name_len);
+		memcpy(buf + at, a->name, name_len);
+	at += name_len;
+	memcpy(buf + at, a->who, who_len);
+	return put_header(buf, STUB_WIRE_IS_ASK, id, at + who_len);
 }
 
 size_t stub_wire_put_answer(uint8_t *buf, uint32_t id, int result)
@@ -98,7 +131,8 @@ size_t stub_wire_put_error(uint8_t *buf, uint32_t id, int error, const char *tex
 static int parse_ask(const uint8_t *buf, size_t len, struct stub_wire_message *m)
 {
 	struct stub_ask *a = &m->ask;
-	uint8_t kind;
+	const char *who;
+	uint8_t kind, who_len;
 
 	if (len < STUB_WIRE_ASK)
 		return -EBADMSG;
@@ -107,13 +141,14 @@ static int parse_ask(const uint8_t *buf, size_t len, struct stub_wire_message *m
 	a->h.type = (int32_t)get_le(buf + 32, 4);
 	kind = buf[36];
 	a->h.len = buf[37];
-	a->name_len = get_le(buf + 38, 2);
+	a->name_len = buf[38];
+	who_len = buf[39];
 	if (kind < STUB_ASK_LOOKUP || kind > STUB_ASK_ROOM)
 		return -EBADMSG;
 	a->kind = (enum stub_ask_kind)kind;
-	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX || a->name_len > STUB_NAME_MAX)
+	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX || who_len > STUB_WHO_MAX)
 		return -EBADMSG;
-	if (len != STUB_WIRE_ASK + a->h.len + a->name_len)
+	if (len != STUB_WIRE_ASK + a->h.len + a->name_len + who_len)
 		return -EBADMSG;
 	if (a->kind != STUB_ASK_LOOKUP && a->name_len)
 		return -EBADMSG;
@@ -121,6 +156,10 @@ static int parse_ask(const uint8_t *buf, size_t len, struct stub_wire_message *m
 		return -EBADMSG;
 	memcpy(a->h.bytes, buf + STUB_WIRE_ASK, a->h.len);
 	a->name = (const char *)buf + STUB_WIRE_ASK + a->h.len;
+	who = a->name + a->name_len;
+	if (!is_plain(who, who_len))
+		return -EBADMSG;
+	memcpy(a->who, who, who_len); /* the rest is zero */
 	return 0;
 }
 

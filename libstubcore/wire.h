@@ -38,8 +38,9 @@
  *    32  i32  type of the handle
  *    36  u8   kind: 1 LOOKUP, 2 LIST, 3 ATTR, 4 DATA, 5 FILL, 6 PASS, 7 ROOM
  *    37  u8   length of the handle, 1..128
- *    38  u16  length of the name; 0 but for LOOKUP, 1..255
- *    40  handle, name
+ *    38  u8   length of the name; 0 but for LOOKUP, 1..255
+ *    39  u8   length of who, 0..80
+ *    40  handle, name, who (printable ASCII)
  *
  *   ANSWER
  *    16  u32  result: 0 DONE, 1 AGAIN, 2 NOENT, 3 REMOTEIO, 4 NOSPC, 5 STALE, 6 INVAL,
@@ -64,7 +65,8 @@
 #define STUB_WIRE_TEXT	  119
 #define STUB_WIRE_MAX	  512 /* bytes of any message */
 
-_Static_assert(STUB_WIRE_ASK + STUB_HANDLE_MAX + STUB_NAME_MAX <= STUB_WIRE_MAX, "an ASK fits");
+_Static_assert(STUB_WIRE_ASK + STUB_HANDLE_MAX + STUB_NAME_MAX + STUB_WHO_MAX <= STUB_WIRE_MAX,
+	       "an ASK fits");
 
 #define STUB_WIRE_IN_FLIGHT 4096 /* asks of one connection; more wait in its socket buffer */
 

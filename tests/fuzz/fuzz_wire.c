@@ -35,6 +35,9 @@ static void check_ask(const struct stub_ask *a)
 	CHECK(a->h.len >= 1 && a->h.len <= STUB_HANDLE_MAX && a->name_len <= STUB_NAME_MAX);
 	CHECK(a->kind == STUB_ASK_LOOKUP || a->name_len == 0);
 	CHECK(range || (a->offset == 0 && a->length == 0));
+	CHECK(strnlen(a->who, sizeof(a->who)) <= STUB_WHO_MAX);
+	for (const char *p = a->who; *p; p++)
+		CHECK(*p >= 0x20 && *p <= 0x7e);
 }
 
 /* ---- parsing ---- */

@@ -22,6 +22,8 @@ static struct stub_ask ask_of(enum stub_ask_kind kind)
 		a.name = "caf\xc3\xa9 \xff";
 		a.name_len = 7;
 	}
+	if (kind >= STUB_ASK_LOOKUP && kind <= STUB_ASK_DATA)
+		strcpy(a.who, "alice@192.0.2.7");
 	return a;
 }
 
@@ -49,6 +51,7 @@ static void asks_go_there_and_back(void **state)
 			assert_int_equal(m.ask.length, a.length);
 			assert_int_equal(m.ask.name_len, a.name_len);
 			assert_memory_equal(m.ask.name, a.name ? a.name : "", a.name_len);
+			assert_string_equal(m.ask.who, a.who);
 		}
 	}
 }
@@ -57,11 +60,11 @@ static void layout_is_fixed(void **state)
 {
 	static const uint8_t want[] = {
 		'P',  'C',  'A',  'K',	1,   0,	  1,   0,   4,	 3,
-		2,    1,    50,	  0,	0,   0, /* header */
+		2,    1,    53,	  0,	0,   0, /* header */
 		0,    0,    0,	  0,	0,   0,	  0,   0,   0,	 0,
 		0,    0,    0,	  0,	0,   0, /* offset, length */
-		0xfe, 0xff, 0xff, 0xff, 1,   8,	  2,   0, /* type, kind, lengths */
-		'h',  'a',  'n',  'd',	'l', 'e', '.', '.', 'a', 'b'
+		0xfe, 0xff, 0xff, 0xff, 1,   8,	  2,   3, /* type, kind, lengths */
+		'h',  'a',  'n',  'd',	'l', 'e', '.', '.', 'a', 'b', 'w', '@', 'x'
 	};
 	struct stub_ask a = ask_of(STUB_ASK_LOOKUP);
 	uint8_t buf[STUB_WIRE_MAX];
@@ -69,6 +72,7 @@ static void layout_is_fixed(void **state)
 	a.h.type = -2;
 	a.name = "ab";
 	a.name_len = 2;
+	strcpy(a.who, "w@x");
 	a.offset = 7; /* means nothing for a LOOKUP: not sent */
 	assert_int_equal(stub_wire_put_ask(buf, 0x01020304, &a), sizeof(want));
 	assert_memory_equal(buf, want, sizeof(want));
@@ -86,9 +90,86 @@ static void largest_ask_fits(void **state)
 	a.name = name;
 	a.name_len = sizeof(name);
 	a.h.len = STUB_HANDLE_MAX;
+	memset(a.who, 'w', STUB_WHO_MAX);
 	n = stub_wire_put_ask(buf, 1, &a);
 	assert_int_equal(stub_wire_parse(buf, n, &m), 0);
 	assert_int_equal(m.ask.name_len, STUB_NAME_MAX);
+	assert_int_equal(strlen(m.ask.who), STUB_WHO_MAX);
+}
+
+static void who_is_shown_as_it_is(void **state)
+{
+	static const struct {
+		const char *user, *address, *want;
+	} t[] = {
+		{ "alice", "192.0.2.7", "alice@192.0.2.7" },
+		{ "DOM\\al ice", "2001:db8::1", "DOM\\al ice@2001:db8::1" },
+		{ NULL, "192.0.2.7", "#1000@192.0.2.7" },
+		{ "", "192.0.2.7", "#1000@192.0.2.7" },
+		{ "#0", "192.0.2.7", "#1000@192.0.2.7" }, /* nobody passes for another */
+		{ "caf\xc3\xa9", "192.0.2.7", "#1000@192.0.2.7" },
+		{ "a\nb", "192.0.2.7", "#1000@192.0.2.7" },
+		{ "alice", "a\033[0m", "alice@?" },
+		{ "alice", "", "alice@" },
+	};
+	char who[STUB_WHO_MAX + 1], longest[STUB_WHO_MAX + 2];
+
+	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
+		stub_who(who, t[i].user, 1000, t[i].address);
+		assert_string_equal(who, t[i].want);
+	}
+	memset(longest, 'u', sizeof(longest));
+	longest[STUB_WHO_MAX - 2] = '\0';
+	stub_who(who, longest, 4294967295u, "a");
+	assert_int_equal(strlen(who), STUB_WHO_MAX);
+	longest[STUB_WHO_MAX - 2] = 'u';
+	longest[STUB_WHO_MAX - 1] = '\0';
+	stub_who(who, longest, 4294967295u, "a");
+	assert_string_equal(who, "#4294967295@a");
+	stub_who(who, "alice", 1, longest);
+	assert_string_equal(who, "alice@?");
+}
+
+static void hostile_who_is_refused(void **state)
+{
+	static const uint8_t bad[] = { 0, '\n', 0x1b, 0x1f, 0x7f, 0x80, 0xff };
+	struct stub_ask a = ask_of(STUB_ASK_DATA);
+	struct stub_wire_message m;
+	uint8_t buf[STUB_WIRE_MAX];
+	size_t n = stub_wire_put_ask(buf, 1, &a);
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		buf[n - 1] = bad[i];
+		assert_int_equal(stub_wire_parse(buf, n, &m), -EBADMSG);
+		if (!bad[i])
+			continue;
+		a.who[3] = (char)bad[i];
+		assert_int_equal(stub_wire_check_ask(&a), -EINVAL);
+	}
+	a = ask_of(STUB_ASK_DATA);
+	memset(a.who, 'w', sizeof(a.who)); /* without an end */
+	assert_int_equal(stub_wire_check_ask(&a), -EINVAL);
+	a.who[STUB_WHO_MAX] = '\0';
+	assert_int_equal(stub_wire_check_ask(&a), 0);
+	n = stub_wire_put_ask(buf, 1, &a);
+	buf[n] = 'w';
+	buf[12] = (uint8_t)(n + 1);
+	buf[39]++; /* one too long, in a packet that is right otherwise */
+	assert_int_equal(stub_wire_parse(buf, n + 1, &m), -EBADMSG);
+}
+
+/* What was sent before there was a who. */
+static void asks_without_who_are_fine(void **state)
+{
+	struct stub_ask a = ask_of(STUB_ASK_PASS);
+	struct stub_wire_message m;
+	uint8_t buf[STUB_WIRE_MAX];
+	size_t n = stub_wire_put_ask(buf, 1, &a);
+
+	assert_int_equal(n, STUB_WIRE_ASK + a.h.len);
+	assert_int_equal(buf[39], 0);
+	assert_int_equal(stub_wire_parse(buf, n, &m), 0);
+	assert_string_equal(m.ask.who, "");
 }
 
 static void answers_are_a_closed_set(void **state)
@@ -171,6 +252,7 @@ static void bad_fields_are_refused(void **state)
 		{ STUB_ASK_LIST, 37, 255, -EBADMSG }, { STUB_ASK_LIST, 38, 1, -EBADMSG },
 		{ STUB_ASK_LIST, 16, 1, -EBADMSG },   { STUB_ASK_LIST, 31, 1, -EBADMSG },
 		{ STUB_ASK_LOOKUP, 36, 2, -EBADMSG }, { STUB_ASK_LOOKUP, 39, 1, -EBADMSG },
+		{ STUB_ASK_LOOKUP, 39, 255, -EBADMSG }, { STUB_ASK_FILL, 39, 1, -EBADMSG },
 		{ STUB_ASK_DATA, 36, 5, -EBADMSG },
 	};
 
@@ -251,6 +333,9 @@ int main(void)
 		cmocka_unit_test(asks_go_there_and_back),
 		cmocka_unit_test(layout_is_fixed),
 		cmocka_unit_test(largest_ask_fits),
+		cmocka_unit_test(who_is_shown_as_it_is),
+		cmocka_unit_test(hostile_who_is_refused),
+		cmocka_unit_test(asks_without_who_are_fine),
 		cmocka_unit_test(answers_are_a_closed_set),
 		cmocka_unit_test(errors_carry_text),
 		cmocka_unit_test(every_other_length_is_refused),
