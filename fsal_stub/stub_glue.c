@@ -316,6 +316,14 @@ int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name
 	return ask(stubfs_export(), w, &a);
 }
 
+/* For the recall budget.  Ganesha's own reads are nobody's. */
+static void ask_is_for(struct stub_ask *a)
+{
+	if (op_ctx && op_ctx->client)
+		stub_who(a->who, NULL, (uint32_t)op_ctx->creds.caller_uid,
+			 op_ctx->client->hostaddr_str);
+}
+
 /* An answer may stand for a part of what was asked for: go on where something is
  * missing, as long as that moves. */
 int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length)
@@ -331,6 +339,7 @@ int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, u
 	if (offset >= INT64_MAX || length == 0)
 		return 0; /* nothing can be there */
 	end = length < INT64_MAX - offset ? offset + length : INT64_MAX;
+	ask_is_for(&a);
 	while (tries < TRIES) {
 		r = stub_data_missing(stubfs_export()->volume, &a.h, offset, end - offset,
 				      &missing);

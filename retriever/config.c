@@ -27,6 +27,8 @@ static const struct {
 	N(give_up_after, 0, 0, UINT_MAX / 1000), /* milliseconds, later */
 	N(max_tries, 5, 1, 1000),
 	N(throttle, 0, 0, 1 << 30),
+	N(recall_files_per_minute, 0, 0, 1000000),
+	N(recall_burst, 100, 1, 1000000),
 	N(smb_read_size, 4 << 20, 64 << 10, 16 << 20),
 	N(smb_uid, 0, 0, UINT_MAX - 1),
 	N(smb_gid, 0, 0, UINT_MAX - 1),

@@ -26,6 +26,8 @@ struct config {
 	unsigned int give_up_after;  /* seconds, 0..4294967; 0 = never */
 	unsigned int max_tries;	     /* 1..1000 */
 	unsigned int throttle;	     /* KiB/s for the crawler, 0 = no limit */
+	unsigned int recall_files_per_minute; /* of each client, 0..1000000, 0 = no limit */
+	unsigned int recall_burst;   /* files, 1..1000000 */
 	enum stub_log_level log_level;
 	/* smb:// sources, see struct source_smb */
 	unsigned int smb_read_size; /* bytes, 64 KiB..16 MiB */

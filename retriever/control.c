@@ -86,6 +86,29 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+/* Who made files come over, most first. */
+static void add_clients(struct control *c, struct json_object *o)
+{
+	struct json_object *list = json_object_new_array();
+	struct recall_client *k = calloc(RECALL_CLIENTS, sizeof(*k));
+	unsigned int n = k ? jobs_recalls(c->c.jobs, k) : 0;
+	uint64_t now = jobs_now_us();
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct json_object *one = json_object_new_object();
+		uint64_t ago = now > k[i].last_us ? now - k[i].last_us : 0;
+
+		json_object_object_add(one, "who", json_object_new_string(k[i].who));
+		add_u(one, "files", k[i].files);
+		add_u(one, "bytes", k[i].bytes);
+		add_u(one, "slowed", k[i].slowed);
+		add_f(one, "last_s", (double)ago / 1000000);
+		json_object_array_add(list, one);
+	}
+	free(k);
+	json_object_object_add(o, "clients", list);
+}
+
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
 {
 	struct stub_journal_counts n;
@@ -144,6 +167,8 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 		add_u(o, "mismatches", src.mismatches);
 		json_object_object_add(o, "mismatch", json_object_new_string(src.mismatch));
 	}
+	add_u(o, "held", s.held);
+	add_clients(c, o);
 	return o;
 }
 

@@ -10,7 +10,7 @@
 
 #include "jobs_internal.h"
 
-static uint64_t now_us(void)
+uint64_t jobs_now_us(void)
 {
 	struct timespec t;
 
@@ -33,7 +33,7 @@ void jobs_log(struct jobs *j, enum stub_log_level level, const char *fmt, ...)
 
 bool jobs_may_warn(struct jobs *j)
 {
-	uint64_t now = now_us() / 1000, last = atomic_load(&j->warned_ms);
+	uint64_t now = jobs_now_us() / 1000, last = atomic_load(&j->warned_ms);
 
 	return (last == 0 || now - last > 60000) &&
 	       atomic_compare_exchange_strong(&j->warned_ms, &last, now);
@@ -102,7 +102,7 @@ int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reaso
 /* When may @bytes be fetched, by the rate of now? */
 static uint64_t take_turn(struct jobs *j, uint64_t bytes, uint64_t *change)
 {
-	uint64_t rate, until = 0, now = now_us();
+	uint64_t rate, until = 0, now = jobs_now_us();
 
 	pthread_mutex_lock(&j->throttle_lock);
 	*change = atomic_load(&j->turn_changes);
@@ -127,7 +127,7 @@ void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes)
 		while (atomic_load(&j->paused) && !atomic_load(&j->stopping))
 			usleep(50000);
 		until = take_turn(j, bytes, &change);
-		while ((now = now_us()) < until && change == atomic_load(&j->turn_changes) &&
+		while ((now = jobs_now_us()) < until && change == atomic_load(&j->turn_changes) &&
 		       !atomic_load(&j->stopping))
 			usleep(until - now > 50000 ? 50000 : (useconds_t)(until - now));
 	} while (change != atomic_load(&j->turn_changes) && !atomic_load(&j->stopping));

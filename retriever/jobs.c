@@ -119,6 +119,11 @@ static void queue_promote(struct jobs *j, struct job *job)
 	queue_push(&j->demand, job);
 }
 
+void jobs_queue(struct jobs *j, struct job *job)
+{
+	queue_push(&j->demand, job);
+}
+
 /* ---- answering ---- */
 
 /* @fd goes with a result of 0, -1: none. */
@@ -265,6 +270,7 @@ static int run_fill(struct jobs *j, struct job *job)
 	return r;
 }
 
+/* As run_fill(): 1 if the job is held back. */
 static int run_demand(struct jobs *j, struct job *job)
 {
 	struct stub_object o;
@@ -283,6 +289,10 @@ static int run_demand(struct jobs *j, struct job *job)
 		if (r == 0)
 			stub_finisher_add(j->c.finisher, &job->h);
 	}
+	if (r == 0 && job->kind == STUB_ASK_DATA && o.type == S_IFREG && jobs_hold(j, job, &o)) {
+		stub_object_close(&o);
+		return 1;
+	}
 	if (r == 0 && job->kind == STUB_ASK_DATA && o.type == S_IFREG)
 		r = jobs_full_now(j);
 	if (r == 0 && job->kind == STUB_ASK_DATA && o.type == S_IFREG)
@@ -297,6 +307,7 @@ static int run_demand(struct jobs *j, struct job *job)
 
 static void run(struct jobs *j, struct job *job)
 {
+	atomic_uint_fast64_t *count;
 	int r;
 
 	switch (job->kind) {
@@ -312,11 +323,13 @@ static void run(struct jobs *j, struct job *job)
 			return;
 		break;
 	default:
-		atomic_fetch_add(job->kind == STUB_ASK_LIST ? &j->lists :
-				 job->kind == STUB_ASK_ATTR ? &j->attrs :
-							      &j->data,
-				 1);
+		count = job->kind == STUB_ASK_LIST ? &j->lists :
+			job->kind == STUB_ASK_ATTR ? &j->attrs :
+						     &j->data;
 		r = run_demand(j, job);
+		if (r == 1)
+			return;
+		atomic_fetch_add(count, 1);
 		break;
 	}
 	job_done(j, job, r);
@@ -363,8 +376,10 @@ static struct job *job_create(const struct jobs *j, const struct stub_ask *ask)
 	job->kind = ask->kind;
 	job->h = ask->h;
 	job->background = ask->kind == STUB_ASK_FILL;
-	if (ask->kind == STUB_ASK_DATA)
+	if (ask->kind == STUB_ASK_DATA) {
 		job->block = ask->offset / j->c.block_bytes;
+		strcpy(job->who, ask->who);
+	}
 	if (ask->kind == STUB_ASK_PASS) {
 		job->block = ask->offset;
 		job->length = ask->length;
@@ -396,6 +411,8 @@ static void submit_locked(struct jobs *j, struct job *job)
 		*end = job->waiters;
 		if (!job->background)
 			queue_promote(j, other);
+		if (!job->background && other->held)
+			jobs_held_joined(j, other, job->who);
 		atomic_fetch_add(&j->joined, 1);
 		job_free(job);
 		return;
@@ -476,6 +493,7 @@ static int start_workers(struct jobs *j, struct queue *q, unsigned int n)
 int jobs_create(const struct jobs_config *c, struct jobs **out)
 {
 	struct jobs *j = calloc(1, sizeof(*j));
+	pthread_condattr_t monotonic;
 	int r;
 
 	if (!j)
@@ -487,12 +505,21 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	jobs_full_init(j);
 	pthread_cond_init(&j->budget.freed, NULL);
 	absent_init(&j->absent);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&j->held_wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	j->budget.left[SOURCE_DEMAND] = c->buffer_bytes / 3;
 	j->budget.left[SOURCE_BACKGROUND] = c->buffer_bytes - c->buffer_bytes / 3;
 	queue_init(&j->demand);
 	queue_init(&j->fill);
 	j->threads = calloc(c->demand_workers + c->fill_workers, sizeof(pthread_t));
-	r = j->threads ? start_workers(j, &j->demand, c->demand_workers) : -ENOMEM;
+	r = j->threads ? recalls_create(c->recall_files_per_minute, c->recall_burst, &j->recalls) :
+			 -ENOMEM;
+	if (r == 0)
+		r = jobs_held_start(j);
+	if (r == 0)
+		r = start_workers(j, &j->demand, c->demand_workers);
 	if (r == 0)
 		r = start_workers(j, &j->fill, c->fill_workers);
 	if (r < 0) {
@@ -528,6 +555,7 @@ void jobs_stop(struct jobs *j)
 	for (unsigned int i = 0; i < j->n_threads; i++)
 		pthread_join(j->threads[i], NULL);
 	j->n_threads = 0;
+	jobs_held_stop(j);
 	drop_queued(j, &j->demand);
 	drop_queued(j, &j->fill);
 }
@@ -544,6 +572,8 @@ void jobs_destroy(struct jobs *j)
 	jobs_full_finish(j);
 	pthread_cond_destroy(&j->budget.freed);
 	absent_finish(&j->absent);
+	pthread_cond_destroy(&j->held_wake);
+	recalls_destroy(j->recalls);
 	free(j->threads);
 	free(j);
 }
@@ -581,5 +611,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 	pthread_mutex_lock(&j->lock);
 	out->active = j->active;
 	out->queued = j->demand.length + j->fill.length;
+	for (const struct job *job = j->held; job; job = job->queue_next)
+		out->held++;
 	pthread_mutex_unlock(&j->lock);
 }

@@ -10,6 +10,7 @@
 #ifndef JOBS_H
 #define JOBS_H
 
+#include "recall.h"
 #include "source.h"
 #include "stubcore.h"
 
@@ -25,6 +26,7 @@ struct jobs_config {
 	uint32_t block_bytes;	     /* unit and alignment of data fetches */
 	uint64_t buffer_bytes;	     /* most memory for data on its way to the disk */
 	unsigned int max_tries;	     /* failures until an object is parked */
+	unsigned int recall_files_per_minute, recall_burst; /* see recall.h */
 	stub_log_fn log;
 	void *log_arg;
 };
@@ -52,7 +54,11 @@ struct jobs_stats {
 	uint64_t store_error_ms; /* for how long */
 	uint64_t passed; /* bytes passed on without being stored */
 	uint64_t lost;	 /* streams, attributes ... that could not be kept; told in the log */
+	uint32_t held;	 /* fetches that wait for their client's budget, not in queued */
 };
 void jobs_stats(struct jobs *j, struct jobs_stats *out);
+uint64_t jobs_now_us(void); /* the clock of jobs_recalls() */
+/* Who made files come, most files first; returns how many. */
+unsigned int jobs_recalls(struct jobs *j, struct recall_client out[RECALL_CLIENTS]);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * jobs_internal.h - shared by jobs.c (queues, joining, answering), job_books.c
- * (log, failures, turns), job_names.c (look-up, listing, attributes), job_data.c
- * (bytes) and job_pass.c (a volume that takes none).
+ * (log, failures, turns), job_held.c (the recall budget), job_names.c (look-up,
+ * listing, attributes), job_data.c (bytes) and job_pass.c (a volume that takes none).
  */
 #ifndef JOBS_INTERNAL_H
 #define JOBS_INTERNAL_H
@@ -40,6 +40,9 @@ struct job {
 	struct job *queue_next;
 	bool background;
 	bool running;
+	bool held; /* in jobs.held */
+	uint64_t due_us; /* held once: until then at most */
+	char who[STUB_WHO_MAX + 1]; /* DATA: who pays; changes while it is held only */
 };
 
 struct queue {
@@ -90,6 +93,11 @@ struct jobs {
 	atomic_uint_fast64_t turn_changes; /* who waits for a turn of before asks anew */
 	pthread_mutex_t throttle_lock;
 	uint64_t throttle_next_us;
+	struct recalls *recalls;
+	struct job *held; /* for their turns, by queue_next; under the lock */
+	pthread_cond_t held_wake;
+	pthread_t held_thread;
+	bool held_started;
 	struct budget budget;
 	struct absent absent;
 	struct full full;
@@ -113,6 +121,17 @@ static inline enum source_priority job_priority(const struct job *job)
 /* Answer the waiters of @job who have now what they wait for: their bytes (DATA), room
  * in the record (ROOM). */
 void job_answer_ready(struct jobs *j, struct job *job, const struct stub_object *o);
+
+/*
+ * A fetch is about to begin on behalf of job->who.  True: it is over the budget; the job
+ * is off the worker's hands and comes back to the demand queue when it is due.
+ */
+bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o);
+/* Somebody else wants what @job is held for, and may have it sooner.  Under the lock. */
+void jobs_held_joined(struct jobs *j, struct job *job, const char *who);
+int jobs_held_start(struct jobs *j);
+void jobs_held_stop(struct jobs *j); /* all held jobs are in the demand queue then */
+void jobs_queue(struct jobs *j, struct job *job); /* demand; under the lock */
 
 /* Start fetching @block of @h for nobody in particular, unless it is under way. */
 void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block);

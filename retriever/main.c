@@ -146,6 +146,8 @@ static int start(struct retriever *r)
 		.block_bytes = c->block_size,
 		.buffer_bytes = c->buffer,
 		.max_tries = c->max_tries,
+		.recall_files_per_minute = c->recall_files_per_minute,
+		.recall_burst = c->recall_burst,
 		.log = log_line,
 	};
 	struct control_config cc;

@@ -129,6 +129,7 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 	x->wait_ms = (unsigned int)lp_parm_int(snum, "stub", "wait", WAIT_MS);
 	x->give_up = (unsigned int)lp_parm_int(snum, "stub", "give up", GIVE_UP);
 	x->denied = stubvfs_recall_denied(handle->conn, user);
+	stubvfs_recall_who(handle->conn, user, x->who);
 	x->offline = FILE_ATTRIBUTE_OFFLINE;
 	if (lp_parm_bool(snum, "stub", "recall attribute", false))
 		x->offline |= STUBVFS_ATTRIBUTE_RECALL;

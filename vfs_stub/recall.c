@@ -6,6 +6,9 @@
  * server over in no order.  "stub:recall deny" names users (as in "valid users": names,
  * @groups) and addresses (as in "hosts deny"): they read what is here, and what is not is
  * ACCESS_DENIED for them.  All else they may as before.  Decided when a client connects.
+ *
+ * All others have a budget, which the retriever keeps (retriever/recall.h): it is told
+ * who they are.
  */
 #include "stub_glue.h"
 
@@ -49,4 +52,17 @@ bool stubvfs_recall_denied(const struct connection_struct *conn, const char *use
 	}
 	TALLOC_FREE(frame);
 	return denied;
+}
+
+void stubvfs_recall_who(const struct connection_struct *conn, const char *user,
+			char who[STUB_WHO_MAX + 1])
+{
+	TALLOC_CTX *frame = talloc_stackframe();
+	char *addr = NULL;
+
+	if (conn->sconn->remote_address)
+		addr = tsocket_address_inet_addr_string(conn->sconn->remote_address, frame);
+	stub_who(who, user, conn->session_info ? conn->session_info->unix_token->uid : 0,
+		 addr ? addr : "?");
+	TALLOC_FREE(frame);
 }

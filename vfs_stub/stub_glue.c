@@ -389,6 +389,7 @@ int glue_need_data(struct glue_obj *o, struct glue_wait *w, uint64_t offset, uin
 	if (!o->maybe || offset >= INT64_MAX || length == 0)
 		return 0;
 	end = length < INT64_MAX - offset ? offset + length : INT64_MAX;
+	memcpy(a.who, o->x->who, sizeof(a.who));
 	while (tries < TRIES) {
 		struct stub_range missing;
 		int r = glue_missing(o, offset, end, &missing);

@@ -49,6 +49,7 @@ struct stubvfs {
 	unsigned int wait_ms;	    /* a call may stop the session for so long */
 	unsigned int give_up;	    /* seconds after which an asynchronous wait is an error */
 	bool denied;		    /* no data is fetched for this client, see recall.c */
+	char who[STUB_WHO_MAX + 1]; /* for the recall budget, likewise */
 	uint32_t offline;	    /* DOS attributes of a file whose data is not here */
 	bool finished;		    /* .postcopy is gone, see visible.c */
 	bool absent;		    /* the last wait found no retriever */
@@ -216,6 +217,9 @@ int stubvfs_fsetxattr(struct vfs_handle_struct *handle, struct files_struct *fsp
 
 /* recall.c */
 bool stubvfs_recall_denied(const struct connection_struct *conn, const char *user);
+/* As the retriever's budget knows this client. */
+void stubvfs_recall_who(const struct connection_struct *conn, const char *user,
+			char who[STUB_WHO_MAX + 1]);
 
 /* visible.c */
 /* Does @path, as seen from the directory @dirfd, lead into .postcopy? */

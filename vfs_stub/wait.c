@@ -279,6 +279,7 @@ static void data_step(struct tevent_req *req)
 		tevent_req_done(req);
 		return;
 	}
+	memcpy(a.who, w->o.x->who, sizeof(a.who));
 	a.offset = missing.start;
 	a.length = w->end - missing.start;
 	sub = glue_ask_send(w, w->ev, w->handle, &a);
