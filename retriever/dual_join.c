@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * dual_join.c - what the share knows of an object that NFS knows.
+ *
+ * Only if it is the same object: see same_object().  Otherwise it gets NFS's attributes
+ * alone, and that is told.  While the share cannot be reached, filling waits: an object
+ * whose descriptor is not known must not be open to whom the descriptor would have kept
+ * out.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "dual.h"
+
+#define SHOWN_MAX 200 /* bytes of a path in a log line */
+
+/* Where the share begins, and whether the two servers count files alike.  Waits for both. */
+static int know(struct dual_source *d, struct stub_origin *smb_root, bool *same_ids)
+{
+	struct stub_origin nfs, smb;
+	struct stub_attr a, b;
+	bool known;
+	int r;
+
+	pthread_mutex_lock(&d->lock);
+	known = d->known;
+	*smb_root = d->smb_root;
+	*same_ids = d->same_ids;
+	pthread_mutex_unlock(&d->lock);
+	if (known)
+		return 0;
+	r = source_root(d->nfs, &nfs, &a);
+	if (r == 0)
+		r = source_root(d->smb, &smb, &b);
+	if (r < 0)
+		return r;
+	*smb_root = smb;
+	*same_ids = a.fileid == b.fileid;
+	pthread_mutex_lock(&d->lock);
+	d->known = true;
+	d->smb_root = *smb_root;
+	d->same_ids = *same_ids;
+	pthread_mutex_unlock(&d->lock);
+	return 0;
+}
+
+static void tell(struct dual_source *d, const struct dual_origin *o, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* An object that is not joined: counted, and said why. */
+static void tell(struct dual_source *d, const struct dual_origin *o, const char *fmt, ...)
+{
+	char line[sizeof(d->mismatch)], path[SHOWN_MAX + 1];
+	size_t n = 0, at;
+	va_list ap;
+
+	for (size_t i = 0; i < o->path_len && n + 4 < sizeof(path); i++) {
+		unsigned char c = (unsigned char)o->path[i];
+
+		if (c < ' ' || c > '~' || c == '\\')
+			n += (size_t)snprintf(path + n, sizeof(path) - n, "\\x%02x", c);
+		else
+			path[n++] = (char)c;
+	}
+	path[n] = '\0';
+	at = (size_t)snprintf(line, sizeof(line), "\"%s\": not joined: ", path);
+	va_start(ap, fmt);
+	vsnprintf(line + at, sizeof(line) - at, fmt, ap);
+	va_end(ap);
+	pthread_mutex_lock(&d->lock);
+	d->mismatches++;
+	memcpy(d->mismatch, line, sizeof(line));
+	pthread_mutex_unlock(&d->lock);
+	if (d->log)
+		d->log(d->log_arg, STUB_LOG_WARN, line);
+}
+
+/* Times of SMB count in units of 100 ns, those of NFSv3 in 32 bits of seconds. */
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return (uint32_t)a.tv_sec == (uint32_t)b.tv_sec && a.tv_nsec / 100 == b.tv_nsec / 100;
+}
+
+/*
+ * Where the roots have the same file id, all others have too.  Servers that count
+ * differently are believed if size and write time agree.
+ */
+static bool same_object(const struct stub_attr *nfs, const struct stub_attr *smb, bool same_ids,
+			char *why, size_t size)
+{
+	if ((nfs->mode & S_IFMT) != (smb->mode & S_IFMT))
+		snprintf(why, size, "over SMB it is of another type");
+	else if (same_ids && nfs->fileid != smb->fileid)
+		snprintf(why, size, "file id %" PRIu64 ", over SMB %" PRIu64, nfs->fileid,
+			 smb->fileid);
+	else if (!same_ids && S_ISREG(nfs->mode) && nfs->size != smb->size)
+		snprintf(why, size, "%" PRIu64 " bytes, over SMB %" PRIu64, nfs->size, smb->size);
+	else if (!same_ids && !same_time(nfs->mtime, smb->mtime))
+		snprintf(why, size, "written at %lld, over SMB at %lld",
+			 (long long)nfs->mtime.tv_sec, (long long)smb->mtime.tv_sec);
+	else
+		return true;
+	return false;
+}
+
+/* Is it the share that does not have the object?  Then NFS is all there is. */
+static bool not_there(int error)
+{
+	return error == -ENOENT || error == -ENOTDIR || error == -ESTALE ||
+	       error == -ENAMETOOLONG || error == -EINVAL;
+}
+
+/* NFS's, with the access that the descriptor gives: what is stored with it is tied to
+ * these very numbers and modes. */
+static void merge(const struct stub_attr *nfs, struct source_meta *m)
+{
+	struct stub_attr all = *nfs;
+
+	all.mode = (nfs->mode & S_IFMT) | (m->attr.mode & 07777);
+	all.uid = m->attr.uid;
+	all.gid = m->attr.gid;
+	m->attr = all;
+}
+
+int dual_meta(struct source *base, enum source_priority p, const struct stub_origin *o,
+	      const struct stub_attr *as, struct source_meta *out)
+{
+	struct dual_source *d = dual_of(base);
+	struct stub_origin smb_root, there;
+	struct dual_origin own;
+	struct stub_attr nfs;
+	bool same_ids = false;
+	char why[128];
+	int r = dual_origin_decode(o, &own);
+
+	(void)as;
+	if (r == 0)
+		r = source_getattr(d->nfs, p, &own.nfs, &nfs);
+	if (r == 0)
+		r = know(d, &smb_root, &same_ids);
+	if (r < 0)
+		return r;
+	out->attr = nfs;
+	if (!own.has_path || dual_path_below(&smb_root, &own, &there) < 0) {
+		tell(d, &own, "its path is too long (file id %" PRIu64 ")", nfs.fileid);
+		return 0;
+	}
+	if (!dual_path_speakable(own.path, own.path_len)) {
+		tell(d, &own, "SMB has no such names");
+		return 0;
+	}
+	r = d->smb->ops->meta(d->smb, p, &there, &nfs, out);
+	if (r == 0 && same_object(&nfs, &out->attr, same_ids, why, sizeof(why))) {
+		merge(&nfs, out);
+		return 0;
+	}
+	if (r < 0 && !not_there(r))
+		return r;
+	tell(d, &own, "%s", r < 0 ? "the share does not have it" : why);
+	source_meta_free(out);
+	out->attr = nfs;
+	return 0;
+}
