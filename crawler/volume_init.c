@@ -207,26 +207,45 @@ static int create(struct verdict *v, const struct target *t, const struct stub_v
 	}
 }
 
-/* Invariant 7: what cannot be kept is told before the cut-over. */
+/* One server, and what it says of itself; unknown is lost, where it matters. */
+static void ask_traits(const struct source_facts *facts, const char *uri,
+		       struct source_traits *traits)
+{
+	struct source_config c;
+	char why[256];
+
+	config_source(&facts->config, &c);
+	c.uri = uri;
+	if (source_traits(&c, PREFLIGHT_TIMEOUT_MS, traits, why, sizeof(why)) < 0)
+		memset(traits, 0, sizeof(*traits));
+}
+
+/* Invariant 7: what cannot be kept is told before the cut-over.  Of two sources, what is
+ * lost with both. */
 static void print_not_migrated(struct json *j, const struct target *t,
 			       const struct source_facts *facts)
 {
-	struct source_traits traits = { 0 };
+	struct source_traits traits = { 0 }, join_traits = { 0 };
 	const struct check_sides sides = { .protocol = facts->smb ? "smb" : "nfs",
 					   .traits = &traits,
 					   .limits = &t->limits,
 					   .exports = facts->smb ? EXPORT_SMB : EXPORT_NFS };
-	struct source_config c;
-	struct check_property p;
-	char why[256];
+	const struct check_sides join = { .protocol = "smb",
+					  .traits = &join_traits,
+					  .limits = &t->limits,
+					  .exports = EXPORT_SMB };
+	struct check_property p, other;
 
-	config_source(&facts->config, &c);
-	c.uri = facts->uri;
-	if (source_traits(&c, PREFLIGHT_TIMEOUT_MS, &traits, why, sizeof(why)) < 0)
-		memset(&traits, 0, sizeof(traits)); /* unknown is lost, where it matters */
+	ask_traits(facts, facts->uri, &traits);
+	if (facts->join)
+		ask_traits(facts, facts->join, &join_traits);
 	json_array(j, "not_migrated");
 	for (unsigned int i = 0; i < check_properties(); i++) {
 		check_property(&sides, i, &p);
+		if (p.fate == FATE_LOST && facts->join) {
+			check_property(&join, i, &other);
+			p.fate = other.fate;
+		}
 		if (p.fate == FATE_LOST)
 			json_str(j, NULL, p.title);
 	}

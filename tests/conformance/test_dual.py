@@ -171,6 +171,8 @@ def test_numbers_are_those_of_nfs_modes_those_of_the_descriptor(tree, done):
 
 def test_what_smb_cannot_say_is_told_and_not_parked(done):
     status, told = done.status(), not_joined(done)
+    shown = done.postcopy("status", done.volume).stdout
+    assert "joined with" in shown and "not joined" in shown
     assert len(told) == len(UNSPEAKABLE), told
     assert status["mismatches"] == len(told) and "not joined" in status["mismatch"]
     assert any("strange/not \\xff UTF-8" in line for line in told)
@@ -247,7 +249,10 @@ def test_one_of_another_file_id_is_another(make, loop_xfs, old_server, new_samba
 
 def test_nothing_is_filled_with_half(make, ganesha, samba):
     """Without SMB all wait: names come, no file opens to whom its descriptor denies it."""
-    m = make(ganesha.url(), samba.url()).init()
+    m = make(ganesha.url(), samba.url())
+    lost = m.init(check=False)["not_migrated"]
+    assert "NFSv4 ACLs" in lost and not {"security descriptors (Windows ACLs)",
+                                         "hard links"} & set(lost)
     samba.stop()
     try:
         m.start()
@@ -271,3 +276,6 @@ def test_only_the_same_tree_is_joined(make, ganesha, copy):
     assert answer["exit"] and "is not the same directory" in answer["message"], answer
     for url, join in ((ganesha.url(), ganesha.url()), (copy[1].url(), copy[1].url())):
         assert make(url, join).init(check=False)["error"] == "usage"
+    done = make(ganesha.url(), None).postcopy("init", "--check", "--source", ganesha.url(),
+                                              "--join", copy[1].url(), check=False)
+    assert done.returncode == 2 and "one source" in done.stderr
