@@ -164,7 +164,8 @@ ssize_t stubvfs_pread_recv(struct tevent_req *req, struct vfs_aio_state *aio);
 ssize_t stubvfs_sendfile(struct vfs_handle_struct *handle, int to, files_struct *fsp,
 			 const DATA_BLOB *header, off_t offset, size_t n);
 bool stubvfs_aio_force(struct vfs_handle_struct *handle, struct files_struct *fsp);
-bool stubvfs_is_unfilled_snapshot(const struct files_struct *fsp);
+bool stubvfs_is_unfilled_snapshot(const struct vfs_handle_struct *handle,
+				  const struct files_struct *fsp);
 
 /* data.c */
 ssize_t stubvfs_pwrite(struct vfs_handle_struct *handle, struct files_struct *fsp,

@@ -67,3 +67,25 @@ def test_previous_versions(case, smb, world):
                 same(smb.read_file(case.path(name)), case.data(name))
                 world.stubtool("ask", case.path(name), "fill")
                 case.finished(name)
+
+
+def test_another_file_system_inside(case, smb, world, new_volume):
+    """As btrfs shows a snapshot: a path of the volume, another device, with records."""
+    for name in ("stub", "normal"):
+        case.file(name)
+    case.enter("partial", "stub")
+    case.enter("normal", "normal")
+    other, here = new_volume("ext4", "300M").path, world.volume / SNAP / case.name
+    subprocess.run(["cp", "-a", str(world.volume / case.path()), str(other)], check=True)
+    here.mkdir(parents=True)
+    subprocess.run(["mount", "--bind", str(other), str(here)], check=True)
+    try:
+        place = "%s/%s/%s/" % (SNAP, case.name, case.path())
+        same(smb.read_file(place + "normal"), case.data("normal"))
+        with smb.open(place + "stub") as f, smb.open(place + "copy", ALL, wire.CREATE_NEW) as to:
+            assert smb_status(f.read, 0, 10) == "IO_DEVICE_ERROR"
+            assert smb_status(to.copy_chunks, f, [(0, 0, 10)]) == "IO_DEVICE_ERROR"
+        same(smb.read_file(case.path("stub")), case.data("stub"))
+    finally:
+        subprocess.run(["umount", "-l", str(here)], check=True)
+        here.rmdir()
