@@ -2,14 +2,16 @@
 /*
  * smb_about.c - what the server knows of one object: see smb_about.h.
  *
- * One open, then FileAllInformation, the descriptor, streams and extended attributes.
- * Answers are taken as they came: libsmb's own parsers drop what they do not know.
+ * One open, then FileAllInformation, the descriptor and streams, asked for at once, and
+ * extended attributes.  Answers are taken as they came: libsmb's own parsers drop what they
+ * do not know.
  */
 #include "includes.h"
 #include "libsmb/libsmb.h"
 #include "libsmb_internal.h"
 #include "../libcli/smb/smbXcli_base.h"
 #include "libsmb/cli_smb2_fnum.h"
+#include "lib/util/tevent_ntstatus.h"
 
 #undef free /* Samba forbids what it wraps */
 
@@ -39,6 +41,13 @@ static bool has_none(NTSTATUS s)
 	       NT_STATUS_EQUAL(s, NT_STATUS_NONEXISTENT_EA_ENTRY);
 }
 
+enum { Q_ALL, Q_SECURITY, Q_STREAMS, QUESTIONS }; /* what is asked at once */
+
+struct answer {
+	NTSTATUS status;
+	DATA_BLOB b;
+};
+
 struct asking {
 	struct worker *w;
 	const char *path;
@@ -46,6 +55,7 @@ struct asking {
 	char *there;
 	uint16_t file;
 	uint64_t stream_max;
+	struct answer answers[QUESTIONS];
 	struct exact_about *out;
 };
 
@@ -61,13 +71,16 @@ static int nonsense(const struct asking *k, const char *what)
 	return -EBADMSG;
 }
 
+static uint32_t most(const struct asking *k)
+{
+	return MIN(smb2cli_conn_max_trans_size(k->cli->conn), ANSWER_MAX);
+}
+
 static NTSTATUS query(const struct asking *k, uint8_t type, uint8_t class, uint32_t parts,
 		      DATA_BLOB *out)
 {
-	uint32_t most = smb2cli_conn_max_trans_size(k->cli->conn);
-
-	return cli_smb2_query_info_fnum(k->cli, k->file, type, class, MIN(most, ANSWER_MAX), NULL,
-					parts, 0, k->out->memory, out);
+	return cli_smb2_query_info_fnum(k->cli, k->file, type, class, most(k), NULL, parts, 0,
+					k->out->memory, out);
 }
 
 static NTSTATUS open_as(struct asking *k, const char *there, uint32_t access, uint16_t *file)
@@ -93,6 +106,53 @@ static int open_object(struct asking *k)
 	return NT_STATUS_IS_OK(status) ? 0 : failed(k, status, "opening the descriptor");
 }
 
+/* May so many questions be under way at once?  Each costs a credit for every 64 KiB that
+ * its answer may have; a call without credits fails. */
+static bool may_ask(const struct asking *k, unsigned int n)
+{
+	return smb2cli_conn_get_cur_credits(k->cli->conn) >= n * ((most(k) + 65535) / 65536);
+}
+
+/*
+ * All questions are sent before the first answer is waited for: one round trip instead
+ * of three.  Every answer is waited for, whatever the others are: libsmb gives up a
+ * connection on which one comes that nobody wants any more.
+ */
+static int ask_at_once(struct asking *k)
+{
+	const struct {
+		uint8_t type, class;
+		uint32_t parts;
+	} questions[QUESTIONS] = {
+		[Q_ALL] = { INFO_FILE, CLASS_ALL, 0 },
+		[Q_SECURITY] = { INFO_SECURITY, 0,
+				 SECINFO_OWNER | SECINFO_GROUP | SECINFO_DACL |
+					 (k->out->no_sacl ? 0 : SECINFO_SACL) },
+		[Q_STREAMS] = { INFO_FILE, CLASS_STREAMS, 0 },
+	};
+	TALLOC_CTX *frame = talloc_stackframe();
+	struct tevent_context *ev = tevent_context_init(frame);
+	struct tevent_req *req[QUESTIONS] = { NULL };
+	bool at_once = may_ask(k, QUESTIONS);
+	unsigned int sent = 0, n;
+	int r = ev ? 0 : -ENOMEM;
+
+	for (n = 0; n < QUESTIONS && r == 0; n++) {
+		struct answer *a = &k->answers[n];
+
+		for (; sent < QUESTIONS && (at_once || sent == n) && r == 0; sent++) {
+			req[sent] = cli_smb2_query_info_fnum_send(
+				frame, ev, k->cli, k->file, questions[sent].type,
+				questions[sent].class, most(k), NULL, questions[sent].parts, 0);
+			r = req[sent] ? 0 : -ENOMEM;
+		}
+		if (req[n] && tevent_req_poll_ntstatus(req[n], ev, &a->status))
+			a->status = cli_smb2_query_info_fnum_recv(req[n], k->out->memory, &a->b);
+	}
+	TALLOC_FREE(frame);
+	return r;
+}
+
 static struct timespec time_at(const uint8_t *p)
 {
 	return nt_time_to_full_timespec(BVAL(p, 0));
@@ -101,10 +161,9 @@ static struct timespec time_at(const uint8_t *p)
 static int ask_all(struct asking *k, bool *eas)
 {
 	struct smb_meta_in *in = &k->out->in;
-	NTSTATUS status;
-	DATA_BLOB b;
+	NTSTATUS status = k->answers[Q_ALL].status;
+	DATA_BLOB b = k->answers[Q_ALL].b;
 
-	status = query(k, INFO_FILE, CLASS_ALL, 0, &b);
 	if (!NT_STATUS_IS_OK(status))
 		return failed(k, status, "attributes");
 	if (b.length < 76)
@@ -123,13 +182,9 @@ static int ask_all(struct asking *k, bool *eas)
 
 static int ask_descriptor(struct asking *k)
 {
-	uint32_t parts = SECINFO_OWNER | SECINFO_GROUP | SECINFO_DACL;
-	NTSTATUS status;
-	DATA_BLOB b;
+	NTSTATUS status = k->answers[Q_SECURITY].status;
+	DATA_BLOB b = k->answers[Q_SECURITY].b;
 
-	if (!k->out->no_sacl)
-		parts |= SECINFO_SACL;
-	status = query(k, INFO_SECURITY, 0, parts, &b);
 	if (has_none(status))
 		return 0;
 	if (!NT_STATUS_IS_OK(status))
@@ -217,11 +272,10 @@ static int ask_streams(struct asking *k)
 	uint64_t all = 0;
 	const uint8_t *e;
 	size_t at = 0, room;
-	NTSTATUS status;
-	DATA_BLOB b;
+	NTSTATUS status = k->answers[Q_STREAMS].status;
+	DATA_BLOB b = k->answers[Q_STREAMS].b;
 	int r;
 
-	status = query(k, INFO_FILE, CLASS_STREAMS, 0, &b);
 	if (has_none(status))
 		return 0;
 	if (!NT_STATUS_IS_OK(status))
@@ -300,7 +354,9 @@ int exact_about(struct worker *w, const char *path, uint64_t stream_max, struct 
 	out->memory = talloc_new(NULL);
 	r = out->memory ? open_object(&k) : -ENOMEM;
 	if (r == 0) {
-		r = ask_all(&k, &eas);
+		r = ask_at_once(&k);
+		if (r == 0)
+			r = ask_all(&k, &eas);
 		if (r == 0)
 			r = ask_descriptor(&k);
 		if (r == 0)

@@ -113,6 +113,20 @@ def test_a_name_that_is_looked_up_first_has_all(make, server, old):
     m.audit(complete=True)
 
 
+@pytest.mark.parametrize("credits", (2, 5, 6))
+def test_few_credits(new_samba, make, tree, old, credits):
+    """A server that takes few calls at once: not what three questions of two credits want."""
+    few = new_samba("few%d" % credits, tree, more=smbtree.RAW_NAMES,
+                    conf="smb2 max credits = %d" % credits)
+    m = make(few.url()).init().start()
+    m.crawl()
+    m.audit(complete=True)
+    assert m.status()["source_reconnects"] == 0
+    new = new_samba("of-few%d" % credits, m.volume, more=SHOWN)
+    with new.client() as c:
+        assert not [str(d) for d in compare(old, c)]
+
+
 def test_without_the_right_to_audit_entries(new_samba, make, tree, old):
     """All but the SACL is kept."""
     blind = new_samba("blind", tree, more=smbtree.RAW_NAMES)
