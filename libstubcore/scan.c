@@ -255,7 +255,8 @@ static int count_names(int dirfd, uint64_t *out)
 	return 0;
 }
 
-/* Entries that name nothing a client or the crawler could still find unfinished. */
+/* Entries that name nothing a client or the crawler could still find unfinished: what a
+ * server has open has its record still, but no name that a walk meets. */
 static int count_stale(struct scan *c)
 {
 	struct stub_journal_entry *e CLEANUP_FREE = calloc(256, sizeof(*e));
@@ -275,7 +276,8 @@ static int count_stale(struct scan *c)
 					continue; /* counted in the first walk */
 				c->s->parked += parked;
 				if (fd < 0 ||
-				    stub_record_load(c->v, fd, &e[i].h, &st, &c->rec) == -ENOENT)
+				    stub_record_load(c->v, fd, &e[i].h, &st, &c->rec) == -ENOENT ||
+				    (fstat(fd, &st) == 0 && st.st_nlink == 0))
 					c->s->stale++;
 			}
 		}

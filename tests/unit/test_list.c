@@ -268,6 +268,29 @@ static void test_scan_of_a_link_out_of_an_unlisted_directory(void **state)
 	assert_int_equal(s.uncovered, 1);
 }
 
+/* A client removed it while a server has it open: it has its record, and no name. */
+static void test_scan_of_what_is_open_and_removed(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("a", S_IFREG | 0644, 10);
+	struct stub_scan s;
+	int fd;
+
+	fixture_list(x, &e, 1);
+	s = fixture_scan(x);
+	assert_int_equal(s.stubs, 1);
+	assert_int_equal(s.stale, 0);
+	fd = fixture_open(x, "a", O_RDONLY);
+	assert_int_equal(unlinkat(x->v->fd, "a", 0), 0);
+	s = fixture_scan(x);
+	assert_int_equal(s.stubs, 0);
+	assert_int_equal(s.stale, 1);
+	assert_int_equal(s.journal, s.covered + s.stale);
+	close(fd);
+	s = fixture_scan(x);
+	assert_int_equal(s.stale, 1);
+}
+
 /* ---- records of others ---- */
 
 static void test_copied_record_counts_for_nothing(void **state)
@@ -324,6 +347,7 @@ int main(void)
 		ON_VOLUME(test_hard_links_share_an_inode),
 		ON_VOLUME(test_scan_meets_an_inode_without_a_name),
 		ON_VOLUME(test_scan_of_a_link_out_of_an_unlisted_directory),
+		ON_VOLUME(test_scan_of_what_is_open_and_removed),
 		ON_VOLUME(test_copied_record_counts_for_nothing),
 		ON_VOLUME(test_damaged_record_is_an_error),
 	};
