@@ -484,7 +484,8 @@ struct stub_ask {
 
 /*
  * Who an ask is for, in printable ASCII: "user@address".  A @user that is NULL, too long,
- * or not printable ASCII becomes "#uid".  Same client and user, same bytes.
+ * or not printable ASCII becomes "#uid"; an IPv4 address has one form.  Same client and
+ * user, same bytes.
  */
 void stub_who(char who[STUB_WHO_MAX + 1], const char *user, uint32_t uid, const char *address);
 

@@ -13,6 +13,8 @@ static const int results[] = { 0,	 -EAGAIN, -ENOENT, -EREMOTEIO, -ENOSPC,
 
 #define RESULT_REMOTEIO 3
 
+#define MAPPED "::ffff:" /* an IPv4 client on an IPv6 socket, as Ganesha's are */
+
 static void put_le(uint8_t *p, uint64_t v, unsigned int width)
 {
 	for (unsigned int i = 0; i < width; i++)
@@ -50,6 +52,8 @@ STUB_PUBLIC void stub_who(char who[STUB_WHO_MAX + 1], const char *user, uint32_t
 
 	if (!plain)
 		address = "?";
+	if (!strncmp(address, MAPPED, strlen(MAPPED)) && strchr(address, '.'))
+		address += strlen(MAPPED);
 	if (n > 0 && n <= room - strlen(address) && user[0] != '#' && is_plain(user, n))
 		snprintf(who, STUB_WHO_MAX + 1, "%s@%s", user, address);
 	else
