@@ -5,7 +5,7 @@
  * A recall is a file of which nothing is here yet and that a client is the first to
  * read.  They are counted by who (stub_who(): user and client), and paid for from a
  * bucket of tokens that each of them has: what is over the budget is held back, never
- * refused (docs/decisions/0018-recall-budget.md).
+ * refused (docs/decisions/0019-recall-budget.md).
  *
  * Times are microseconds of any clock that does not go back; the caller brings them.
  */
