@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -58,6 +59,9 @@ def remove_empty(directory):
 
 
 class Demo:
+    KEYS = ("files", "bytes", "differences", "seconds", "first_listing_ms", "first_byte_ms",
+            "files_per_s", "mib_per_s", "parked")       # of --json
+
     def __init__(self, args, stage):
         self.args, self.stage = args, stage
         self.build = Path(args.build)
@@ -108,13 +112,14 @@ class Demo:
         os.mkdir(self.volume_dir)
 
     def init(self):
-        say("postcopy init --source '%s' %s" % (self.old_uri, self.volume_dir))
+        sources = self.sources()
+        say("postcopy init %s %s" % (" ".join(shlex.quote(x) for x in sources), self.volume_dir))
         run = self.stage.run
         if not self.args.keep and not self.args.volume:
             if not self.postcopy.VOLUMES.parent.exists():
                 self.stage.callback(remove_empty, self.postcopy.VOLUMES.parent)
             self.stage.callback(self.postcopy.forget_volume, self.volume_dir)
-        answer = self.command("init", "--json", "--source", self.old_uri, "--socket",
+        answer = self.command("init", "--json", *sources, "--socket",
                               str(run / "ask.sock"), "--control", str(run / "control.sock"),
                               *self.settings(), self.volume_dir)
         if not answer["ok"] and not self.is_ours(answer):
@@ -122,6 +127,10 @@ class Demo:
         for warning in answer.get("warnings", []):
             console.print("   [yellow]warning:[/] %s" % escape(warning["message"]), soft_wrap=True)
         self.volume = self.postcopy.Volume(self.volume_dir)
+
+    def sources(self):
+        """Options of init: the old server."""
+        return ["--source", self.old_uri]
 
     def settings(self):
         """Options of init and of the retriever."""
@@ -250,9 +259,8 @@ class Demo:
                                           "leftovers") if found[k]}
             raise DemoError("the counter says complete, but the scan found %s" % left)
 
-    def compare(self):
-        """Every object of both servers, as NFS shows them."""
-        say("comparing both servers through NFS: type, size, mode, owner, times, links, SHA-256")
+    def manifests(self):
+        """[old, new]: a line for each object, as NFS shows it."""
         manifests = []
         for name, uri in (("old", self.old_uri), ("new", self.new.url())):
             path = self.stage.run / (name + ".manifest")
@@ -261,6 +269,12 @@ class Demo:
             if done.returncode not in (0, 2):
                 raise DemoError("cannot read the %s server: %s" % (name, done.stderr.strip()))
             manifests.append(path)
+        return manifests
+
+    def compare(self):
+        """Every object of both servers, as NFS shows them."""
+        say("comparing both servers through NFS: type, size, mode, owner, times, links, SHA-256")
+        manifests = self.manifests()
         done = subprocess.run([self.nfstree, "--diff", "--show", "20", *manifests],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               errors="replace")
@@ -308,8 +322,6 @@ class Demo:
         seconds = max(r["seconds"], 0.01)
         r["files_per_s"] = round(r["made"] / seconds, 1)
         r["mib_per_s"] = round(r["bytes_done"] / MIB / seconds, 1)
-        keys = ("files", "bytes", "differences", "seconds", "first_listing_ms", "first_byte_ms",
-                "files_per_s", "mib_per_s", "parked")
         table = Table(show_header=False, box=None)
         rows = [("objects", "%d, %s of data" % (r["files"], self.postcopy.size(r["bytes"]))),
                 ("migrated in", "%.1f s: %.0f files/s, %.1f MiB/s" % (
@@ -318,6 +330,7 @@ class Demo:
                 ("first byte", "%s ms" % r["first_byte_ms"]),
                 ("client meanwhile", "%d listings, %d reads, slowest answer %.0f ms, %d times "
                  "'try again'" % (v.listings, v.reads, v.worst_ms, v.delays)),
+                *self.more_rows(),
                 ("parked", str(r["parked"])), ("differences", str(r["differences"]))]
         good = not r["parked"] and not r["differences"]
         for name, value in rows:
@@ -326,8 +339,12 @@ class Demo:
         console.print()
         console.print(table)
         if self.args.json:
-            Path(self.args.json).write_text(json.dumps({k: r[k] for k in keys}) + "\n")
+            Path(self.args.json).write_text(json.dumps({k: r[k] for k in self.KEYS}) + "\n")
         return EXIT_SAME if good else EXIT_DIFFERENT
+
+    def more_rows(self):
+        """(name, value) of the summary's table."""
+        return []
 
     def play(self):
         self.old_server()
@@ -358,6 +375,7 @@ def arguments():
     p.add_argument("--json")
     p.add_argument("--keep", action="store_true")
     p.add_argument("--smb", action="store_true")
+    p.add_argument("--both", action="store_true")
     p.add_argument("--workdir", default="/var/tmp/postcopy-demo")
     return p.parse_args()     # ./demo has checked them
 
@@ -367,6 +385,8 @@ def main():
     kind = Demo
     if args.smb:
         from smb_demo import SmbDemo as kind
+    if args.both:
+        from both_demo import BothDemo as kind
 
     def terminate(number, frame):
         raise KeyboardInterrupt

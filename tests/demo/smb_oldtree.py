@@ -43,18 +43,19 @@ def build(root, client, size, say):
     os.sync()
 
 
-def homes(client):
+def homes(client, top="home"):
     """Directories of users, who alone may enter."""
-    client.mkdir("home")
+    client.mkdir(top)
     for user in ("alice", "bob", "carol"):
-        client.mkdir("home/" + user)
+        home = "%s/%s" % (top, user)
+        client.mkdir(home)
         raw = descriptor(HOME.replace("{alice}", "{%s}" % user))
-        client.set_security("home/" + user, raw, parts_of(raw))
+        client.set_security(home, raw, parts_of(raw))
         for name in ("letter.docx", "photo.jpg", "notes/deep.txt"):
             if "/" in name:
-                client.mkdir("home/%s/%s" % (user, name.split("/")[0]))
-            client.write_file("home/%s/%s" % (user, name), os.urandom(30000))
-            client.write_file("home/%s/%s:Zone.Identifier" % (user, name),
+                client.mkdir("%s/%s" % (home, name.split("/")[0]))
+            client.write_file("%s/%s" % (home, name), os.urandom(30000))
+            client.write_file("%s/%s:Zone.Identifier" % (home, name),
                               b"[ZoneTransfer]\r\nZoneId=3\r\n")
 
 

@@ -116,7 +116,7 @@ class Stage(contextlib.ExitStack):
 
     def samba(self, name, **options):
         """A running smbd."""
-        import smbd                 # python3-samba is not needed for ./demo without --smb
+        import smbd                 # python3-samba is not needed for ./demo without --smb or --both
         server = smbd.Samba(self.run / name, name=name, **options)
         try:
             server.start()
