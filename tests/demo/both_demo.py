@@ -14,15 +14,13 @@ import smb_oldtree
 import smbtree
 import visitor
 from demo import GIB, Demo, say
-from smb_demo import SmbDemo
+from smb_demo import SHARE, SmbDemo
 from smbd import SID, STOCK, USERS, Share
 from stage import DemoError, wait_for
 
-# Names as they are; links are NFS's business.
-SHARE = {"more": smbtree.RAW_NAMES + "\nfollow symlinks = no"}
 IDMAP = "".join("uid %d %s-%d\n" % (uid, SID, rid) for uid, _, rid in USERS.values()) + \
     "everyone S-1-5-11\n"
-COLD = "people/alice/notes/deep.txt"
+TWIN = "deep-smb"           # as deep as the path that NFS goes first
 CACHE_S = 90                # Ganesha asks for attributes again after 60 s at the latest
 
 
@@ -36,6 +34,7 @@ class BothDemo(SmbDemo):
         tree = self.stage.loop_volume("oldfs", 2 * need + GIB).path / "data"
         tree.mkdir(mode=0o755)
         oldtree.build(tree, self.args.size, say)
+        oldtree.deep(os.fsencode(tree / TWIN), oldtree.WIDTH[self.args.size])
         (tree / both_visitor.PLACE).mkdir(mode=0o755)
         say("starting the old server: stock smbd, stock ganesha.nfsd (read-only export)")
         self.old = self.stage.samba("old-smb", shares=[Share(str(tree), **SHARE)])
@@ -76,23 +75,23 @@ class BothDemo(SmbDemo):
     def first_access(self):
         """Over NFS as ever; over SMB of what NFS has not touched."""
         Demo.first_access(self)
+        cold = "/".join([TWIN, *oldtree.deepest().decode().split("/")[1:]])
         start = time.monotonic()
         with self.new_smb.client() as client:
             names = client.names("kinds")
             self.result["smb_first_listing_ms"] = ms(start)
             start = time.monotonic()
-            with client.open(COLD, timeout=60) as f:
+            with client.open(cold, timeout=60) as f:
                 f.read(0, 1, timeout=60)
             self.result["smb_first_byte_ms"] = ms(start)
         say("SMB: first listing: %d names after %.1f ms; first byte of a cold file %d levels "
             "deep: after %.1f ms" % (len(names), self.result["smb_first_listing_ms"],
-                                     COLD.count("/"), self.result["smb_first_byte_ms"]))
+                                     cold.count("/"), self.result["smb_first_byte_ms"]))
 
     def guest(self):
         self.guests = both_visitor.Both(
             both_visitor.NfsVisitor(visitor.connect_uri(self.old_uri), self.new.client("v3")),
             both_visitor.SmbVisitor(self.old.client(), self.new_smb.client()))
-        self.mismatches = None
         return self.guests
 
     def scan(self):

@@ -45,7 +45,7 @@ class SmbVisitor(Writer, smb_visitor.Visitor):
             super().read(path, size)
 
     def opens(self, path):
-        """Symlinks are listed and cannot be opened: both servers must say so."""
+        """Symlinks to nowhere are listed, too: both servers must say the same."""
         was, is_ = (status(side, path) for side in (self.old, self.new))
         if was != is_:
             self.report.wrong.append("%r: the new server says %s, the old one %s" % (
