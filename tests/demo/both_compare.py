@@ -19,7 +19,10 @@ import both_visitor
 import smbtree
 from smb2client import SmbError
 
-PATH, TYPE, MODE, UID, GID, MTIME, GROUP, ERROR = 0, 1, 2, 3, 4, 6, 9, 13
+FIELDS = ("path", "type", "mode", "uid", "gid", "size", "mtime", "atime", "nlink", "group", "rdev",
+          "target", "sha256", "error")      # of nfstree's manifests
+PATH, TYPE, MODE, UID, GID = range(5)
+MTIME, GROUP, ERROR = map(FIELDS.index, ("mtime", "group", "error"))
 SHOWN_MAX = 200             # bytes of a path in the retriever's log
 EARLY = (1 << 32) * smbtree.SECOND
 UNSPEAKABLE = re.compile(rb'[\x00-\x1f\x7f\\:*?"<>|]')
@@ -92,10 +95,11 @@ class Compare:
                 self.over_smb(path, smb, want)
         if path == GUESTS and seconds(is_[MTIME]) > seconds(was[MTIME]):
             want[MTIME] = is_[MTIME]
-        for number, (a, b) in enumerate(zip(want, is_)):
-            if a != b:
-                self.differ(path, "NFS: field %d" % number, b.decode(), "%s (old server: %s)" % (
-                    a.decode(), was[number].decode()))
+        for name, before, wanted, found in zip(FIELDS, was, want, is_):
+            if wanted != found:
+                old = "" if wanted == before else " (by its descriptor; NFS showed %s)" % \
+                    before.decode()
+                self.differ(path, "NFS: " + name, found.decode(), wanted.decode() + old)
 
     def over_smb(self, path, smb, want):
         """A joined object; puts into `want` what its descriptor makes of owner and mode."""
