@@ -161,12 +161,19 @@ void glue_of_fd(struct vfs_handle_struct *handle, int fd, struct glue_obj *o)
 	if (!glue_migrating(handle))
 		return;
 	o->x = stubvfs(handle);
-	/* handles of another file system say nothing here */
-	if (fstatat(fd, "", &st, AT_EMPTY_PATH) < 0 || st.st_dev != o->x->dev)
+	/* what cannot be told is no normal object: without a handle, every look fails */
+	o->maybe = true;
+	if (fstatat(fd, "", &st, AT_EMPTY_PATH) < 0)
 		return;
+	/* handles of another file system say nothing here */
+	if (st.st_dev != o->x->dev) {
+		o->maybe = false;
+		return;
+	}
 	o->ino = st.st_ino;
 	o->mode = st.st_mode;
-	o->maybe = stub_handle_of_fd(fd, &o->h) == 0;
+	if (stub_handle_of_fd(fd, &o->h) < 0)
+		o->h.len = 0;
 }
 
 void glue_of_fsp(struct vfs_handle_struct *handle, const struct files_struct *fsp,
@@ -194,6 +201,8 @@ void glue_of_fsp(struct vfs_handle_struct *handle, const struct files_struct *fs
 		return;
 	}
 	glue_of_fd(handle, fd, o);
+	if (o->maybe && !o->h.len)
+		return; /* not to be remembered */
 	if (!known)
 		known = VFS_ADD_FSP_EXTENSION(handle, f, struct glue_known, NULL);
 	if (!known)

@@ -2,14 +2,17 @@
 """Over SMB: the retriever is killed, or not there, the old server is slow, a client's smbd
 is killed, the volume is full.  What cannot be had is an error or a wait, and never "there
 is no such file", never zeros, never short."""
+import contextlib
 import os
+import pathlib
 import signal
+import subprocess
 
 import pytest
 
 from nfsclient.hooks import Gate, only
 from smbops import *  # noqa: F401,F403
-from smbops import ALL, BLOCK, SIZE, SmbWorld, same, smb_status, wire
+from smbops import ALL, BLOCK, SIZE, SmbError, SmbWorld, same, smb_status, wire
 from test_no_space import Disk
 from util import wait_until
 
@@ -221,3 +224,39 @@ def test_a_full_volume_passes_data_on(full, request):
                 full.disk.free()
             same(f.read(), case.data("f"))
     case.close()
+
+
+# -- this machine -------------------------------------------------------------------------
+
+def test_what_cannot_be_told_is_not_taken_for_complete(case, smb, world):
+    """The kernel has no memory to say which object it is: no read, and no zeros."""
+    case.file()
+    case.enter("partial", "f")
+    before = set(world.smbd.processes())
+    with world.smbd.client() as other:
+        other.echo()
+        pid, = set(world.smbd.processes()) - before
+        with failing(world.smbd, pid, "name_to_handle_at", "ENOMEM"):
+            try:
+                with other.open(case.path("f")) as f:
+                    f.read(BLOCK, 100)
+                raise AssertionError("it was read")
+            except SmbError as err:
+                assert err.status != "END_OF_FILE"
+        same(other.read_file(case.path("f")), case.data("f"))
+
+
+@contextlib.contextmanager
+def failing(server, pid, call, error):
+    """A system call of a process fails."""
+    tracer = subprocess.Popen(
+        ["strace", "-f", "-o", str(server.workdir / "strace.out"), "-e", "trace=" + call, "-e",
+         "inject=%s:error=%s" % (call, error), "-p", str(pid)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: "TracerPid:\t%d\n" % tracer.pid in
+                   pathlib.Path("/proc/%d/status" % pid).read_text(), 20, "strace attached")
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait(30)
