@@ -141,8 +141,9 @@ class BothDemo(SmbDemo):
         r = self.result
         return [("over SMB", "first listing %.1f ms, first byte %.1f ms" % (
                     r["smb_first_listing_ms"], r["smb_first_byte_ms"])),
-                *(("client of " + name, "%d listings, %d reads, %d bytes written" % (
-                    v.report.listings, v.report.reads, len(v.wrote)))
+                *(("client of " + name, "%d listings, %d reads, slowest answer %.0f ms, "
+                   "%d bytes written" % (v.report.listings, v.report.reads, v.report.worst_ms,
+                                         len(v.wrote)))
                   for name, v in (("NFS", self.guests.nfs), ("SMB", self.guests.smb))),
                 ("compared", "%d over NFS, %d of them over SMB" % (r["files"], r["smb_objects"])),
                 ("not joined", "%d, as their names want" % r["mismatches"]),
