@@ -257,7 +257,8 @@ static void rename_links(struct glue_change *change, struct stubfs_obj *const in
 
 /*
  * Would what is replaced live on under another name, and in no journal?  That is a file
- * that was only looked up: the directory must be listed first.
+ * that was only looked up: the directory must be listed first.  One that has several names
+ * at the old server has a provisional file, by which any listing of them finds it.
  */
 static bool rename_strands(struct stubfs_obj *const in[])
 {
@@ -269,6 +270,8 @@ static bool rename_strands(struct stubfs_obj *const in[])
 
 	if (!o || !glue_maybe_stub(o) || glue_look(in[NEW_DIR], &view) < 0 ||
 	    !(view.needs & STUB_NEEDS_ENTRIES))
+		return false;
+	if (glue_look(o, &view) == 0 && view.needs & STUB_NEEDS_NAMES)
 		return false;
 	fsal_prepare_attrs(&attrs, ATTR_NUMLINKS);
 	status = below(o->below->obj_ops->getattrs(o->below, &attrs));
