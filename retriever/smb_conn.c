@@ -51,7 +51,8 @@ static void show(const struct smb_text *t, char *out, size_t size)
 static int spawn(struct smb_conn *c)
 {
 	const char *path = c->s->worker;
-	char *argv[] = { (char *)"postcopy-smb-worker", NULL };
+	/* it removes its home even if it never hears of more */
+	char *argv[] = { (char *)"postcopy-smb-worker", c->home, NULL };
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none, defaults;

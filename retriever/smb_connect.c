@@ -39,7 +39,6 @@ static int take(struct worker *w, const struct smb_start *s)
 	w->user = text(&s->user);
 	w->domain = text(&s->domain);
 	w->password = text(&s->password);
-	w->home = text(&s->home);
 	return w->host && w->share && w->root && w->user && w->domain && w->password && w->home ?
 		       0 :
 		       -ENOMEM;

@@ -70,8 +70,7 @@ static void *pulse(void *arg)
 		uint64_t now;
 
 		if (poll(&p, 1, PULSE_MS) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) {
-			if (w->home)
-				smb_home_remove(w->home);
+			smb_home_remove(w->home);
 			_exit(0);
 		}
 		now = bytes_received();

@@ -160,11 +160,11 @@ int main(int argc, char **argv)
 {
 	static struct worker w = { .fd = SMB_WIRE_FD };
 
-	(void)argv;
-	if (argc != 1 || isatty(SMB_WIRE_FD)) {
+	if (argc != 2 || isatty(SMB_WIRE_FD)) {
 		fputs("postcopy-smb-worker: is started by postcopy-retriever\n", stderr);
 		return 2;
 	}
+	w.home = argv[1]; /* START says the same */
 	prctl(PR_SET_DUMPABLE, 0); /* no password in a core */
 	setlocale(LC_ALL, "C.UTF-8"); /* names are UTF-8, whatever the administrator's terminal */
 	/* what Samba has to say goes where the log goes, and into no program's answer */
@@ -172,7 +172,6 @@ int main(int argc, char **argv)
 		return 1;
 	while (serve(&w))
 		;
-	if (w.home)
-		smb_home_remove(w.home);
+	smb_home_remove(w.home);
 	return 0;
 }
