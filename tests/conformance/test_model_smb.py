@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "crash")
 
 import model  # noqa: E402
 
-OPERATIONS = 3000
+OPERATIONS = 1500
 
 
 def test_random_histories(workdir):
