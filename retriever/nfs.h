@@ -303,7 +303,6 @@ int nfs_source_read(struct source *s, enum source_priority p, const struct stub_
 	     uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
 int nfs_source_limits(struct source *s, struct source_limits *out);
 
-uint64_t nfs_now_ms(void); /* CLOCK_MONOTONIC */
 void nfs_log(const struct nfs_source *s, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Configuration with its numbers brought into their limits. */

@@ -12,14 +12,6 @@
 
 #include "nfs.h"
 
-uint64_t nfs_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 void nfs_log(const struct nfs_source *s, enum stub_log_level level, const char *fmt, ...)
 {
 	char line[512];
@@ -65,7 +57,7 @@ static struct nfs_source *allocate(const struct source_config *c)
 	s->silence_ms = s->config.call_timeout_ms;
 	if (c->give_up_ms && c->give_up_ms < s->silence_ms)
 		s->silence_ms = c->give_up_ms;
-	s->lost_since_ms = nfs_now_ms();
+	s->lost_since_ms = source_now_ms();
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

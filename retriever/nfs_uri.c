@@ -21,14 +21,6 @@ static int bad(char *why, size_t why_size, const char *text)
 	return -EINVAL;
 }
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = tolower((unsigned char)c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static const char *find(const char *p, const char *end, char c)
 {
 	for (; p < end; p++)
@@ -100,11 +92,9 @@ static int parse_path(const char *p, const char *end, struct nfs_uri *out, char 
 		int c = (unsigned char)*p;
 
 		if (c == '%') {
-			int hi = end - p > 2 ? hex(p[1]) : -1, lo = hi >= 0 ? hex(p[2]) : -1;
-
-			if (lo < 0)
+			c = source_unescape(p, end);
+			if (c < 0)
 				return bad(why, size, "'%' without two hexadecimal digits");
-			c = hi * 16 + lo;
 			if (c == 0)
 				return bad(why, size, "the export's path has a zero byte");
 			p += 2;

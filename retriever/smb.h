@@ -120,7 +120,6 @@ struct smb_source {
 
 /* ---- smb_queue.c ---- */
 
-uint64_t smb_now_ms(void); /* CLOCK_MONOTONIC */
 void smb_log(const struct smb_source *s, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int smb_submit(struct smb_source *s, struct smb_call *c); /* 0, -ECANCELED: no done() */

@@ -18,14 +18,6 @@ static int bad(char *why, size_t size, const char *text)
 	return -EINVAL;
 }
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)tolower((unsigned char)c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int parse_host(const char *p, const char *end, struct smb_uri *out, char *why, size_t size)
 {
 	const char *colon = memchr(p, ':', (size_t)(end - p)), *last = colon ? colon : end;
@@ -60,11 +52,9 @@ static int parse_name(const char *p, const char *end, char *to, size_t room, cha
 		int c = (unsigned char)*p;
 
 		if (c == '%') {
-			int hi = end - p > 2 ? hex(p[1]) : -1, lo = hi >= 0 ? hex(p[2]) : -1;
-
-			if (lo < 0)
+			c = source_unescape(p, end);
+			if (c < 0)
 				return bad(why, size, "'%' without two hexadecimal digits");
-			c = hi * 16 + lo;
 			p += 2;
 		}
 		if (c < 0x20 || strchr("/\\:*?\"<>|", c))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /* source.c - the functions of source.h: which backend, and on to it. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,4 +137,29 @@ int source_read(struct source *s, enum source_priority p, const struct stub_orig
 int source_limits(struct source *s, struct source_limits *out)
 {
 	return s->ops->limits(s, out);
+}
+
+/* ---- for backends ---- */
+
+uint64_t source_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)tolower((unsigned char)c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -EINVAL;
+}
+
+int source_unescape(const char *p, const char *end)
+{
+	int hi = end - p > 2 ? hex(p[1]) : -EINVAL, lo = hi >= 0 ? hex(p[2]) : -EINVAL;
+
+	return lo < 0 ? lo : hi * 16 + lo;
 }

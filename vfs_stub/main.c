@@ -95,7 +95,6 @@ static int volume_open(struct stubvfs *x, const char *path)
 	struct stat st;
 	int r = at ? stub_volume_open(at, flags, glue_log, NULL, &x->volume) : -ENOMEM;
 
-	/* The share's directory may still be a name at the old server only. */
 	while (r == -ENOENT && lstat(at, &st) < 0 && errno == ENOENT &&
 	       (slash = strrchr(at, '/')) && slash > at) {
 		*slash = '\0';
