@@ -26,9 +26,11 @@
 #include "internal.h"
 #include "volume.h"
 
-#define OPEN_LOCK INT64_MAX /* byte of .postcopy/lock: shared by all that have it open */
-#define BUCKETS	  1024
-#define NOTES_MAX 65536
+/* Bytes of .postcopy/lock */
+#define OPEN_LOCK  INT64_MAX	   /* shared by all that have it open */
+#define ENTER_LOCK (INT64_MAX - 1) /* held while one looks whether there is anybody */
+#define BUCKETS	   1024
+#define NOTES_MAX  65536
 
 /* ---- the number ---- */
 
@@ -82,12 +84,12 @@ STUB_PUBLIC int stub_volume_new_era(struct stub_volume *v)
 	return r;
 }
 
-static int open_lock(const struct stub_volume *v, int cmd, short type)
+static int lock_byte(const struct stub_volume *v, off_t byte, int cmd, short type)
 {
 	struct flock f = {
 		.l_type = type,
 		.l_whence = SEEK_SET,
-		.l_start = OPEN_LOCK,
+		.l_start = byte,
 		.l_len = 1,
 	};
 
@@ -97,14 +99,21 @@ static int open_lock(const struct stub_volume *v, int cmd, short type)
 	return 0;
 }
 
+/* One after the other: who finds OPEN_LOCK taken knows then that its holder has drawn,
+ * and did not die before it could. */
 int stub_volume_enter(struct stub_volume *v)
 {
 	uint32_t era;
-	int r = open_lock(v, F_OFD_SETLK, F_WRLCK) == 0 ? draw(v, &era) : 0;
+	int r = lock_byte(v, ENTER_LOCK, F_OFD_SETLKW, F_WRLCK);
 
 	if (r < 0)
 		return r;
-	return open_lock(v, F_OFD_SETLKW, F_RDLCK);
+	if (lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_WRLCK) == 0)
+		r = draw(v, &era);
+	if (r == 0)
+		r = lock_byte(v, OPEN_LOCK, F_OFD_SETLKW, F_RDLCK);
+	(void)lock_byte(v, ENTER_LOCK, F_OFD_SETLK, F_UNLCK);
+	return r;
 }
 
 /* ---- unstable writes ---- */

@@ -20,16 +20,19 @@ static void open_all(struct fixture *x)
 	assert_int_equal(stub_finisher_create(x->v, x->j, log_stderr, NULL, &x->f), 0);
 }
 
-static void close_all(struct fixture *x)
+void fixture_close(struct fixture *x)
 {
+	if (!x->v)
+		return;
 	stub_finisher_destroy(x->f);
 	stub_journal_close(x->j);
 	stub_volume_close(x->v);
+	x->v = NULL;
 }
 
 void fixture_reopen(struct fixture *x)
 {
-	close_all(x);
+	fixture_close(x);
 	open_all(x);
 }
 
@@ -77,7 +80,7 @@ int fixture_teardown(void **state)
 {
 	struct fixture *x = *state;
 
-	close_all(x);
+	fixture_close(x);
 	nftw(x->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	free(x);
 	return 0;

@@ -28,7 +28,8 @@ struct fixture {
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
-/* Close and open everything again, as after the death of the retriever. */
+/* Close everything, and open it again, as after the death of the retriever. */
+void fixture_close(struct fixture *x);
 void fixture_reopen(struct fixture *x);
 
 /* An entry as the old server would send it; fileid is made of the name. */

@@ -167,6 +167,63 @@ static void test_first_to_open_begins_an_era(void **state)
 	assert_int_equal(ready(x->v, x, "g"), 1);
 }
 
+/* Bytes of .postcopy/lock, which all versions that run at once must agree on. */
+#define OPEN_BYTE  INT64_MAX
+#define ENTER_BYTE (INT64_MAX - 1)
+
+static void take_byte(int fd, off_t byte)
+{
+	struct flock f = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1 };
+
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &f), 0);
+}
+
+/* Does anybody wait for a lock on the file? */
+static bool waited_for(int fd)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	char line[256], inode[32];
+	struct stat st;
+	bool found = false;
+
+	assert_non_null(locks);
+	assert_int_equal(fstat(fd, &st), 0);
+	snprintf(inode, sizeof(inode), ":%llu ", (unsigned long long)st.st_ino);
+	while (fgets(line, sizeof(line), locks))
+		found |= strstr(line, "->") && strstr(line, inode);
+	fclose(locks);
+	return found;
+}
+
+static void *reopen(void *arg)
+{
+	fixture_reopen(arg);
+	return NULL;
+}
+
+/* The first to open is killed before it could begin an era, while the next one waits. */
+static void test_first_to_open_dies(void **state)
+{
+	struct fixture *x = *state;
+	char path[128];
+	pthread_t thread;
+	int fd;
+
+	fill(x, "f", 0, SIZE);
+	fixture_close(x);
+	snprintf(path, sizeof(path), "%s/.postcopy/lock", x->dir);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	take_byte(fd, ENTER_BYTE);
+	take_byte(fd, OPEN_BYTE);
+	assert_int_equal(pthread_create(&thread, NULL, reopen, x), 0);
+	while (!waited_for(fd))
+		poll(NULL, 0, 1);
+	close(fd);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(ready(x->v, x, "f"), 0);
+}
+
 /* ---- clients ---- */
 
 static void test_commit_over_the_end_of_an_era(void **state)
@@ -249,6 +306,7 @@ int main(void)
 		ON_FILES(test_failed_sync_keeps_the_entries),
 		ON_FILES(test_others_see_the_new_era),
 		ON_FILES(test_first_to_open_begins_an_era),
+		ON_FILES(test_first_to_open_dies),
 		ON_FILES(test_commit_over_the_end_of_an_era),
 		ON_FILES(test_failed_commit_begins_an_era),
 		ON_FILES(test_unstable_writes_hear_of_it),
