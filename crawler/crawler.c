@@ -49,14 +49,6 @@ struct crawl {
 	unsigned int journal_errors; /* in a row */
 };
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static void __attribute__((format(printf, 3, 4)))
 say(const struct crawl *w, enum stub_log_level level, const char *fmt, ...)
 {
@@ -311,7 +303,7 @@ static bool wait_event(struct crawl *w, uint64_t now)
 static int run(struct crawl *w)
 {
 	for (;;) {
-		uint64_t now = now_ms();
+		uint64_t now = stub_now_ms();
 		int r;
 
 		link_connect(w, now);

@@ -183,19 +183,11 @@ static int list(struct sample *p, struct node *dir)
 	return 0;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static int search(struct sample *p)
 {
-	uint64_t end = now_ms() + PREFLIGHT_SAMPLE_MS;
+	uint64_t end = stub_now_ms() + PREFLIGHT_SAMPLE_MS;
 
-	for (unsigned int i = 0; i < p->n && !p->facts->root_proven && now_ms() < end; i++) {
+	for (unsigned int i = 0; i < p->n && !p->facts->root_proven && stub_now_ms() < end; i++) {
 		struct node *n = p->node[i];
 
 		/* the root is always asked about: often it is all the proof needed */

@@ -65,7 +65,7 @@ int stub_io_write_file(int dirfd, const char *name, const char *text)
 	return r;
 }
 
-uint64_t stub_now_ms(void)
+STUB_PUBLIC uint64_t stub_now_ms(void)
 {
 	struct timespec t;
 

@@ -65,6 +65,12 @@ enum stub_log_level { STUB_LOG_ERROR, STUB_LOG_WARN, STUB_LOG_INFO, STUB_LOG_DEB
  * without a newline and only valid during the call. */
 typedef void (*stub_log_fn)(void *arg, enum stub_log_level level, const char *msg);
 
+/* ---- time ------------------------------------------------------------------- */
+
+/* CLOCK_MONOTONIC in milliseconds: what every *_ms of this header that is a point in time
+ * is compared with.  Any thread. */
+uint64_t stub_now_ms(void);
+
 /* ---- identity --------------------------------------------------------------- */
 
 /* What name_to_handle_at(2) gives: the one identity that Ganesha, Samba and the

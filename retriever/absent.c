@@ -6,14 +6,6 @@
 
 #define KEEP_MS 30000 /* NFS clients come back after 15 s at the latest */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 void absent_init(struct absent *a)
 {
 	memset(a, 0, sizeof(*a));
@@ -33,7 +25,7 @@ void absent_remember(struct absent *a, uint32_t hash, const struct stub_handle *
 	if (name_len > STUB_NAME_MAX)
 		return;
 	pthread_mutex_lock(&a->lock);
-	s->until_ms = now_ms() + KEEP_MS;
+	s->until_ms = stub_now_ms() + KEEP_MS;
 	s->dir = *dir;
 	s->name_len = (uint8_t)name_len;
 	memcpy(s->name, name, name_len);
@@ -47,7 +39,7 @@ bool absent_known(struct absent *a, uint32_t hash, const struct stub_handle *dir
 	bool known;
 
 	pthread_mutex_lock(&a->lock);
-	known = s->until_ms > now_ms() && s->name_len == name_len &&
+	known = s->until_ms > stub_now_ms() && s->name_len == name_len &&
 		stub_handle_equal(&s->dir, dir) && !memcmp(s->name, name, name_len);
 	pthread_mutex_unlock(&a->lock);
 	return known;

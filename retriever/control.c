@@ -78,14 +78,6 @@ static const char *state_name(struct control *c, const struct jobs_stats *s,
 	return src->connected ? "migrating" : "source-lost";
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* Who made files come over, most first. */
 static void add_clients(struct control *c, struct json_object *o)
 {
@@ -141,7 +133,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 			       json_object_new_string(stub_volume_info(c->c.volume)->source));
 	json_object_object_add(o, "source_connected", json_object_new_boolean(src.connected));
 	add_f(o, "source_lost_s",
-	      src.lost_since_ms ? (double)(now_ms() - src.lost_since_ms) / 1000 : 0);
+	      src.lost_since_ms ? (double)(stub_now_ms() - src.lost_since_ms) / 1000 : 0);
 	if (src.trouble[0])
 		json_object_object_add(o, "source_trouble", json_object_new_string(src.trouble));
 	add_u(o, "source_reconnects", src.reconnects);

@@ -21,14 +21,6 @@
 #define HOLD_MS 1000
 #define KEEP_MS 10000
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* ---- books ---- */
 
 static bool is_whole_volume(int error)
@@ -38,7 +30,7 @@ static bool is_whole_volume(int error)
 
 int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what)
 {
-	uint64_t now = now_ms();
+	uint64_t now = stub_now_ms();
 
 	if (error != -ENOSPC && error != -EDQUOT && error != -EROFS && error != -EIO)
 		return jobs_failed(j, h, error, what);
@@ -82,7 +74,7 @@ int jobs_full_now(struct jobs *j)
 	if (!atomic_load(&j->full.error))
 		return 0;
 	pthread_mutex_lock(&j->full.lock);
-	if (now_ms() < j->full.until_ms)
+	if (stub_now_ms() < j->full.until_ms)
 		r = -atomic_load(&j->full.error);
 	pthread_mutex_unlock(&j->full.lock);
 	return is_whole_volume(r) ? r : 0;
@@ -92,7 +84,7 @@ void jobs_full_stats(struct jobs *j, struct jobs_stats *out)
 {
 	pthread_mutex_lock(&j->full.lock);
 	out->store_error = atomic_load(&j->full.error);
-	out->store_error_ms = out->store_error ? now_ms() - j->full.since_ms : 0;
+	out->store_error_ms = out->store_error ? stub_now_ms() - j->full.since_ms : 0;
 	pthread_mutex_unlock(&j->full.lock);
 	out->passed = atomic_load(&j->passed);
 }
@@ -115,7 +107,7 @@ static void kept_drop(struct kept *k)
 /* A descriptor of the caller's own, or -1. */
 static int kept_find(struct jobs *j, const struct job *job)
 {
-	uint64_t now = now_ms();
+	uint64_t now = stub_now_ms();
 	int fd = -1;
 
 	pthread_mutex_lock(&j->full.lock);
@@ -144,7 +136,7 @@ static void keep(struct jobs *j, const struct job *job, int fd)
 	*k = (struct kept){ .h = job->h,
 			    .offset = job->block,
 			    .length = job->length,
-			    .at_ms = now_ms(),
+			    .at_ms = stub_now_ms(),
 			    .fd = copy };
 	pthread_mutex_unlock(&j->full.lock);
 }

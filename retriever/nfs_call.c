@@ -111,7 +111,7 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 		on_failure(c, status == RPC_STATUS_ERROR ? data : NULL);
 		return;
 	}
-	conn->heard_ms = source_now_ms();
+	conn->heard_ms = stub_now_ms();
 	conn->replied = true;
 	nfsstat = *(const uint32_t *)data; /* every NFSv3 result starts with it */
 	if (nfsstat == NFS3ERR_JUKEBOX) {

@@ -61,7 +61,7 @@ static void send_inbox(struct nfs_conn *c)
 {
 	struct nfs_calls list = TAILQ_HEAD_INITIALIZER(list);
 	struct nfs_call *call;
-	uint64_t now = source_now_ms();
+	uint64_t now = stub_now_ms();
 	bool idle = TAILQ_EMPTY(&c->flight) && !c->pinging;
 
 	pthread_mutex_lock(&c->s->lock);
@@ -87,7 +87,7 @@ static void on_ping(struct rpc_context *rpc, int status, void *data, void *arg)
 	(void)rpc;
 	(void)data;
 	c->pinging = false;
-	c->heard_ms = source_now_ms();
+	c->heard_ms = stub_now_ms();
 	if (status == RPC_STATUS_SUCCESS)
 		c->replied = true;
 	else
@@ -98,7 +98,7 @@ static void on_ping(struct rpc_context *rpc, int status, void *data, void *arg)
  * servers do not close what is not used. */
 static void ping(struct nfs_conn *c)
 {
-	c->heard_ms = source_now_ms();
+	c->heard_ms = stub_now_ms();
 	c->pinging = true;
 	if (rpc_nfs3_null_async(c->rpc, on_ping, c)) {
 		c->pinging = false;
@@ -122,7 +122,7 @@ static uint64_t silent_ms(struct nfs_conn *c, uint64_t now)
 
 static void watch(struct nfs_conn *c)
 {
-	uint64_t now = source_now_ms(), limit = c->s->silence_ms;
+	uint64_t now = stub_now_ms(), limit = c->s->silence_ms;
 	struct nfs_call *oldest = TAILQ_FIRST(&c->flight);
 
 	if (!oldest && !c->pinging) {
@@ -221,7 +221,7 @@ static void suspect_all(struct nfs_conn *c)
 
 static void lose(struct nfs_conn *c)
 {
-	uint64_t silent = source_now_ms() - c->heard_ms;
+	uint64_t silent = stub_now_ms() - c->heard_ms;
 
 	if (TAILQ_EMPTY(&c->flight) && !c->pinging)
 		silent = 0;
@@ -289,7 +289,7 @@ static int connect_once(struct nfs_conn *c, unsigned int attempt, char *why, siz
 	bool known = wait_turn(c);
 	int r = is_stopped(c) ? -ECANCELED : nfs_dial_resolve(&d, &a);
 
-	d.deadline_ms = source_now_ms() + c->s->config.call_timeout_ms;
+	d.deadline_ms = stub_now_ms() + c->s->config.call_timeout_ms;
 	if (!r) {
 		const char *address = a.text[attempt % a.n];
 
@@ -317,11 +317,11 @@ static void complain(struct nfs_conn *c, const char *why)
 
 static void pause_ms(struct nfs_conn *c, uint64_t ms)
 {
-	uint64_t end = source_now_ms() + ms, now;
+	uint64_t end = stub_now_ms() + ms, now;
 	struct pollfd p = { .fd = c->wake, .events = POLLIN };
 	eventfd_t n;
 
-	while ((now = source_now_ms()) < end && !is_stopped(c))
+	while ((now = stub_now_ms()) < end && !is_stopped(c))
 		if (poll(&p, 1, (int)(end - now)) > 0)
 			eventfd_read(c->wake, &n);
 }
@@ -342,7 +342,7 @@ static void *conn_main(void *arg)
 					c->s->uri.host, c->index);
 			c->broken[0] = '\0';
 			c->framing = c->pinging = c->replied = false;
-			c->heard_ms = source_now_ms();
+			c->heard_ms = stub_now_ms();
 			nfs_conn_up(c);
 			serve(c);
 			lose(c);

@@ -82,7 +82,7 @@ static int run(struct nfs_dial *d, struct rpc_context *rpc, const char *what)
 			{ .fd = rpc_get_fd(rpc), .events = (short)rpc_which_events(rpc) },
 			{ .fd = d->wake, .events = POLLIN },
 		};
-		uint64_t now = source_now_ms();
+		uint64_t now = stub_now_ms();
 		int r;
 
 		if (now >= d->deadline_ms)

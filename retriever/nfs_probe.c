@@ -34,7 +34,7 @@ static int try_address(struct nfs_dial *d, const char *address, void *arg)
 int nfs_probe_addresses(const char *uri_text, unsigned int timeout_ms, nfs_try_fn try, void *arg,
 			char *why, size_t why_size)
 {
-	uint64_t end = source_now_ms() + timeout_ms;
+	uint64_t end = stub_now_ms() + timeout_ms;
 	struct nfs_addresses a;
 	struct nfs_uri uri;
 	struct nfs_dial d = { .uri = &uri, .wake = -1 };
@@ -49,7 +49,7 @@ int nfs_probe_addresses(const char *uri_text, unsigned int timeout_ms, nfs_try_f
 	}
 	r = nfs_dial_resolve(&d, &a);
 	for (i = 0; !r && i < a.n; i++) {
-		uint64_t now = source_now_ms();
+		uint64_t now = stub_now_ms();
 
 		/* an address that does not answer leaves time for the others */
 		d.deadline_ms = now + (end > now ? (end - now) / (a.n - i) : 0);

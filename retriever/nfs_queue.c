@@ -81,7 +81,7 @@ void nfs_pump(struct nfs_source *s)
 static bool gave_up(const struct nfs_source *s)
 {
 	return s->lost_since_ms && s->config.give_up_ms &&
-	       source_now_ms() - s->lost_since_ms >= s->config.give_up_ms;
+	       stub_now_ms() - s->lost_since_ms >= s->config.give_up_ms;
 }
 
 static void count(struct nfs_source *s, const struct nfs_call *c)
@@ -149,7 +149,7 @@ void nfs_conn_down(struct nfs_conn *c, uint64_t silent_ms)
 	pthread_mutex_lock(&s->lock);
 	c->usable = false;
 	if (!--s->usable)
-		s->lost_since_ms = source_now_ms() - silent_ms;
+		s->lost_since_ms = stub_now_ms() - silent_ms;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -212,7 +212,7 @@ void nfs_delay(struct nfs_source *s, struct nfs_call *call)
 	call->backoff_ms = call->backoff_ms ? call->backoff_ms * 2 : NFS_JUKEBOX_MIN_MS;
 	if (call->backoff_ms > NFS_JUKEBOX_MAX_MS)
 		call->backoff_ms = NFS_JUKEBOX_MAX_MS;
-	call->due_ms = source_now_ms() + call->backoff_ms;
+	call->due_ms = stub_now_ms() + call->backoff_ms;
 	pthread_mutex_lock(&s->lock);
 	stop = s->stop;
 	if (!stop) {
@@ -237,7 +237,7 @@ static void cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_
 /* Back-offs that are over: to the end of their queues.  Returns when to look again. */
 static uint64_t run_delayed(struct nfs_source *s)
 {
-	uint64_t now = source_now_ms(), next = UINT64_MAX;
+	uint64_t now = stub_now_ms(), next = UINT64_MAX;
 	struct nfs_call *c, *after;
 	bool any = false;
 

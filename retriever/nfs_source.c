@@ -57,7 +57,7 @@ static struct nfs_source *allocate(const struct source_config *c)
 	s->silence_ms = s->config.call_timeout_ms;
 	if (c->give_up_ms && c->give_up_ms < s->silence_ms)
 		s->silence_ms = c->give_up_ms;
-	s->lost_since_ms = source_now_ms();
+	s->lost_since_ms = stub_now_ms();
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

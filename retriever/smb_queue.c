@@ -37,7 +37,7 @@ static void count(struct smb_source *s, const struct smb_call *c)
 static bool gave_up(const struct smb_source *s)
 {
 	return s->lost_since_ms && s->config.give_up_ms &&
-	       source_now_ms() - s->lost_since_ms >= s->config.give_up_ms;
+	       stub_now_ms() - s->lost_since_ms >= s->config.give_up_ms;
 }
 
 int smb_submit(struct smb_source *s, struct smb_call *c)
@@ -83,12 +83,12 @@ static void wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t ms)
 struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 {
 	struct smb_source *s = c->s;
-	uint64_t until = source_now_ms() + SMB_PING_MS;
+	uint64_t until = stub_now_ms() + SMB_PING_MS;
 	struct smb_call *call = NULL;
 
 	pthread_mutex_lock(&s->lock);
 	c->working = false;
-	while (!s->stop && !(call = take(c)) && source_now_ms() < until)
+	while (!s->stop && !(call = take(c)) && stub_now_ms() < until)
 		wait_until(&s->work, &s->lock, until);
 	c->working = call != NULL;
 	*ping = !call && !s->stop;
@@ -145,7 +145,7 @@ void smb_conn_down(struct smb_conn *c, uint64_t silent_ms)
 
 	pthread_mutex_lock(&s->lock);
 	if (c->usable && !--s->usable)
-		s->lost_since_ms = source_now_ms() - silent_ms;
+		s->lost_since_ms = stub_now_ms() - silent_ms;
 	c->usable = false;
 	pthread_cond_broadcast(&s->work); /* for connection 0 the rules have changed */
 	pthread_mutex_unlock(&s->lock);
@@ -204,7 +204,7 @@ bool smb_conn_wait(struct smb_conn *c)
 	c->backoff_ms = c->backoff_ms ? c->backoff_ms * 2 : SMB_BACKOFF_MIN_MS;
 	if (c->backoff_ms > SMB_BACKOFF_MAX_MS)
 		c->backoff_ms = SMB_BACKOFF_MAX_MS;
-	until = source_now_ms() + c->backoff_ms;
+	until = stub_now_ms() + c->backoff_ms;
 	pthread_mutex_lock(&s->lock);
 	s->epoch++;
 	tell = !s->usable && strcmp(s->trouble, c->why);
@@ -214,7 +214,7 @@ bool smb_conn_wait(struct smb_conn *c)
 	if (tell)
 		smb_log(s, STUB_LOG_WARN, "source %s: %s", s->uri.host, c->why);
 	pthread_mutex_lock(&s->lock);
-	while (!s->stop && source_now_ms() < until) {
+	while (!s->stop && stub_now_ms() < until) {
 		if (gave_up(s) && (!s->given_up || TAILQ_FIRST(&s->queue[0]) ||
 				   TAILQ_FIRST(&s->queue[1])))
 			give_up(s);

@@ -58,7 +58,7 @@ static struct smb_source *allocate(const struct source_config *c)
 	s->idmap = strdup(c->smb.idmap ? c->smb.idmap : "");
 	s->config.smb.idmap = NULL;
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	s->lost_since_ms = source_now_ms();
+	s->lost_since_ms = stub_now_ms();
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

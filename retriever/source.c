@@ -141,14 +141,6 @@ int source_limits(struct source *s, struct source_limits *out)
 
 /* ---- for backends ---- */
 
-uint64_t source_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static int hex(char c)
 {
 	if (c >= '0' && c <= '9')

@@ -47,9 +47,6 @@ struct source_ops {
 
 extern const struct source_ops nfs_source_ops, smb_source_ops, dual_source_ops;
 
-/* For backends: CLOCK_MONOTONIC, milliseconds. */
-uint64_t source_now_ms(void);
-
 /* The byte that "%XX" at the beginning of [p, end) stands for, or -EINVAL: two hexadecimal
  * digits are not there. */
 int source_unescape(const char *p, const char *end);
