@@ -298,15 +298,12 @@ STUB_PUBLIC bool stub_change_crowded(const struct stub_change *c, unsigned int i
 STUB_PUBLIC int stub_commit_prepare(struct stub_volume *v, const struct stub_handle *h,
 				    struct stub_commit *c)
 {
-	int fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);
 	struct stub_record rec;
 	struct stat st;
 	int r;
 
 	*c = (struct stub_commit){ .v = v, .h = *h, .era = stub_volume_era(v) };
-	if (fd < 0)
-		return fd;
-	r = stub_record_load(v, fd, h, &st, &rec);
+	r = stub_record_load_at(v, h, &st, &rec);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)

@@ -55,7 +55,22 @@ static inline int stub_steal_fd(int *fd)
 	return r;
 }
 
-/* ---- time.c-sized helpers ---- */
+/* ---- small helpers ---- */
+
+/* Little endian, 1 to 8 bytes. */
+static inline void stub_put_le(uint8_t *p, uint64_t v, unsigned int width)
+{
+	for (unsigned int i = 0; i < width; i++)
+		p[i] = (uint8_t)(v >> (8 * i));
+}
+static inline uint64_t stub_get_le(const uint8_t *p, unsigned int width)
+{
+	uint64_t v = 0;
+
+	for (unsigned int i = 0; i < width; i++)
+		v |= (uint64_t)p[i] << (8 * i);
+	return v;
+}
 
 static inline int stub_time_cmp(struct timespec a, struct timespec b)
 {
@@ -205,11 +220,14 @@ void stub_notes_destroy(struct stub_notes *s);
 
 /* ---- object.c: records on inodes ---- */
 
-/* The record of the inode behind @fd (not O_PATH), checked to be its own, maps
+/* The record of the inode behind @fd (O_PATH will do), checked to be its own, maps
  * adjusted to this boot and to the file's size.  @st is filled too.
  *   -ENOENT normal; -EBADMSG damaged; others as fgetxattr */
 int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
 		     struct stat *st, struct stub_record *out);
+/* The same of the inode behind @h; further: -ESTALE it is gone, others as open_by_handle_at. */
+int stub_record_load_at(struct stub_volume *v, const struct stub_handle *h, struct stat *st,
+			struct stub_record *rec);
 int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r);
 /*
  * The same, under the inode's exclusion.  The record has place for the map, but perhaps

@@ -92,21 +92,6 @@ int stub_journal_key_parse(const uint8_t *key, size_t len, struct stub_handle *o
 	return 0;
 }
 
-static void put_le(uint8_t *p, uint64_t v, unsigned int width)
-{
-	for (unsigned int i = 0; i < width; i++)
-		p[i] = (uint8_t)(v >> (8 * i));
-}
-
-static uint64_t get_le(const uint8_t *p, unsigned int width)
-{
-	uint64_t v = 0;
-
-	for (unsigned int i = 0; i < width; i++)
-		v |= (uint64_t)p[i] << (8 * i);
-	return v;
-}
-
 size_t stub_journal_value_pack(const struct stub_journal_entry *e,
 			       uint8_t value[STUB_JOURNAL_VALUE_MAX])
 {
@@ -116,10 +101,10 @@ size_t stub_journal_value_pack(const struct stub_journal_entry *e,
 	value[1] = e->kind;
 	value[2] = e->park;
 	value[3] = (uint8_t)reason;
-	put_le(value + 4, (uint32_t)e->error, 4);
-	put_le(value + 8, e->size, 8);
-	put_le(value + 16, (uint64_t)e->mtime, 8);
-	put_le(value + 24, e->tries, 2);
+	stub_put_le(value + 4, (uint32_t)e->error, 4);
+	stub_put_le(value + 8, e->size, 8);
+	stub_put_le(value + 16, (uint64_t)e->mtime, 8);
+	stub_put_le(value + 24, e->tries, 2);
 	memcpy(value + STUB_JOURNAL_VALUE_FIX, e->reason, reason);
 	return STUB_JOURNAL_VALUE_FIX + reason;
 }
@@ -145,10 +130,10 @@ int stub_journal_value_parse(const uint8_t *value, size_t len, struct stub_journ
 			return -EBADMSG;
 	out->kind = value[1];
 	out->park = value[2];
-	out->error = (int32_t)get_le(value + 4, 4);
-	out->size = get_le(value + 8, 8);
-	out->mtime = (int64_t)get_le(value + 16, 8);
-	out->tries = (uint16_t)get_le(value + 24, 2);
+	out->error = (int32_t)stub_get_le(value + 4, 4);
+	out->size = stub_get_le(value + 8, 8);
+	out->mtime = (int64_t)stub_get_le(value + 16, 8);
+	out->tries = (uint16_t)stub_get_le(value + 24, 2);
 	memcpy(out->reason, value + STUB_JOURNAL_VALUE_FIX, reason);
 	memset(out->reason + reason, 0, sizeof(out->reason) - reason);
 	return 0;

@@ -83,6 +83,14 @@ int stub_record_load(const struct stub_volume *v, int fd, const struct stub_hand
 	return r;
 }
 
+int stub_record_load_at(struct stub_volume *v, const struct stub_handle *h, struct stat *st,
+			struct stub_record *out)
+{
+	int fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);
+
+	return fd < 0 ? fd : stub_record_load(v, fd, h, st, out);
+}
+
 static int record_write(int fd, const uint8_t *buf, int n)
 {
 	if (n < 0)
@@ -195,14 +203,10 @@ static uint64_t end_of(uint64_t offset, uint64_t length)
 STUB_PUBLIC int stub_data_missing(struct stub_volume *v, const struct stub_handle *h,
 				  uint64_t offset, uint64_t length, struct stub_range *out)
 {
-	int fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);
 	struct stub_record rec;
 	struct stat st;
-	int r;
+	int r = stub_record_load_at(v, h, &st, &rec);
 
-	if (fd < 0)
-		return fd;
-	r = stub_record_load(v, fd, h, &st, &rec);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)

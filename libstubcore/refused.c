@@ -91,15 +91,15 @@ static bool take_out(struct stub_refused *r, const char *name, size_t len)
 STUB_PUBLIC int stub_refused_load(struct stub_volume *v, const struct stub_handle *h,
 				  struct stub_refused *out)
 {
-	int r, fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
+	int r;
 
 	out->len = 0;
 	out->error = 0;
 	if (!rec)
 		return -ENOMEM;
-	r = fd < 0 ? fd : stub_record_load(v, fd, h, &st, rec);
+	r = stub_record_load_at(v, h, &st, rec);
 	if (r == 0)
 		*out = rec->refused;
 	return r == -ENOENT ? 0 : r;

@@ -15,21 +15,6 @@ static const int results[] = { 0,	 -EAGAIN, -ENOENT, -EREMOTEIO, -ENOSPC,
 
 #define MAPPED "::ffff:" /* an IPv4 client on an IPv6 socket, as Ganesha's are */
 
-static void put_le(uint8_t *p, uint64_t v, unsigned int width)
-{
-	for (unsigned int i = 0; i < width; i++)
-		p[i] = (uint8_t)(v >> (8 * i));
-}
-
-static uint64_t get_le(const uint8_t *p, unsigned int width)
-{
-	uint64_t v = 0;
-
-	for (unsigned int i = 0; i < width; i++)
-		v |= (uint64_t)p[i] << (8 * i);
-	return v;
-}
-
 static bool has_range(enum stub_ask_kind kind)
 {
 	return kind == STUB_ASK_DATA || kind == STUB_ASK_PASS;
@@ -82,11 +67,11 @@ int stub_wire_check_ask(const struct stub_ask *a)
 
 static size_t put_header(uint8_t *buf, enum stub_wire_type type, uint32_t id, size_t len)
 {
-	put_le(buf, STUB_WIRE_MAGIC, 4);
-	put_le(buf + 4, STUB_WIRE_VERSION, 2);
-	put_le(buf + 6, type, 2);
-	put_le(buf + 8, id, 4);
-	put_le(buf + 12, len, 4);
+	stub_put_le(buf, STUB_WIRE_MAGIC, 4);
+	stub_put_le(buf + 4, STUB_WIRE_VERSION, 2);
+	stub_put_le(buf + 6, type, 2);
+	stub_put_le(buf + 8, id, 4);
+	stub_put_le(buf + 12, len, 4);
 	return len;
 }
 
@@ -96,13 +81,13 @@ size_t stub_wire_put_ask(uint8_t *buf, uint32_t id, const struct stub_ask *a)
 	size_t who_len = strnlen(a->who, STUB_WHO_MAX), at = STUB_WIRE_ASK;
 	bool data = has_range(a->kind);
 
-	put_le(buf + 16, data ? a->offset : 0, 8);
-	put_le(buf + 24, data ? a->length : 0, 8);
-	put_le(buf + 32, (uint32_t)a->h.type, 4);
-	put_le(buf + 36, a->kind, 1);
-	put_le(buf + 37, a->h.len, 1);
-	put_le(buf + 38, name_len, 1);
-	put_le(buf + 39, who_len, 1);
+	stub_put_le(buf + 16, data ? a->offset : 0, 8);
+	stub_put_le(buf + 24, data ? a->length : 0, 8);
+	stub_put_le(buf + 32, (uint32_t)a->h.type, 4);
+	stub_put_le(buf + 36, a->kind, 1);
+	stub_put_le(buf + 37, a->h.len, 1);
+	stub_put_le(buf + 38, name_len, 1);
+	stub_put_le(buf + 39, who_len, 1);
 	memcpy(buf + at, a->h.bytes, a->h.len);
 	at += a->h.len;
 	if (name_len)
@@ -119,7 +104,7 @@ size_t stub_wire_put_answer(uint8_t *buf, uint32_t id, int result)
 	for (uint32_t i = 0; i < ARRAY_LEN(results); i++)
 		if (results[i] == result)
 			code = i;
-	put_le(buf + STUB_WIRE_HEADER, code, 4);
+	stub_put_le(buf + STUB_WIRE_HEADER, code, 4);
 	return put_header(buf, STUB_WIRE_IS_ANSWER, id, STUB_WIRE_HEADER + 4);
 }
 
@@ -127,7 +112,7 @@ size_t stub_wire_put_error(uint8_t *buf, uint32_t id, int error, const char *tex
 {
 	size_t n = strnlen(text, STUB_WIRE_TEXT);
 
-	put_le(buf + STUB_WIRE_HEADER, (uint32_t)error, 4);
+	stub_put_le(buf + STUB_WIRE_HEADER, (uint32_t)error, 4);
 	memcpy(buf + STUB_WIRE_HEADER + 4, text, n);
 	return put_header(buf, STUB_WIRE_IS_ERROR, id, STUB_WIRE_HEADER + 4 + n);
 }
@@ -140,9 +125,9 @@ static int parse_ask(const uint8_t *buf, size_t len, struct stub_wire_message *m
 
 	if (len < STUB_WIRE_ASK)
 		return -EBADMSG;
-	a->offset = get_le(buf + 16, 8);
-	a->length = get_le(buf + 24, 8);
-	a->h.type = (int32_t)get_le(buf + 32, 4);
+	a->offset = stub_get_le(buf + 16, 8);
+	a->length = stub_get_le(buf + 24, 8);
+	a->h.type = (int32_t)stub_get_le(buf + 32, 4);
 	kind = buf[36];
 	a->h.len = buf[37];
 	a->name_len = buf[38];
@@ -173,7 +158,7 @@ static int parse_answer(const uint8_t *buf, size_t len, struct stub_wire_message
 
 	if (len != STUB_WIRE_HEADER + 4)
 		return -EBADMSG;
-	code = get_le(buf + STUB_WIRE_HEADER, 4);
+	code = stub_get_le(buf + STUB_WIRE_HEADER, 4);
 	if (code >= ARRAY_LEN(results))
 		return -EBADMSG;
 	m->result = results[code];
@@ -186,7 +171,7 @@ static int parse_error(const uint8_t *buf, size_t len, struct stub_wire_message 
 
 	if (len < STUB_WIRE_HEADER + 4 || n > STUB_WIRE_TEXT)
 		return -EBADMSG;
-	m->error = (int)(get_le(buf + STUB_WIRE_HEADER, 4) & 0xfff);
+	m->error = (int)(stub_get_le(buf + STUB_WIRE_HEADER, 4) & 0xfff);
 	for (size_t i = 0; i < n; i++) {
 		uint8_t c = buf[STUB_WIRE_HEADER + 4 + i];
 
@@ -198,14 +183,14 @@ static int parse_error(const uint8_t *buf, size_t len, struct stub_wire_message 
 int stub_wire_parse(const uint8_t *buf, size_t len, struct stub_wire_message *out)
 {
 	memset(out, 0, sizeof(*out));
-	if (len < STUB_WIRE_HEADER || len > STUB_WIRE_MAX || get_le(buf, 4) != STUB_WIRE_MAGIC)
+	if (len < STUB_WIRE_HEADER || len > STUB_WIRE_MAX || stub_get_le(buf, 4) != STUB_WIRE_MAGIC)
 		return -EBADMSG;
-	out->id = (uint32_t)get_le(buf + 8, 4);
-	if (get_le(buf + 4, 2) != STUB_WIRE_VERSION)
+	out->id = (uint32_t)stub_get_le(buf + 8, 4);
+	if (stub_get_le(buf + 4, 2) != STUB_WIRE_VERSION)
 		return -EPROTO;
-	if (get_le(buf + 12, 4) != len)
+	if (stub_get_le(buf + 12, 4) != len)
 		return -EBADMSG;
-	out->type = (enum stub_wire_type)get_le(buf + 6, 2);
+	out->type = (enum stub_wire_type)stub_get_le(buf + 6, 2);
 	switch (out->type) {
 	case STUB_WIRE_IS_ASK:
 		return parse_ask(buf, len, out);
