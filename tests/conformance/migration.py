@@ -105,10 +105,10 @@ class Migration:
     def start_retriever(self, wait=True):
         conf = self.workdir / "postcopy.conf"
         conf.write_text(self.conf)
-        with open(self.log, "ab") as out:
+        with open(self.log, "ab") as out, open(os.devnull, "rb") as null:   # as systemd's
             self.retriever = subprocess.Popen(
                 [*self.wrap, str(RETRIEVER), "--config", str(conf), str(self.volume)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+                stdin=null, stdout=out, stderr=out, start_new_session=True)
         atexit.register(self._end, self.retriever)
         if wait:
             wait_until(self._retriever_up, 60, "retriever")

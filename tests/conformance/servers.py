@@ -207,6 +207,9 @@ NFS_KRB5 { Active_krb5 = false; }
         cache = self.workdir / "blkid.tab"
         cache.unlink(missing_ok=True)
         env["BLKID_FILE"] = str(cache)
+        # With a realm, and Debian's /etc/krb5.conf names one, it looks for a keytab
+        # in spite of Active_krb5 = false, and calls it critical that there is none.
+        env.setdefault("KRB5_CONFIG", str(self.workdir / "no-krb5.conf"))
         argv = [BINARY, "-F", "-f", str(self.write_config()), "-L", str(self.log),
                 "-p", str(self.workdir / "ganesha.pid"), "-N",
                 "NIV_" + self.log_level]
