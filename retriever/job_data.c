@@ -279,11 +279,30 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 	return 0;
 }
 
+static int know_limits(struct jobs *j)
+{
+	struct source_limits l;
+	int r;
+
+	if (atomic_load(&j->limits_known))
+		return 0;
+	r = source_limits(j->c.source, &l);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&j->lock);
+	j->limits = l;
+	pthread_mutex_unlock(&j->lock);
+	atomic_store(&j->limits_known, true);
+	return 0;
+}
+
 /* Drive the transfer to its end.  0, or what the waiters get. */
 static int transfer_run(struct transfer *t)
 {
-	int result = 0;
+	int result = know_limits(t->j);
 
+	if (result < 0)
+		return jobs_failed(t->j, &t->o->h, result, "limits of the old server");
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->arrived, NULL);
 	while (send_reads(t)) {
@@ -307,26 +326,10 @@ static int transfer_run(struct transfer *t)
 	return t->error < 0 ? jobs_failed(t->j, &t->o->h, t->error, "fill") : 0;
 }
 
-static int know_limits(struct jobs *j)
+/* One that fills the file of @job, from its beginning to its end. */
+static struct transfer transfer_of(struct jobs *j, struct job *job, const struct stub_object *o)
 {
-	struct source_limits l;
-	int r;
-
-	if (atomic_load(&j->limits_known))
-		return 0;
-	r = source_limits(j->c.source, &l);
-	if (r < 0)
-		return r;
-	pthread_mutex_lock(&j->lock);
-	j->limits = l;
-	pthread_mutex_unlock(&j->lock);
-	atomic_store(&j->limits_known, true);
-	return 0;
-}
-
-int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
-{
-	struct transfer t = {
+	return (struct transfer){
 		.j = j,
 		.job = job,
 		.o = o,
@@ -336,33 +339,25 @@ int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
 		.pass_fd = -1,
 		.left = -1,
 	};
-	int r = know_limits(j);
+}
 
-	if (r < 0)
-		return jobs_failed(j, &job->h, r, "limits of the old server");
-	r = transfer_run(&t);
+int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	struct transfer t = transfer_of(j, job, o);
+	int r = transfer_run(&t);
+
 	return r == -E2BIG ? -EAGAIN : r;
 }
 
 int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t offset,
 	      uint64_t length, int fd)
 {
-	struct transfer t = {
-		.j = j,
-		.job = job,
-		.o = o,
-		.priority = job_priority(job),
-		.budget = SOURCE_DEMAND,
-		.next = offset,
-		.end = offset + length,
-		.pass_fd = fd,
-		.pass_start = offset,
-		.left = -1,
-	};
-	int r = know_limits(j);
+	struct transfer t = transfer_of(j, job, o);
 
-	if (r < 0)
-		return jobs_failed(j, &job->h, r, "limits of the old server");
+	t.budget = SOURCE_DEMAND;
+	t.next = t.pass_start = offset;
+	t.end = offset + length;
+	t.pass_fd = fd;
 	return transfer_run(&t);
 }
 
@@ -405,30 +400,18 @@ static void read_ahead(struct jobs *j, struct job *job, const struct stub_object
 int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	uint64_t start = job->block * j->c.block_bytes, first;
-	struct transfer t = {
-		.j = j,
-		.job = job,
-		.o = o,
-		.priority = job_priority(job),
-		.budget = job->kind == STUB_ASK_FILL ? SOURCE_BACKGROUND : SOURCE_DEMAND,
-		.wrap = start,
-		.small_first = true,
-		.pass_fd = -1,
-		.left = -1,
-	};
-	int r = know_limits(j);
+	struct transfer t = transfer_of(j, job, o);
+	int r;
 
-	if (r < 0)
-		return jobs_failed(j, &job->h, r, "limits of the old server");
 	waiters_range(j, job, &first, &t.end);
 	t.next = t.wrap_end = first;
+	t.wrap = start;
+	t.small_first = true;
 	r = transfer_run(&t);
 	if (r == -E2BIG && job_room(j, job, o) == 0) {
-		struct transfer again = { t.j, t.job, t.o, .priority = t.priority, .left = -1 };
-
-		again.next = first;
-		again.end = start + j->c.block_bytes;
-		t = again;
+		t = transfer_of(j, job, o);
+		t.next = first;
+		t.end = start + j->c.block_bytes;
 		r = transfer_run(&t);
 	}
 	if (r == -E2BIG) /* too fragmented still: the whole file, from the front */
@@ -447,23 +430,12 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 int job_room(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	struct stub_map only;
-	struct transfer t = {
-		.j = j,
-		.job = job,
-		.o = o,
-		.priority = job_priority(job),
-		.end = UINT64_MAX,
-		.only = &only,
-		.pass_fd = -1,
-		.left = -1,
-	};
-	int r = know_limits(j);
+	struct transfer t = transfer_of(j, job, o);
+	int r = stub_fill_room(j->c.volume, o, ROOM_BYTES, &only);
 
 	if (r < 0)
-		return jobs_failed(j, &job->h, r, "limits of the old server");
-	r = stub_fill_room(j->c.volume, o, ROOM_BYTES, &only);
-	if (r < 0)
 		return jobs_failed(j, &job->h, r, "stub record");
+	t.only = &only;
 	r = transfer_run(&t);
 	if (r == -E2BIG) /* a part out of order; what is in order made room */
 		r = 0;
