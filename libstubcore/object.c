@@ -45,6 +45,13 @@ static ssize_t record_read(int fd, void *buf, size_t size)
 	return -errno;
 }
 
+STUB_PUBLIC int stub_marked(int fd)
+{
+	ssize_t n = record_read(fd, NULL, 0);
+
+	return n > 0 ? 1 : n == 0 || n == -ENOENT || n == -EOPNOTSUPP ? 0 : (int)n;
+}
+
 /* Load without looking at the size. */
 static int record_load_raw(const struct stub_volume *v, int fd, const struct stub_handle *h,
 			   const struct stat *st, struct stub_record *out)

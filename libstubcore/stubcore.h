@@ -207,7 +207,7 @@ enum {
 
 /*
  * Open the volume at @path.  @log may be NULL.
- *   -ENOENT      there is no .postcopy here (never a volume, or finished)
+ *   -ENOENT      there is no .postcopy of root's here (never a volume, or finished)
  *   -EBADMSG     volume.conf is damaged; the log says where
  *   -EPROTONOSUPPORT  made by a newer release
  */
@@ -219,6 +219,22 @@ const struct stub_volume_info *stub_volume_info(const struct stub_volume *v);
 int stub_volume_fd(const struct stub_volume *v); /* the root, O_RDONLY; stays the volume's */
 const struct stub_handle *stub_volume_root(const struct stub_volume *v);
 uint64_t stub_volume_root_ino(const struct stub_volume *v);
+
+/*
+ * Which volume does the directory @dir_fd (any descriptor, O_PATH too) lie in, or is it
+ * the root of?  For who has not opened it: what is inside must not be shown as it is.
+ * 0: *info says which, @path (@size bytes, cut off if need be) where its root is.
+ *   -ENOENT      in none
+ *   -EBADMSG, -EPROTONOSUPPORT  in one whose volume.conf cannot be read; @path is filled,
+ *                *info is not
+ *   -EACCES (not root), -EIO ...
+ */
+int stub_volume_find(int dir_fd, struct stub_volume_info *info, char *path, size_t size);
+
+/* Has the object behind @fd (any descriptor, O_PATH too) a stub record, whoever's?  What
+ * has one, and is in no volume that is open, must not be served.  Takes root.
+ * 1, 0, or -errno. */
+int stub_marked(int fd);
 
 /* Is everything migrated?  One memory read, no system call.  Never goes back to
  * false: a plugin may stop looking for records for good. */

@@ -97,26 +97,6 @@ int stub_conf_parse(char *text, struct stub_volume_info *info, unsigned int *lin
 		       -EBADMSG;
 }
 
-static int conf_read(struct stub_volume *v)
-{
-	char text[8192];
-	unsigned int line = 0;
-	int r = stub_io_read_file(v->dir_fd, STUB_CONF, text, sizeof(text) - 1);
-
-	if (r == -ENOENT)
-		return -ENOENT;
-	/* cut off, or with a NUL in it */
-	if (r >= 0 && (strlen(text) != (size_t)r || r == 0 || text[r - 1] != '\n'))
-		r = -EBADMSG;
-	if (r >= 0)
-		r = stub_conf_parse(text, &v->info, &line);
-	if (r < 0)
-		stub_log(&v->log, STUB_LOG_ERROR, STUB_DIR "/" STUB_CONF " line %u: %s", line,
-			 r == -EPROTONOSUPPORT ? "made by a newer release of postcopy" :
-						 strerror(-r));
-	return r;
-}
-
 uint64_t stub_boot_id(void)
 {
 	char text[64];
@@ -132,37 +112,22 @@ uint64_t stub_boot_id(void)
 /* -ENOENT: no .postcopy in this directory */
 static int open_here(struct stub_volume *v, int fd)
 {
-	v->dir_fd = openat(fd, STUB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (v->dir_fd < 0)
-		return errno == ENOTDIR || errno == ELOOP ? -ENOENT : -errno;
-	return conf_read(v);
+	v->dir_fd = stub_dir_open(fd);
+	return v->dir_fd < 0 ? v->dir_fd : stub_conf_load(v->dir_fd, &v->log, &v->info);
 }
 
 static int find_root(struct stub_volume *v, const char *path, unsigned int flags)
 {
-	struct stat here, up;
 	int r, fd CLEANUP_CLOSE = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
-	for (;;) {
-		int parent;
-
-		r = open_here(v, fd);
-		if (r != -ENOENT || !(flags & STUB_OPEN_SEARCH))
-			break;
+	while ((r = open_here(v, fd)) == -ENOENT && flags & STUB_OPEN_SEARCH) {
 		if (v->dir_fd >= 0)
 			close(stub_steal_fd(&v->dir_fd));
-		parent = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (parent < 0)
-			return -errno;
-		if (fstat(fd, &here) < 0 || fstat(parent, &up) < 0 || here.st_dev != up.st_dev ||
-		    here.st_ino == up.st_ino) {
-			close(parent);
-			return -ENOENT; /* a volume never spans file systems */
-		}
-		close(fd);
-		fd = parent;
+		r = stub_dir_up(&fd, O_RDONLY);
+		if (r < 0)
+			return r;
 	}
 	if (r == 0)
 		v->fd = stub_steal_fd(&fd);

@@ -22,4 +22,15 @@
 int stub_conf_parse(char *text, struct stub_volume_info *info, unsigned int *line_no);
 uint64_t stub_boot_id(void);
 
+/* ---- find.c ---- */
+
+/* The .postcopy of the directory @fd (O_PATH too): a descriptor.  -ENOENT: there is none
+ * that root has made; -errno. */
+int stub_dir_open(int fd);
+/* Its volume.conf.  -ENOENT, -EBADMSG, -EPROTONOSUPPORT, -errno. */
+int stub_conf_load(int dir_fd, const struct stub_log *log, struct stub_volume_info *info);
+/* The directory above *@fd takes its place, opened with @flags.  -ENOENT: *fd is the root
+ * of its file system; -errno. */
+int stub_dir_up(int *fd, int flags);
+
 #endif

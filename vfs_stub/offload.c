@@ -102,7 +102,7 @@ struct tevent_req *stubvfs_offload_read_send(TALLOC_CTX *mem_ctx, struct tevent_
 		return NULL;
 	*s = (struct token_state){ .handle = handle, .fsp = fsp };
 	glue_of_fsp(handle, fsp, &o);
-	if (glue_look(&o, &view) < 0 || o.maybe || stubvfs_is_unfilled_snapshot(handle, fsp)) {
+	if (glue_look(&o, &view) < 0 || o.maybe || stubvfs_is_strange_stub(handle, fsp)) {
 		/* smbd 4.17 crashes at any token before it has been asked for one: let it
 		 * refuse no FSCTL at all */
 		sub = SMB_VFS_NEXT_OFFLOAD_READ_SEND(s, ev, handle, fsp, 0, ttl, offset, length);
@@ -320,7 +320,7 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 				  .to = fsp, .from_at = from, .to_at = to, .length = length };
 	token_find(token, &s->from, &s->ours);
 	source = s->from ? handle_of(s->from) : NULL;
-	if (s->from && stubvfs_is_unfilled_snapshot(source, s->from)) {
+	if (s->from && stubvfs_is_strange_stub(source, s->from)) {
 		tevent_req_nterror(req, NT_STATUS_IO_DEVICE_ERROR);
 		return tevent_req_post(req, ev);
 	}

@@ -244,6 +244,13 @@ static int close_failed(int fd)
 	return -1;
 }
 
+/* What NEXT has opened, or not. */
+static int admit(struct vfs_handle_struct *handle, const struct files_struct *fsp, int flags,
+		 int fd)
+{
+	return fd >= 0 && stubvfs_refuses_opened(handle, fsp, fd, flags) ? close_failed(fd) : fd;
+}
+
 static int open_creating(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
 			 const struct smb_filename *name, struct files_struct *fsp,
 			 const struct vfs_open_how *how)
@@ -271,15 +278,21 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 	struct glue_wait wait = { 0 };
 	int dirfd, fd, tries = 0;
 
-	if (!stubvfs(handle) || !dirfsp || is_named_stream(name) || fsp_is_alternate_stream(fsp))
+	if (!dirfsp || is_named_stream(name) || fsp_is_alternate_stream(fsp))
 		return SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how);
+	if (stubvfs_refuses_names(handle, dirfsp))
+		return -1;
+	if (!stubvfs(handle))
+		return admit(handle, fsp, how->flags,
+			     SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how));
 	dirfd = fsp_get_pathref_fd(dirfsp);
 	if (stubvfs_hides(handle, dirfd, name->base_name)) {
 		errno = how->flags & O_CREAT ? EACCES : ENOENT;
 		return -1;
 	}
 	if (!glue_migrating(handle))
-		return SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how);
+		return admit(handle, fsp, how->flags,
+			     SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how));
 	below.flags &= ~O_TRUNC;
 	if (is_procfd(name->base_name)) {
 		fd = SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, &below);
@@ -294,6 +307,7 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 		    errno != ENOTDIR && errno != ELOOP)
 			errno = EACCES;
 	}
+	fd = admit(handle, fsp, how->flags, fd);
 	if (fd >= 0 && how->flags & O_TRUNC && truncate_opened(handle, fd) < 0)
 		return close_failed(fd);
 	if (fd >= 0 && list_ahead(handle, fsp, fd) < 0)

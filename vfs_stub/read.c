@@ -33,31 +33,6 @@ static void tell_online(struct vfs_handle_struct *handle, struct files_struct *f
 		     fsp->fsp_name->base_name);
 }
 
-/*
- * A snapshot that was taken while the volume was being filled has stubs in it, and nobody
- * fills those: what it is without is not known any more.  Also after the end.  It is
- * reached by a time, or by a path to another file system inside of the volume, as which
- * btrfs shows a snapshot.
- */
-bool stubvfs_is_unfilled_snapshot(const struct vfs_handle_struct *handle,
-				  const struct files_struct *fsp)
-{
-	const struct stubvfs *x = handle ? stubvfs(handle) : NULL;
-	char path[32];
-	bool root;
-	ssize_t n;
-
-	if (fsp_is_alternate_stream(fsp) ||
-	    (fsp->fsp_name->twrp == 0 &&
-	     (!x || !VALID_STAT(fsp->fsp_name->st) || fsp->fsp_name->st.st_ex_dev == x->dev)))
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fsp_get_pathref_fd(fsp));
-	root = glue_root_enter();
-	n = getxattr(path, STUB_XATTR, NULL, 0);
-	glue_root_leave(root);
-	return n > 0;
-}
-
 /* ---- stopping the session ---- */
 
 ssize_t stubvfs_pread(struct vfs_handle_struct *handle, struct files_struct *fsp, void *data,
@@ -66,7 +41,7 @@ ssize_t stubvfs_pread(struct vfs_handle_struct *handle, struct files_struct *fsp
 	struct glue_wait wait = { 0 };
 	struct glue_obj o;
 
-	if (stubvfs_is_unfilled_snapshot(handle, fsp))
+	if (stubvfs_is_strange_stub(handle, fsp))
 		return glue_fail(-EIO);
 	glue_of_fsp(handle, fsp, &o);
 	if (!o.maybe || n == 0 || offset < 0)
@@ -194,7 +169,7 @@ struct tevent_req *stubvfs_pread_send(struct vfs_handle_struct *handle, TALLOC_C
 		return NULL;
 	*s = (struct read_state){ .handle = handle, .ev = ev, .fsp = fsp, .data = data, .n = n,
 				  .offset = offset };
-	if (stubvfs_is_unfilled_snapshot(handle, fsp)) {
+	if (stubvfs_is_strange_stub(handle, fsp)) {
 		tevent_req_error(req, EIO);
 		return tevent_req_post(req, ev);
 	}
@@ -233,7 +208,7 @@ ssize_t stubvfs_sendfile(struct vfs_handle_struct *handle, int to, struct files_
 	struct glue_obj o;
 
 	glue_of_fsp(handle, fsp, &o);
-	if (stubvfs_is_unfilled_snapshot(handle, fsp) || glue_look(&o, &view) < 0 || view.needs) {
+	if (stubvfs_is_strange_stub(handle, fsp) || glue_look(&o, &view) < 0 || view.needs) {
 		errno = ENOSYS;
 		return -1;
 	}

@@ -11,6 +11,7 @@
  *   names.c    create, link, rename, unlink  attrs.c    stat, DOS attributes, owner
  *   data.c     write, truncate, seek, sync   read.c     read, asynchronously
  *   offload.c  server-side copy              xattrs.c   extended attributes
+ *   guard.c    what is another volume's, or none's
  *   visible.c  what clients never see        pass.c     reading where nothing is stored
  *   wait.c     asks on smbd's event loop     stub_glue.c  asks libstubcore
  *   recall.c   who may have data fetched
@@ -39,6 +40,7 @@
 /* FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS [MS-FSCC 2.6], which Samba does not know */
 #define STUBVFS_ATTRIBUTE_RECALL 0x00400000u
 
+struct stubvfs_guard;
 struct stubvfs_link;
 
 /* One connection to the share: handle->data. */
@@ -55,6 +57,7 @@ struct stubvfs {
 	bool absent;		    /* the last wait found no retriever */
 	unsigned int brackets;	    /* open now */
 	struct stubvfs_link *link;
+	struct stubvfs_guard *guard; /* NULL: nothing was looked at yet */
 };
 
 /* NULL: nothing to migrate in this connection. */
@@ -164,8 +167,6 @@ ssize_t stubvfs_pread_recv(struct tevent_req *req, struct vfs_aio_state *aio);
 ssize_t stubvfs_sendfile(struct vfs_handle_struct *handle, int to, files_struct *fsp,
 			 const DATA_BLOB *header, off_t offset, size_t n);
 bool stubvfs_aio_force(struct vfs_handle_struct *handle, struct files_struct *fsp);
-bool stubvfs_is_unfilled_snapshot(const struct vfs_handle_struct *handle,
-				  const struct files_struct *fsp);
 
 /* data.c */
 ssize_t stubvfs_pwrite(struct vfs_handle_struct *handle, struct files_struct *fsp,
@@ -221,6 +222,15 @@ bool stubvfs_recall_denied(const struct connection_struct *conn, const char *use
 /* As the retriever's budget knows this client. */
 void stubvfs_recall_who(const struct connection_struct *conn, const char *user,
 			char who[STUB_WHO_MAX + 1]);
+
+/* guard.c */
+/* Is this a directory whose names are not to be reached?  errno is set then. */
+bool stubvfs_refuses_names(struct vfs_handle_struct *handle, const struct files_struct *dirfsp);
+/* Is what has just been opened as @fd, with @flags?  Likewise. */
+bool stubvfs_refuses_opened(struct vfs_handle_struct *handle, const struct files_struct *fsp,
+			    int fd, int flags);
+/* Is it a file with a record, and nobody fills it?  @handle: NULL in a share without us. */
+bool stubvfs_is_strange_stub(struct vfs_handle_struct *handle, const struct files_struct *fsp);
 
 /* visible.c */
 /* Does @path, as seen from the directory @dirfd, lead into .postcopy? */

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * find.c - where a volume is: .postcopy/ in a directory, or in one above it.
+ *
+ * Only root makes volumes: a .postcopy that somebody else owns, or may write to, is a
+ * user's directory of that name, whatever is in it.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "internal.h"
+#include "volume.h"
+
+int stub_dir_open(int fd)
+{
+	int dir CLEANUP_CLOSE =
+		openat(fd, STUB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+
+	if (dir < 0)
+		return errno == ENOTDIR || errno == ELOOP ? -ENOENT : -errno;
+	if (fstat(dir, &st) < 0)
+		return -errno;
+	return st.st_uid != 0 || st.st_mode & 022 ? -ENOENT : stub_steal_fd(&dir);
+}
+
+int stub_conf_load(int dir_fd, const struct stub_log *log, struct stub_volume_info *info)
+{
+	char text[8192];
+	unsigned int line = 0;
+	int r = stub_io_read_file(dir_fd, STUB_CONF, text, sizeof(text) - 1);
+
+	if (r == -ENOENT)
+		return -ENOENT;
+	/* cut off, or with a NUL in it */
+	if (r >= 0 && (strlen(text) != (size_t)r || r == 0 || text[r - 1] != '\n'))
+		r = -EBADMSG;
+	if (r >= 0)
+		r = stub_conf_parse(text, info, &line);
+	if (r < 0)
+		stub_log(log, STUB_LOG_ERROR, STUB_DIR "/" STUB_CONF " line %u: %s", line,
+			 r == -EPROTONOSUPPORT ? "made by a newer release of postcopy" :
+						 strerror(-r));
+	return r;
+}
+
+int stub_dir_up(int *fd, int flags)
+{
+	struct stat here, up;
+	int parent = openat(*fd, "..", flags | O_DIRECTORY | O_CLOEXEC);
+
+	if (parent < 0)
+		return -errno;
+	if (fstat(*fd, &here) < 0 || fstat(parent, &up) < 0 || here.st_dev != up.st_dev ||
+	    here.st_ino == up.st_ino) {
+		close(parent);
+		return -ENOENT; /* a volume never spans file systems */
+	}
+	close(*fd);
+	*fd = parent;
+	return 0;
+}
+
+static int find_here(int fd, struct stub_volume_info *info)
+{
+	const struct stub_log quiet = { NULL, NULL };
+	int dir CLEANUP_CLOSE = stub_dir_open(fd);
+
+	memset(info, 0, sizeof(*info));
+	return dir < 0 ? dir : stub_conf_load(dir, &quiet, info);
+}
+
+static void name_of(int fd, char *out, size_t size)
+{
+	char link[32];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, out, size - 1);
+	out[n < 0 ? 0 : n] = '\0';
+}
+
+STUB_PUBLIC int stub_volume_find(int dir_fd, struct stub_volume_info *info, char *path,
+				 size_t size)
+{
+	int r, fd CLEANUP_CLOSE = openat(dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	while ((r = find_here(fd, info)) == -ENOENT) {
+		r = stub_dir_up(&fd, O_PATH);
+		if (r < 0)
+			return r;
+	}
+	name_of(fd, path, size);
+	return r;
+}
