@@ -87,9 +87,14 @@ static void obj_read2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb do
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 	struct glue_wait wait = { 0 };
 	uint64_t era = glue_era();
+	fsal_status_t status = stubfs_refuses(stubfs_obj(obj));
 	struct passing *p;
 	int r;
 
+	if (FSAL_IS_ERROR(status)) {
+		done(obj, status, io, arg);
+		return;
+	}
 	if (is_read_plus(io)) {
 		done(obj, fsalstat(ERR_FSAL_NOTSUPP, 0), io, arg);
 		return;
@@ -215,8 +220,11 @@ static void obj_write2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb d
 		       struct fsal_io_arg *io, void *arg)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
+	fsal_status_t status = stubfs_refuses(stubfs_obj(obj));
 
-	if (glue_maybe_stub(stubfs_obj(obj)) && io_length(io) > 0)
+	if (FSAL_IS_ERROR(status))
+		done(obj, status, io, arg);
+	else if (glue_maybe_stub(stubfs_obj(obj)) && io_length(io) > 0)
 		done(obj, write_within(stubfs_obj(obj), bypass, io), io, arg);
 	else
 		below(sub->obj_ops->write2(sub, bypass, passing_done, io,
@@ -322,9 +330,13 @@ static fsal_status_t obj_seek2(struct fsal_obj_handle *obj, struct state_t *stat
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 	struct stubfs_obj *o = stubfs_obj(obj);
+	fsal_status_t status = stubfs_refuses(o);
 	struct stub_view view;
-	int r = glue_look(o, &view);
+	int r;
 
+	if (FSAL_IS_ERROR(status))
+		return status;
+	r = glue_look(o, &view);
 	if (r < 0)
 		return glue_status(r);
 	if (view.needs && (info->io_content.what == NFS4_CONTENT_DATA ||
@@ -353,10 +365,13 @@ static fsal_status_t obj_fallocate(struct fsal_obj_handle *obj, struct state_t *
 	struct glue_wait wait = { 0 };
 	struct glue_change change;
 	uint64_t changed = allocate ? 0 : length, era = glue_era();
-	fsal_status_t status;
-	int r = range_begin(stubfs_obj(obj), &wait, &change, offset, changed);
+	fsal_status_t status = stubfs_refuses(stubfs_obj(obj));
 	bool stub;
+	int r;
 
+	if (FSAL_IS_ERROR(status))
+		return status;
+	r = range_begin(stubfs_obj(obj), &wait, &change, offset, changed);
 	if (r < 0)
 		return glue_status(r);
 	stub = glue_change_any(&change);

@@ -12,6 +12,7 @@
  *   names.c    create, link, rename, unlink  open.c     open, the truncate doors
  *   file.c     read, write, seek, locks      attrs.c    attributes
  *   xattrs.c   extended attributes           visible.c  what clients never see
+ *   guard.c    what is another volume's, or none's
  *   pass.c     reading where nothing can be stored
  *   news.c     what other processes do reaches MDCACHE
  *   key.c      Ganesha's keys and the kernel's handles
@@ -53,6 +54,7 @@ struct stubfs_export {
 	atomic_int_least64_t absent_seen; /* when that was noticed last, ms */
 	atomic_bool stopping;
 	atomic_bool finished; /* .postcopy is gone, see visible.c */
+	atomic_int_least64_t told; /* guard.c: when it wrote to the log last, ms */
 	struct stubfs_listener *listener; /* news.c; NULL: nothing to listen to */
 };
 
@@ -61,6 +63,7 @@ struct stubfs_obj {
 	struct fsal_obj_handle *below;
 	atomic_bool normal; /* one way: no stub, never looked at again */
 	atomic_int_least64_t room_asked; /* when room in its record was asked for last, ms */
+	atomic_int_least64_t fine; /* guard.c: when it was looked at, ms; 0: never */
 	atomic_int_least64_t going; /* attrs.c: until when its name is being removed, ms */
 };
 
@@ -151,11 +154,15 @@ void stubfs_going_end(struct stubfs_obj *o, int64_t before, bool gone);
 /* attrs.c: the one function that truncates for open: size 0, under the bracket */
 fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct glue_wait *w, struct state_t *state);
 
+/* guard.c: an error for a directory whose names must not be reached, and for a file that
+ * must not be read or written */
+fsal_status_t stubfs_refuses(struct stubfs_obj *o);
+
 /* visible.c */
 bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name);
 /* The door of each operation on a name: @hidden for what clients must not see, and
- * an error for what is no name of one directory. */
-fsal_status_t stubfs_name_check(const struct stubfs_obj *dir, const char *name,
+ * an error for what is no name of one directory, or of one that is refused. */
+fsal_status_t stubfs_name_check(struct stubfs_obj *dir, const char *name,
 				fsal_errors_t hidden);
 bool stubfs_hides_below(const struct fsal_obj_handle *below);
 bool stubfs_hides_link(const struct stubfs_obj *o); /* one in its link count */

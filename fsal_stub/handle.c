@@ -190,9 +190,12 @@ static fsal_status_t obj_readdir(struct fsal_obj_handle *dir, fsal_cookie_t *whe
 		.cb = cb,
 		.cb_arg = arg,
 	};
-	fsal_status_t status;
-	int r = glue_need_entries(rd.dir, &rd.wait);
+	fsal_status_t status = stubfs_refuses(rd.dir);
+	int r;
 
+	if (FSAL_IS_ERROR(status))
+		return status;
+	r = glue_need_entries(rd.dir, &rd.wait);
 	if (r < 0)
 		return glue_status(r);
 	status = read_on(&rd, mask, eof);

@@ -223,11 +223,14 @@ static fsal_status_t obj_open2(struct fsal_obj_handle *obj, struct state_t *stat
 		.perm_check = perm_check,
 	};
 	bool stub = name ? glue_migrating() : glue_maybe_stub(op.obj);
+	fsal_status_t status;
 
 	if (stub && flags & FSAL_O_TRUNC) {
 		op.flags &= ~FSAL_O_TRUNC;
 		op.truncate = true;
 	}
+	if (name && FSAL_IS_ERROR(status = stubfs_refuses(op.obj)))
+		return status;
 	return name ? open_name(&op) : open_handle(&op);
 }
 

@@ -46,12 +46,15 @@ bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name)
 	       stub_volume_hides_name(x->volume, dir->handle.fileid, name) && still_there(x);
 }
 
-fsal_status_t stubfs_name_check(const struct stubfs_obj *dir, const char *name,
+fsal_status_t stubfs_name_check(struct stubfs_obj *dir, const char *name,
 				fsal_errors_t hidden)
 {
 	if (strchr(name, '/'))
 		return fsalstat(ERR_FSAL_INVAL, EINVAL);
-	return fsalstat(stubfs_hides_name(dir, name) ? hidden : ERR_FSAL_NO_ERROR, 0);
+	if (stubfs_hides_name(dir, name))
+		return fsalstat(hidden, 0);
+	/* Ganesha looks for what is above an export's root, and shows nothing of it */
+	return strcmp(name, "..") ? stubfs_refuses(dir) : fsalstat(ERR_FSAL_NO_ERROR, 0);
 }
 
 bool stubfs_hides_below(const struct fsal_obj_handle *below)

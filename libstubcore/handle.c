@@ -43,7 +43,7 @@ uint32_t stub_handle_sum(const struct stub_handle *h)
 	return x;
 }
 
-int stub_handle_open(const struct stub_volume *v, const struct stub_handle *h, int flags)
+STUB_PUBLIC int stub_handle_open_at(int mount_fd, const struct stub_handle *h, int flags)
 {
 	union kernel_handle k;
 	int fd;
@@ -53,8 +53,13 @@ int stub_handle_open(const struct stub_volume *v, const struct stub_handle *h, i
 	k.h.handle_type = h->type;
 	k.h.handle_bytes = h->len;
 	memcpy(k.h.f_handle, h->bytes, h->len);
-	fd = open_by_handle_at(v->fd, &k.h, flags | O_CLOEXEC);
+	fd = open_by_handle_at(mount_fd, &k.h, flags | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
 	return fd;
+}
+
+int stub_handle_open(const struct stub_volume *v, const struct stub_handle *h, int flags)
+{
+	return stub_handle_open_at(v->fd, h, flags);
 }

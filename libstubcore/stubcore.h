@@ -86,6 +86,12 @@ struct stub_handle {
  *   -EOVERFLOW   the handle is longer than STUB_HANDLE_MAX */
 int stub_handle_of_fd(int fd, struct stub_handle *out);
 
+/* The other way round, with the flags of open(2): @mount_fd is any directory of the same
+ * file system.  A descriptor, or
+ *   -ESTALE  there is no such inode any more
+ *   -EPERM (not root), -EINVAL, others as open_by_handle_at */
+int stub_handle_open_at(int mount_fd, const struct stub_handle *h, int flags);
+
 bool stub_handle_equal(const struct stub_handle *a, const struct stub_handle *b);
 
 /* What identifies an object on the old server: for NFS its file handle, for SMB its

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * guard.c - what is not of the volume of this export, if that has one.
+ *
+ * An export may lie above a volume, another volume may be mounted inside of ours, a
+ * snapshot or a copy may have stubs that nobody fills.  Shown as they are, these would be
+ * zeros and empty directories (invariant 1).  So
+ *
+ *   - a directory that lies in somebody else's volume is refused, with all names in it:
+ *     it needs an export of its own;
+ *   - elsewhere a directory with a record is refused too, since some of its names are
+ *     missing; a file with one is shown, but not read nor written.
+ *
+ * Where an export has a volume, only what is on another file system is looked at (a volume
+ * never spans two).  Where it has none, a directory is looked at once a second, and a file
+ * when it is first read or written.
+ */
+#include "config.h"
+#include "fsal.h"
+#include "FSAL/fsal_localfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stub_glue.h"
+
+#define FRESH_MS 1000 /* a directory that was all right is; volumes are made, but rarely */
+#define TELL_MS	 10000 /* between two lines of the log */
+
+static void tell(struct stubfs_export *x, const char *path, const char *what)
+{
+	int64_t now = (int64_t)glue_now_ms(), last = atomic_load(&x->told);
+
+	if ((last && now - last < TELL_MS) ||
+	    !atomic_compare_exchange_strong(&x->told, &last, now))
+		return;
+	LogCrit(COMPONENT_FSAL, "Export %d (%s): FSAL STUB: access refused: %s %s",
+		op_ctx->ctx_export->export_id, CTX_FULLPATH(op_ctx), path, what);
+}
+
+/* An O_PATH descriptor, or -errno; -EINVAL: the object has no handle of its own. */
+static int object_open(struct stubfs_obj *o)
+{
+	struct gsh_buffdesc key = { NULL, 0 };
+	struct stub_handle h;
+	int fd, mount;
+
+	below(o->below->obj_ops->handle_to_key(o->below, &key));
+	if (glue_handle_of_key(&key, &h) < 0)
+		return -EINVAL;
+	mount = open(o->handle.fs->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (mount < 0)
+		return -errno;
+	fd = stub_handle_open_at(mount, &h, O_PATH);
+	close(mount);
+	return fd;
+}
+
+/* A snapshot of our own volume: what is whole in it may be read. */
+static bool of_ours(const struct stubfs_export *x, const struct stub_volume_info *info)
+{
+	return x->volume && !strcmp(info->uuid, stub_volume_info(x->volume)->uuid);
+}
+
+static int directory_look(struct stubfs_export *x, int fd)
+{
+	struct stub_volume_info *info = gsh_malloc(sizeof(*info));
+	char path[PATH_MAX];
+	int r = stub_volume_find(fd, info, path, sizeof(path));
+
+	if (r == -ENOENT || (r == 0 && of_ours(x, info))) {
+		r = stub_marked(fd) ? -EACCES : 0;
+		if (r < 0)
+			tell(x, "an unfinished directory", "whose volume is not here");
+	} else if (r == 0 || r == -EBADMSG || r == -EPROTONOSUPPORT) {
+		tell(x, path, "is a volume of postcopy, give it an export of its own");
+		r = -EACCES;
+	}
+	gsh_free(info);
+	return r;
+}
+
+static int look(struct stubfs_export *x, struct stubfs_obj *o)
+{
+	int r, fd = object_open(o);
+
+	if (fd < 0)
+		return fd == -EINVAL ? 0 : fd;
+	r = o->handle.type == DIRECTORY ? directory_look(x, fd) : stub_marked(fd) ? -EIO : 0;
+	close(fd);
+	return r;
+}
+
+static fsal_status_t refusal(int r)
+{
+	return r == -EACCES ? fsalstat(ERR_FSAL_ACCESS, EACCES) : glue_status(r);
+}
+
+fsal_status_t stubfs_refuses(struct stubfs_obj *o)
+{
+	struct stubfs_export *x = stubfs_export();
+	int64_t now, fine;
+	int r;
+
+	if ((x->volume && o->handle.fs == x->fs) ||
+	    (o->handle.type != DIRECTORY && o->handle.type != REGULAR_FILE))
+		return fsalstat(ERR_FSAL_NO_ERROR, 0);
+	fine = atomic_load(&o->fine);
+	now = (int64_t)glue_now_ms();
+	if (fine && (o->handle.type == REGULAR_FILE || now - fine < FRESH_MS))
+		return fsalstat(ERR_FSAL_NO_ERROR, 0);
+	r = look(x, o);
+	if (r == 0)
+		atomic_store(&o->fine, now);
+	return refusal(r);
+}
