@@ -63,6 +63,9 @@ struct source_facts {
 
 int preflight_target(struct verdict *v, const char *dir, struct target *out);
 int preflight_target_empty(struct verdict *v, const struct target *t);
+/* Does it keep names apart that differ in case only? Tried with a directory, which is
+ * removed again: @t has gone through preflight_target_empty(). */
+int preflight_target_case(struct verdict *v, const struct target *t);
 /* As much of that as needs no writing; what else init would refuse is a warning. */
 int preflight_target_look(struct verdict *v, const char *dir, struct target *out);
 void target_close(struct target *t);

@@ -6,12 +6,16 @@
 #include <fts.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "preflight.h"
 
 #define ACCESS_MODIFY 0x04 /* RFC 1813 section 3.3.4 */
 #define ACCESS_EXTEND 0x08
 #define NOBODY	      65534
+
+#define GENERATION_LEN 4 /* bytes at the end of a kernel's handle */
+#define ENTRIES_MAX    8 /* of a directory, asked about */
 
 #define BELOW_MAX    5000 /* entries looked at below the target */
 #define BELOW_LEVELS 4
@@ -153,40 +157,68 @@ int preflight_source(struct verdict *v, struct source_facts *facts, struct sourc
 
 /* ---- overlap ---------------------------------------------------------------- */
 
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec / 100 == b->tv_nsec / 100; /* SMB has no more */
+}
+
 /*
- * Is the local directory at @path the root of the export? Inode numbers alone prove
- * little (the root of every XFS has the same one), and the server may answer from
- * a cache; so an entry is looked up over there. An empty one is known by its times.
+ * Is what the old server calls @o, @a the local entry @name of @dir, or @dir itself if it
+ * is "."?  Inode numbers prove little: any two fresh file systems count alike. Linux
+ * servers put the kernel's handle, the number and a random generation, into their own.
+ * Where the number is followed by something else, it is another object; not so for the
+ * root of an export, whose handle may have neither. Of other handles nothing is known:
+ * then both times must agree.
  */
+static bool same_object(int dir, const char *name, const struct stub_origin *o,
+			const struct stub_attr *a)
+{
+	struct stub_handle h;
+	struct stat st;
+	int r, fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	r = fstat(fd, &st) < 0 ? -errno : stub_handle_of_fd(fd, &h);
+	close(fd);
+	if (r < 0 || a->fileid != st.st_ino || (a->mode & S_IFMT) != (st.st_mode & S_IFMT))
+		return false;
+	if (memmem(o->bytes, o->len, h.bytes, h.len))
+		return true;
+	if (strcmp(name, ".") && h.len > GENERATION_LEN &&
+	    memmem(o->bytes, o->len, h.bytes, h.len - GENERATION_LEN))
+		return false;
+	return same_time(&a->mtime, &st.st_mtim) && same_time(&a->ctime, &st.st_ctim);
+}
+
+/* Is the local directory at @path the root of the export? Told by some of its entries, as
+ * the server may answer from a cache about the root; an empty one by itself. */
 static bool same_directory(struct source *s, const struct source_facts *facts, const char *path,
 			   const struct stat *st)
 {
-	const struct stub_attr *a = &facts->attr;
-	struct stub_origin origin;
-	struct stub_attr attr;
-	struct stat child;
+	unsigned int looked = 0;
+	bool same = false;
 	struct dirent *d;
-	bool same;
 	DIR *dir;
 
-	if (a->fileid != st->st_ino)
+	if (facts->attr.fileid != st->st_ino)
 		return false;
 	dir = opendir(path);
 	if (!dir)
 		return false;
-	do
-		d = readdir(dir);
-	while (d && (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..")));
-	if (d)
+	while (!same && looked < ENTRIES_MAX && (d = readdir(dir))) {
+		struct stub_origin o;
+		struct stub_attr a;
+
+		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+			continue;
+		looked++;
 		same = source_lookup(s, SOURCE_DEMAND, &facts->root, d->d_name, strlen(d->d_name),
-				     &origin, &attr) == 0 &&
-		       fstatat(dirfd(dir), d->d_name, &child, AT_SYMLINK_NOFOLLOW) == 0 &&
-		       child.st_ino == attr.fileid;
-	else
-		same = a->mtime.tv_sec == st->st_mtim.tv_sec &&
-		       a->mtime.tv_nsec == st->st_mtim.tv_nsec &&
-		       a->ctime.tv_sec == st->st_ctim.tv_sec &&
-		       a->ctime.tv_nsec == st->st_ctim.tv_nsec;
+				     &o, &a) == 0 &&
+		       same_object(dirfd(dir), d->d_name, &o, &a);
+	}
+	if (looked == 0)
+		same = same_object(dirfd(dir), ".", &facts->root, &facts->attr);
 	closedir(dir);
 	return same;
 }
@@ -202,12 +234,12 @@ static bool is_below(const char *path, const char *inside)
 }
 
 /* The export's path names a directory of this machine, and it is the exported one. */
-static bool path_is_here(const struct source_facts *facts, char real[PATH_MAX])
+static bool path_is_here(struct source *s, const struct source_facts *facts, char real[PATH_MAX])
 {
 	struct stat st;
 
 	return realpath(facts->path, real) && stat(real, &st) == 0 && S_ISDIR(st.st_mode) &&
-	       st.st_ino == facts->attr.fileid;
+	       same_directory(s, facts, real, &st);
 }
 
 /* A server may export a directory under any path: look for it where the target is
@@ -243,7 +275,8 @@ int preflight_overlap(struct verdict *v, const struct target *t, struct source *
 
 	if (!facts->local)
 		return 0;
-	if ((path_is_here(facts, real) && is_below(real, t->path)) || find_below(s, facts, t, real))
+	if ((path_is_here(s, facts, real) && is_below(real, t->path)) ||
+	    find_below(s, facts, t, real))
 		return verdict_fail(v, FAIL_TARGET_INSIDE,
 				    "the source (%s on this machine) lies inside the target %s: "
 				    "choose a target elsewhere",

@@ -194,6 +194,32 @@ static int check_room(struct verdict *v, struct target *t)
 	return 0;
 }
 
+/* Twins would become one file, and .postcopy would have names that no plugin hides. */
+static int folds(struct verdict *v, const struct target *t)
+{
+	return verdict_fail(v, FAIL_TARGET_FOLDS,
+			    "target %s takes names that differ in case only for one: choose a "
+			    "directory without that (on ext4 one that 'chattr -F' was used on while "
+			    "empty, on XFS a file system made without '-n version=ci')",
+			    t->path);
+}
+
+int preflight_target_case(struct verdict *v, const struct target *t)
+{
+	static const char other[] = ".POSTCOPY";
+	struct stat one, two;
+	bool made, same;
+
+	made = mkdirat(t->fd, STUB_DIR, 0700) == 0;
+	if (!made && errno != EEXIST)
+		return verdict_fail(v, FAIL_TARGET, "target %s: %s", t->path, strerror(errno));
+	same = fstatat(t->fd, STUB_DIR, &one, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstatat(t->fd, other, &two, AT_SYMLINK_NOFOLLOW) == 0 && one.st_ino == two.st_ino;
+	if (made)
+		unlinkat(t->fd, STUB_DIR, AT_REMOVEDIR);
+	return same ? folds(v, t) : 0;
+}
+
 int preflight_target(struct verdict *v, const char *dir, struct target *t)
 {
 	memset(t, 0, sizeof(*t));
@@ -205,6 +231,11 @@ int preflight_target(struct verdict *v, const char *dir, struct target *t)
 	}
 	target_limits(t->fd, t->fstype, t->st.st_dev, &t->limits);
 	check_inode_size(v, t);
+	if (t->limits.folds) {
+		folds(v, t);
+		target_close(t);
+		return -1;
+	}
 	return 0;
 }
 
@@ -245,6 +276,11 @@ int preflight_target_look(struct verdict *v, const char *dir, struct target *t)
 		if (fs.f_flag & ST_RDONLY)
 			verdict_warn(v, "target-read-only",
 				     "target %s is mounted read-only: init will want it writable",
+				     t->path);
+		if (t->limits.folds)
+			verdict_warn(v, "target-folds-case",
+				     "target %s takes names that differ in case only for one: "
+				     "init will refuse it",
 				     t->path);
 		if (t->free_bytes < ROOM_MIN)
 			verdict_warn(v, "target-no-space",

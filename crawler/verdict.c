@@ -33,6 +33,7 @@ static const struct {
 	[FAIL_TARGET_INSIDE] = { "target-source-overlap", 39 },
 	[FAIL_TARGET_FULL] = { "target-no-space", 40 },
 	[FAIL_TARGET] = { "target-failed", 41 },
+	[FAIL_TARGET_FOLDS] = { "target-folds-case", 43 },
 	[FAIL_SOCKET_PATH] = { "socket-path", 42 },
 	[FAIL_NOT_VOLUME] = { "not-a-volume", 50 },
 	[FAIL_VOLUME_DAMAGED] = { "volume-damaged", 51 },

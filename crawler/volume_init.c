@@ -143,6 +143,8 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 	r = preflight_overlap(v, t, s, facts);
 	if (r == 0)
 		r = preflight_target_empty(v, t);
+	if (r == 0)
+		r = preflight_target_case(v, t);
 	if (r == 0 && !facts->smb)
 		r = preflight_root(v, s, facts);
 	if (r == 0 && facts->join)
