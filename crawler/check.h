@@ -59,6 +59,7 @@ enum check_kind {
 	CHECK_CHARACTER, /* one that SMB has no room for */
 	CHECK_ENDING, /* a dot or a space, which SMB clients drop */
 	CHECK_DEVICE, /* a name that Windows keeps for a device */
+	CHECK_MANGLED, /* the old Samba may have made it up */
 	CHECK_LONG_PATH, /* more than CHECK_PATH_MAX bytes below the export's root */
 	CHECK_LONG_NAME, /* more bytes than the new file system takes */
 	CHECK_REFUSED, /* the new file system will not have it */

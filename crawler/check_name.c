@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "check.h"
+#include "smb_mangled.h"
 
 /* what mknod(2) takes */
 #define DEVICE_MAJOR_MAX 0xfff
@@ -26,6 +27,10 @@ const struct check_kind_info check_kinds[CHECK_KINDS] = {
 			   FATE_LOST },
 	[CHECK_DEVICE] = { "smb-device", "a device's name to Windows (CON, NUL, COM1 ...)",
 			   FATE_LOST },
+	[CHECK_MANGLED] = { "mangled",
+			    "may be a name that Samba made up for one that Windows does not take: "
+			    SMB_MANGLED_ADVICE,
+			    FATE_LOST },
 	[CHECK_LONG_PATH] = { "long-path",
 			      "the path has more than 1023 bytes: too long for SMB clients",
 			      FATE_LOST },
@@ -211,6 +216,8 @@ uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e,
 	why[0] = '\0';
 	if (sides->exports & EXPORT_SMB)
 		kinds |= smb_kinds(e->name, e->name_len, path_len);
+	if (!strcmp(sides->protocol, "smb") && smb_name_mangled(e->name, e->name_len))
+		kinds |= 1u << CHECK_MANGLED;
 	if (e->name_len > (t && t->name_max ? t->name_max : STUB_NAME_MAX))
 		kinds |= 1u << CHECK_LONG_NAME;
 	if (impossible(e, why))

@@ -114,6 +114,7 @@ struct smb_source {
 	char trouble[SMB_WHY_MAX]; /* why there is no connection */
 	struct smb_calls queue[2];
 	uint64_t reconnects, calls, lookups, readdirs, reads, read_bytes, retries;
+	uint64_t mangled; /* names listed that may be made up */
 
 	struct smb_conn conn[SMB_CONNECTIONS_MAX];
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "smb.h"
+#include "smb_mangled.h"
 
 #define PARTS_MAX 4 /* of a listing that wait for its caller */
 
@@ -156,6 +157,7 @@ static void state(struct source *base, struct source_state *out)
 	out->reads = s->reads;
 	out->read_bytes = s->read_bytes;
 	out->retries = s->retries;
+	out->mangled = s->mangled;
 	for (unsigned int i = 0; i < s->n; i++)
 		out->inflight += s->conn[i].working;
 	snprintf(out->trouble, sizeof(out->trouble), "%s", s->trouble);
@@ -396,9 +398,34 @@ static void on_part(struct smb_call *c, struct smb_answer *a)
 	pthread_mutex_unlock(&b->lock);
 }
 
+/* Counted, and the first one told: nobody reads a line for each. */
+static void note_mangled(struct smb_source *s, const struct stub_entry *e, size_t n)
+{
+	const struct stub_entry *one = NULL;
+	uint64_t found = 0, before;
+
+	for (size_t i = 0; i < n; i++) {
+		if (smb_name_mangled(e[i].name, e[i].name_len)) {
+			one = one ? one : &e[i];
+			found++;
+		}
+	}
+	if (!found)
+		return;
+	pthread_mutex_lock(&s->lock);
+	before = s->mangled;
+	s->mangled += found;
+	pthread_mutex_unlock(&s->lock);
+	if (!before)
+		smb_log(s, STUB_LOG_WARN,
+			"source %s: \"%.*s\" may be a name that Samba made up for one that "
+			"Windows does not take: " SMB_MANGLED_ADVICE,
+			s->uri.host, (int)one->name_len, one->name);
+}
+
 /* The entries of one part, with their origins, to the caller. */
-static int hand_on(const struct stub_origin *dir, const struct part *p, source_entries_fn fn,
-		   void *arg)
+static int hand_on(struct smb_source *s, const struct stub_origin *dir, const struct part *p,
+		   source_entries_fn fn, void *arg)
 {
 	struct smb_answer a = { .count = p->count, .rest = p->bytes, .rest_len = p->len };
 	const struct smb_text path = path_of(dir);
@@ -420,8 +447,10 @@ static int hand_on(const struct stub_origin *dir, const struct part *p, source_e
 		text += len < 0 ? 0 : (size_t)len;
 		n++;
 	}
-	if (r == 0 && n)
+	if (r == 0 && n) {
+		note_mangled(s, e, n);
 		r = fn(arg, e, n);
+	}
 	free(e);
 	free(origins);
 	return r;
@@ -461,7 +490,7 @@ static int list(struct source *base, enum source_priority p, const struct stub_o
 	}
 	while ((part = next_part(&b))) {
 		if (!result)
-			result = hand_on(dir, part, fn, arg);
+			result = hand_on(smb_of(base), dir, part, fn, arg);
 		free(part);
 		if (result) {
 			pthread_mutex_lock(&b.lock);

@@ -116,6 +116,7 @@ struct source_state {
 	uint64_t calls, lookups, readdirs, reads, read_bytes, retries;
 	uint32_t inflight;
 	char trouble[256]; /* SMB: why it is not connected, one line; else "" */
+	uint64_t mangled; /* SMB: names listed that the old server may have made up */
 	/* join: objects that came without what Windows knows, and the last one: one line */
 	uint64_t mismatches;
 	char mismatch[512];

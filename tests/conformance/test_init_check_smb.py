@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import smbd
-from migration import BUILD, POSTCOPY
+from migration import BUILD, POSTCOPY, Migration
 
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 
@@ -84,6 +84,43 @@ def test_names(old, config, tree, fresh_dir):
     assert {n[key].lower() for n in a["names"] for key in ("path", "twin")} == {"readme"}
     assert len({n["path"] for n in a["names"]} | {n["twin"] for n in a["names"]}) == 3
     assert stats(tree) == before and os.listdir(fresh_dir) == []
+
+
+def test_names_that_samba_makes_up(new_samba, loop_xfs, config, moddir, new_volume):
+    """Told before and meanwhile; with `mangled names = no` there are none."""
+    top = loop_xfs.path / "made-up"
+    (top / "below").mkdir(parents=True)
+    strange = ["CON.txt", "dot.", "below/a:b", "below/aux", "space ", "tab\there.html"]
+    for name in ["fine", "LONG NAME.TXT", "x~1", *strange]:
+        (top / name).write_bytes(name.encode())
+    old = new_samba("made-up", top)
+    argv = "--source", old.url(), "--config", config, "--names"
+    a = answer(*argv)
+    found = [n["path"] for n in a["names"] if n["kind"] == "mangled"]
+    assert len(found) == len(strange) and sum(p.startswith("below/") for p in found) == 2, found
+    assert not {os.path.basename(p) for p in found} & {os.path.basename(p) for p in strange}
+    (kind,) = (k for k in a["kinds"] if k["count"])
+    assert kind["count"] == len(strange) and "mangled names = no" in kind["what"]
+    told = check(*argv).stdout.decode()
+    assert "6 mangled: may be" in told and "mangled names = no" in told
+
+    m = Migration(moddir / "m", old.url(), new_volume("xfs", "512M").path / "v",
+                  conf=config.read_text())
+    m.volume.mkdir()
+    m.init().start_retriever()
+    try:
+        m.crawl()
+        status = m.status()
+        assert status["mangled"] == len(strange) and status["entries"] == 4 + len(strange)
+        assert "mangled names = no" in m.postcopy("status", m.volume).stdout
+        assert m.log.read_text().count("may be a name that Samba made up") == 1
+    finally:
+        m.stop()
+
+    old.shares[0].more = "mangled names = no"
+    old.restart()
+    a = answer(*argv)
+    assert [n for n in a["names"] if n["kind"] == "mangled"] == []
 
 
 def test_errors(old, config, fresh_dir):

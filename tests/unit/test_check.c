@@ -142,6 +142,41 @@ static void name_for_smb(void **state)
 	}
 }
 
+static void name_made_up(void **state)
+{
+	static const struct {
+		const char *name;
+		bool is;
+	} cases[] = {
+		{ "C3W1ED~P.TXT", true },
+		{ "_0OXM4~7", true },
+		{ "LONGNA~1.C", true },
+		{ "A$-_00~0.~_$", true },
+		{ "abcdef~1", false }, /* small letters are never made */
+		{ "C3W1ED~P.txt", false },
+		{ "C3W1ED~P.", false },
+		{ "C3W1ED~P.TEXT", false },
+		{ "C3W1ED~", false },
+		{ "C3W1ED~~", false },
+		{ "C3W1E~P", false },
+		{ "C3W1ED~PX", false },
+		{ "C3W1EDDP.TXT", false },
+		{ "C3 1ED~P", false },
+		{ "", false },
+	};
+	struct check_sides smb = { .protocol = "smb", .traits = &no_traits, .exports = EXPORT_SMB },
+			   nfs = sides(EXPORT_NFS | EXPORT_SMB, NULL);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t found = kinds_of(&smb, cases[i].name) & BIT(CHECK_MANGLED);
+
+		if (!!found != cases[i].is)
+			fail_msg("'%s'", cases[i].name);
+		assert_int_equal(kinds_of(&nfs, cases[i].name) & BIT(CHECK_MANGLED), 0);
+	}
+}
+
 static void name_lengths(void **state)
 {
 	struct target_limits l = { .name_max = 100 };
@@ -578,6 +613,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(utf8),		  cmocka_unit_test(name_for_smb),
+		cmocka_unit_test(name_made_up),
 		cmocka_unit_test(name_lengths),	  cmocka_unit_test(name_impossible),
 		cmocka_unit_test(name_refused),	  cmocka_unit_test(twins_fold),
 		cmocka_unit_test(twins_in_parts), cmocka_unit_test(twins_bounded),
