@@ -20,11 +20,10 @@ from samba.ndr import ndr_unpack
 from samba.security import access_check
 from migration import BUILD
 from smb2client import SmbError, wire
+from smbsource import IDMAP
 from smbtree import WHOLE, Builder, compare, descriptor
 
 TOOL = BUILD / "tests/tools/smbmeta"
-IDMAP = "".join("uid %d %s-%d\n" % (uid, smbd.SID, rid)
-                for uid, _, rid in smbd.USERS.values()) + "everyone S-1-5-11\n"
 # The messages of acl_xattr on hashes are of no class of their own, at the highest level.
 VERBOSE = "log level = 10 " + " ".join(
     "%s:1" % c for c in ("vfs", "smb", "smb2", "auth", "passdb", "locking", "tdb", "acls", "sam",
@@ -46,6 +45,17 @@ ACCESS = {
     "generic": "D:P(A;;GR;;;{bob})(A;;GA;;;{carol})",
     "bobs": "O:{bob}G:%sD:P(A;;FA;;;{bob})(A;;FR;;;%s)" % (STAFF, STAFF),
 }
+
+
+def build_access(c):
+    """A file and a directory of each."""
+    c.mkdir("access")
+    for name, sddl in ACCESS.items():
+        c.write_file("access/" + name, b"12345")
+        c.mkdir("access/dir-" + name)
+        for path in ("access/" + name, "access/dir-" + name):
+            raw = descriptor(sddl)
+            c.set_security(path, raw, smbtree.parts_of(raw))
 
 
 def store(path, raw, tmp, idmap=None, **more):
@@ -130,13 +140,7 @@ def quiet(new_samba, loop_xfs, servers):
 def old(servers):
     with servers["old"].client() as c:
         Builder(c, entries=10, deep=4).build()
-        c.mkdir("access")
-        for name, sddl in ACCESS.items():
-            c.write_file("access/" + name, b"12345")
-            c.mkdir("access/dir-" + name)
-            for path in ("access/" + name, "access/dir-" + name):
-                raw = descriptor(sddl)
-                c.set_security(path, raw, smbtree.parts_of(raw))
+        build_access(c)
         yield c
 
 

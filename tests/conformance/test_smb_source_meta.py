@@ -6,25 +6,15 @@ import subprocess
 
 import pytest
 
-import smbd
 import smbtree
-from migration import BUILD, Migration
-from smbtree import Builder, compare, descriptor
-from test_smb_meta import ACCESS, IDMAP, VERBOSE
+from smbsource import IDMAP, make, tree, with_worker  # noqa: F401
+from smbtree import Builder, compare
+from test_smb_meta import VERBOSE, build_access
 from util import wait_until
 
-WORKER = BUILD / "retriever" / "postcopy-smb-worker"
-
-pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
+pytestmark = with_worker
 
 SHOWN = smbtree.RAW_NAMES + "\nveto files = /.postcopy/"
-
-
-@pytest.fixture(scope="module")
-def tree(loop_xfs):
-    top = loop_xfs.path / "old"
-    top.mkdir(mode=0o755)
-    return top
 
 
 @pytest.fixture(scope="module")
@@ -36,36 +26,8 @@ def server(new_samba, tree):
 def old(server):
     with server.client() as c:
         Builder(c, entries=50, deep=5).build()
-        c.mkdir("access")
-        for name, sddl in ACCESS.items():
-            c.write_file("access/" + name, b"12345")
-            c.mkdir("access/dir-" + name)
-            for path in ("access/" + name, "access/dir-" + name):
-                raw = descriptor(sddl)
-                c.set_security(path, raw, smbtree.parts_of(raw))
+        build_access(c)
         yield c
-
-
-@pytest.fixture(scope="module")
-def make(moddir, new_volume, rpcshim):
-    made = []
-    login = moddir / "login"
-    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
-    login.chmod(0o600)
-    (moddir / "idmap").write_text(IDMAP)
-
-    def factory(url, fstype="xfs", idmap=moddir / "idmap", **kw):
-        conf = "".join('%s = "%s"\n' % x for x in (
-            ("smb_credentials", login), ("smb_worker", WORKER), ("smb_idmap", idmap)))
-        m = Migration(moddir / ("m-%d" % len(made)), url, new_volume(fstype, "2G").path / "volume",
-                      shim=rpcshim, conf=conf + "call_timeout = 2000\n", **kw)
-        m.volume.mkdir()
-        made.append(m)
-        return m
-
-    yield factory
-    for m in made:
-        m.stop()
 
 
 @pytest.fixture(scope="module")

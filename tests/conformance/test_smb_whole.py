@@ -6,22 +6,16 @@ import os
 import pytest
 
 import smbtree
-from smbd import PASSWORD, Share
-from migration import BUILD
-from smbmigration import MODULES, SmbMigration
+from smbmigration import SmbMigration
+from smbsource import make, tree, with_module  # noqa: F401
 from smb2client import wire
 
-WORKER = BUILD / "retriever" / "postcopy-smb-worker"
-RAW = {"more": smbtree.RAW_NAMES}
+pytestmark = with_module
 
-pytestmark = pytest.mark.skipif(not WORKER.exists() or not (MODULES / "stub.so").exists(),
-                                reason="built without Samba's headers")
 
 @pytest.fixture(scope="module")
-def old(new_samba, new_volume):
-    top = new_volume("xfs").path / "data"
-    top.mkdir()
-    server = new_samba("old", shares=[Share(str(top), **RAW)])
+def old(new_samba, tree):
+    server = new_samba("old", tree, more=smbtree.RAW_NAMES)
     with server.client() as c:
         smbtree.Builder(c, entries=300, deep=10).build()
     server.shares[0].readonly = True
@@ -29,17 +23,9 @@ def old(new_samba, new_volume):
 
 
 @pytest.fixture
-def migrate(moddir, new_volume, old):
-    """A migration of the old share; ends with the test."""
-    login = moddir / "login"
-    with open(os.open(login, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
-        f.write("username = root\npassword = %s\n" % PASSWORD)
-    top = new_volume("xfs").path / "data"
-    top.mkdir()
-    m = SmbMigration(moddir / top.parent.parent.name, old.url(), top, more=smbtree.RAW_NAMES,
-                     conf='smb_credentials = "%s"\nsmb_worker = "%s"\n' % (login, WORKER))
-    yield m.init().start()
-    m.stop()
+def migrate(make, old):
+    """A migration of the old share; nothing has been asked for."""
+    return make(old.url(), kind=SmbMigration, more=smbtree.RAW_NAMES).init().start()
 
 
 def compared(old, m, **options):
