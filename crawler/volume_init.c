@@ -169,7 +169,7 @@ static int fill_root(const struct target *t, const struct source_facts *facts)
 		return r;
 	r = stub_object_open(volume, stub_volume_root(volume), &o);
 	if (r == 0) {
-		r = stub_fill_attr(volume, &o, &m->attr, m->xattrs, m->n, NULL);
+		r = stub_fill_attr(volume, &o, &m->attr, source_meta_times(m), m->xattrs, m->n, NULL);
 		stub_object_close(&o);
 	}
 	stub_volume_close(volume);

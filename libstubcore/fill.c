@@ -52,10 +52,10 @@ static int xattrs_store(const struct stub_object *o, const struct stub_xattr *x,
 }
 
 static int attr_store(struct stub_volume *v, const struct stub_object *o,
-		      const struct stub_attr *a, const struct stub_xattr *x, size_t n, size_t *bad,
-		      struct stub_record *rec)
+		      const struct stub_attr *a, const struct timespec *times,
+		      const struct stub_xattr *x, size_t n, size_t *bad, struct stub_record *rec)
 {
-	struct timespec times[2] = { a->atime, a->mtime }, now;
+	struct timespec own[2] = { a->atime, a->mtime }, now;
 	int r;
 
 	if (fchown(o->fd, a->uid, a->gid) < 0 || fchmod(o->fd, a->mode & 07777) < 0)
@@ -71,7 +71,10 @@ static int attr_store(struct stub_volume *v, const struct stub_object *o,
 		stub_map_copy(&rec->durable, &rec->now);
 	}
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	rec->src_mtime = rec->mtime = a->mtime;
+	if (!times)
+		times = own;
+	rec->src_mtime = a->mtime;
+	rec->mtime = times[1];
 	rec->src_ctime = a->ctime;
 	rec->ctime = stub_time_cmp(a->ctime, now) > 0 ? now : a->ctime;
 	rec->nlink = rec->nlink_shown = a->nlink;
@@ -82,8 +85,8 @@ static int attr_store(struct stub_volume *v, const struct stub_object *o,
 }
 
 STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
-			       const struct stub_attr *attr, const struct stub_xattr *x, size_t n,
-			       size_t *bad)
+			       const struct stub_attr *attr, const struct timespec *times,
+			       const struct stub_xattr *x, size_t n, size_t *bad)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
@@ -103,7 +106,7 @@ STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *
 		return r;
 	r = stub_record_load(v, o->fd, &o->h, &st, rec);
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY)) {
-		r = attr_store(v, o, attr, x, n, &at, rec);
+		r = attr_store(v, o, attr, times, x, n, &at, rec);
 		filled = r == 0;
 	}
 	if (bad && r < 0)

@@ -728,7 +728,8 @@ int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struc
 		      const char *name, size_t len, const struct stub_entry *e);
 
 /*
- * dummy -> partial: owner, mode, then the @n extended attributes in the order given, then
+ * dummy -> partial.  @times: access and write time that clients are to see, NULL: those of
+ * @attr, with which the old server is compared later.  Stored are owner, mode, then the @n extended attributes in the order given, then
  * size, times and record.  It stays a dummy until all are there; done again, it is the
  * same.  @bad may be NULL; after a failure it is the index of the extended attribute that
  * could not be stored, or @n: it was something else.  An object that is no dummy is left
@@ -739,8 +740,8 @@ int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struc
  *   system has no place for an extended attribute
  */
 int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
-		   const struct stub_attr *attr, const struct stub_xattr *x, size_t n,
-		   size_t *bad);
+		   const struct stub_attr *attr, const struct timespec *times,
+		   const struct stub_xattr *x, size_t n, size_t *bad);
 
 /*
  * Store fetched bytes where, and only where, they are still missing.

@@ -114,12 +114,32 @@ static bool not_there(int error)
 	       error == -ENAMETOOLONG || error == -EINVAL;
 }
 
+/* SMB's, if NFSv3 has no number for it and @nfs is what a server makes of it: its lower 32
+ * bits, or one of the ends. */
+static bool better(struct timespec nfs, struct timespec *smb)
+{
+	bool beyond = smb->tv_sec < 0 || smb->tv_sec > (time_t)UINT32_MAX;
+	time_t end = smb->tv_sec < 0 ? 0 : UINT32_MAX;
+
+	if (beyond && (nfs.tv_sec == (time_t)(uint32_t)smb->tv_sec || nfs.tv_sec == end ||
+		       (end && nfs.tv_sec == INT32_MAX)))
+		return true;
+	*smb = nfs;
+	return false;
+}
+
 /* NFS's, with the access that the descriptor gives: what is stored with it is tied to
  * these very numbers and modes. */
 static void merge(const struct stub_attr *nfs, struct source_meta *m)
 {
 	struct stub_attr all = *nfs;
+	bool atime, mtime;
 
+	m->times[0] = m->attr.atime;
+	m->times[1] = m->attr.mtime;
+	atime = better(nfs->atime, &m->times[0]);
+	mtime = better(nfs->mtime, &m->times[1]);
+	m->has_times = atime || mtime;
 	all.mode = (nfs->mode & S_IFMT) | (m->attr.mode & 07777);
 	all.uid = m->attr.uid;
 	all.gid = m->attr.gid;

@@ -241,7 +241,8 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 	bool local = r == 0;
 
 	if (r == 0)
-		r = stub_fill_attr(j->c.volume, o, &m.attr, m.xattrs, m.n, &bad);
+		r = stub_fill_attr(j->c.volume, o, &m.attr, source_meta_times(&m), m.xattrs,
+				   m.n, &bad);
 	if (local && r < 0 && bad < m.n)
 		snprintf(what, sizeof(what), "attribute %.80s of %zu bytes", m.xattrs[bad].name,
 			 m.xattrs[bad].len);

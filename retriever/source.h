@@ -143,6 +143,10 @@ int source_getattr(struct source *s, enum source_priority p, const struct stub_o
  */
 struct source_meta {
 	struct stub_attr attr;
+	/* access and write time are these, and attr's only what it is known again by: a
+	 * protocol could not say them */
+	bool has_times;
+	struct timespec times[2];
 	const struct stub_xattr *xattrs;
 	size_t n;
 	const char *lost; /* what cannot be kept: lines that end with '\n'; NULL: nothing */
@@ -151,6 +155,12 @@ struct source_meta {
 int source_meta(struct source *s, enum source_priority p, const struct stub_origin *o,
 		struct source_meta *out);
 void source_meta_free(struct source_meta *m);
+
+/* As stub_fill_attr() wants them. */
+static inline const struct timespec *source_meta_times(const struct source_meta *m)
+{
+	return m->has_times ? m->times : NULL;
+}
 
 /* Does source_meta() bring more than look-ups and listings, of objects of this type?  What
  * those find are dummies. */

@@ -7,7 +7,6 @@ What NFS shows of each object must be the same, but for rules of the dual source
 * owner and mode of what is joined are those that its descriptor gives to NFS's numbers:
   asked of joinedmode, with what the old server says over both protocols;
 * what has a name that SMB cannot say is not joined: it has NFS's mode, and was told;
-* times before 1970 are as NFSv3 tells them, 2^32 s later;
 * the clients' directory has later times and the clients' files, whose bytes they know.
 
 What SMB shows of each joined object must be the same without any other exception.
@@ -24,7 +23,6 @@ FIELDS = ("path", "type", "mode", "uid", "gid", "size", "mtime", "atime", "nlink
 PATH, TYPE, MODE, UID, GID = range(5)
 MTIME, GROUP, ERROR = map(FIELDS.index, ("mtime", "group", "error"))
 SHOWN_MAX = 200             # bytes of a path in the retriever's log
-EARLY = (1 << 32) * smbtree.SECOND
 UNSPEAKABLE = re.compile(rb'[\x00-\x1f\x7f\\:*?"<>|]')
 GUESTS = both_visitor.PLACE.encode()
 NEW_ONLY = {name.encode() for name in both_visitor.MINE.values()}
@@ -109,9 +107,7 @@ class Compare:
             self.differ(path, "SMB", err, "")
             return
         self.smb_objects += 1
-        if was.written < smbtree.EPOCH:
-            was.written += EARLY
-            self.early += 1
+        self.early += was.written < smbtree.EPOCH
         if path == GUESTS and is_.written > was.written:
             was.written = is_.written
         self.found += ["SMB: %s" % d for d in smbtree.differences(smb, was, is_, 0)]

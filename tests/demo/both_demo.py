@@ -115,7 +115,7 @@ class BothDemo(SmbDemo):
         self.result.update(smb_objects=c.smb_objects, mismatches=self.mismatches,
                            modes_by_descriptor=c.modes, times_before_1970=c.early)
         say("by design: %d objects that SMB cannot name have what NFS knows, each told; %d modes "
-            "are the descriptors'; %d times before 1970 are as NFSv3 tells them" % (
+            "are the descriptors'; %d times before 1970 are as SMB tells them" % (
                 self.mismatches, c.modes, c.early))
         self.count_wrong(len(c.found))
 

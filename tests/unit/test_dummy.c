@@ -45,6 +45,32 @@ static void assert_xattr(struct fixture *x, const char *name, const struct stub_
 	assert_memory_equal(got, want->value, want->len);
 }
 
+/* What clients see, and what the old server is compared with. */
+static void test_other_times(void **state)
+{
+	const struct timespec shown[2] = { { -5000, 300 }, { -310000000, 500 } };
+	struct fixture *x = *state;
+	struct stub_entry e;
+	struct stub_object o = make_dummy(x, "file", S_IFREG | 0600, &e), after;
+	struct stub_attr a = e.attr;
+	struct stub_view view;
+	struct stat st;
+
+	a.size = 5;
+	a.mtime = (struct timespec){ UINT32_MAX - 310000000, 500 };
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, shown, NULL, 0, NULL), 0);
+	assert_int_equal(stub_object_open(x->v, &o.h, &after), 0);
+	assert_memory_equal(&after.mtime, &a.mtime, sizeof(a.mtime));
+	assert_int_equal(stub_view(x->v, &o.h, &view), 0);
+	assert_memory_equal(&view.mtime, &shown[1], sizeof(shown[1]));
+	assert_int_equal(stub_fill_data(x->v, &after, 0, "12345", 5), 0);
+	assert_int_equal(fstat(after.fd, &st), 0);
+	assert_memory_equal(&st.st_mtim, &shown[1], sizeof(shown[1]));
+	assert_memory_equal(&st.st_atim, &shown[0], sizeof(shown[0]));
+	stub_object_close(&after);
+	stub_object_close(&o);
+}
+
 static void test_filled(void **state)
 {
 	struct fixture *x = *state;
@@ -60,7 +86,7 @@ static void test_filled(void **state)
 	a.size = 12345;
 	a.mtime.tv_nsec = 100;
 	for (int twice = 0; twice < 2; twice++) {
-		assert_int_equal(stub_fill_attr(x->v, &o, &a, some, ARRAY_LEN(some), &bad), 0);
+		assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, some, ARRAY_LEN(some), &bad), 0);
 		assert_int_equal(bad, ARRAY_LEN(some));
 		assert_int_equal(fstatat(x->v->fd, "file", &st, 0), 0);
 		assert_int_equal(st.st_mode, S_IFREG | 04751);
@@ -86,9 +112,9 @@ static void test_never_twice(void **state)
 	struct stub_attr a = e.attr;
 	struct stat st;
 
-	assert_int_equal(stub_fill_attr(x->v, &o, &a, &other, 1, NULL), 0);
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, &other, 1, NULL), 0);
 	a.uid = 99;
-	assert_int_equal(stub_fill_attr(x->v, &o, &a, some, ARRAY_LEN(some), NULL), 0);
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, some, ARRAY_LEN(some), NULL), 0);
 	assert_int_equal(fstatat(x->v->fd, "file", &st, 0), 0);
 	assert_int_equal(st.st_uid, 1001);
 	assert_xattr(x, "file", &other);
@@ -104,7 +130,7 @@ static void test_directory(void **state)
 	struct stat st;
 
 	a.mode = S_IFDIR | 02775;
-	assert_int_equal(stub_fill_attr(x->v, &o, &a, some, ARRAY_LEN(some), NULL), 0);
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, some, ARRAY_LEN(some), NULL), 0);
 	assert_int_equal(fstatat(x->v->fd, "dir", &st, 0), 0);
 	assert_int_equal(st.st_mode, S_IFDIR | 02775);
 	assert_xattr(x, "dir", &some[2]);
@@ -122,11 +148,11 @@ static void test_no_place(void **state)
 	struct stub_object o = make_dummy(x, "file", S_IFREG | 0600, &e);
 	size_t bad = 77;
 
-	assert_true(stub_fill_attr(x->v, &o, &e.attr, list, 3, &bad) < 0);
+	assert_true(stub_fill_attr(x->v, &o, &e.attr, NULL, list, 3, &bad) < 0);
 	assert_int_equal(bad, 1);
 	assert_true(fixture_view(x, "file").needs & STUB_NEEDS_ATTRS);
 	list[1] = some[1];
-	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, list, 3, &bad), 0);
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, NULL, list, 3, &bad), 0);
 	assert_false(fixture_view(x, "file").needs & STUB_NEEDS_ATTRS);
 	stub_object_close(&o);
 }
@@ -140,10 +166,10 @@ static void test_never_ours(void **state)
 	struct stub_object o = make_dummy(x, "file", S_IFREG | 0600, &e);
 	size_t bad;
 
-	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, list, 2, &bad), -EBADMSG);
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, NULL, list, 2, &bad), -EBADMSG);
 	assert_int_equal(bad, 1);
 	list[1].name = "trusted.other";
-	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, list, 2, &bad), -EBADMSG);
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, NULL, list, 2, &bad), -EBADMSG);
 	assert_true(fixture_view(x, "file").needs & STUB_NEEDS_ATTRS);
 	stub_object_close(&o);
 }
@@ -156,13 +182,13 @@ static void test_another_object(void **state)
 	struct stub_attr a = e.attr;
 
 	a.fileid++;
-	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, 0, NULL), -ESTALE);
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, NULL, 0, NULL), -ESTALE);
 	a = e.attr;
 	a.mode = S_IFDIR | 0700;
-	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, 0, NULL), -ESTALE);
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, NULL, 0, NULL), -ESTALE);
 	a = e.attr;
 	a.uid = UINT32_MAX;
-	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, 0, NULL), -EBADMSG);
+	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, NULL, 0, NULL), -EBADMSG);
 	assert_true(fixture_view(x, "file").needs & STUB_NEEDS_ATTRS);
 	stub_object_close(&o);
 }
@@ -172,7 +198,8 @@ static void test_another_object(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_VOLUME(test_filled),	    ON_VOLUME(test_never_twice), ON_VOLUME(test_directory),
+		ON_VOLUME(test_filled),	    ON_VOLUME(test_other_times),
+		ON_VOLUME(test_never_twice), ON_VOLUME(test_directory),
 		ON_VOLUME(test_no_place),   ON_VOLUME(test_never_ours),
 		ON_VOLUME(test_another_object),
 	};

@@ -299,9 +299,9 @@ static void test_the_filler_posts(void **state)
 	h = fixture_handle(x, "dummy");
 	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
 	e[0].attr.size = 0;
-	assert_int_equal(stub_fill_attr(x->v, &o, &e[0].attr, NULL, 0, NULL), 0);
+	assert_int_equal(stub_fill_attr(x->v, &o, &e[0].attr, NULL, NULL, 0, NULL), 0);
 	assert_told(t, &h, STUB_NEWS_ATTRS);
-	assert_int_equal(stub_fill_attr(x->v, &o, &e[0].attr, NULL, 0, NULL), 0); /* it has them */
+	assert_int_equal(stub_fill_attr(x->v, &o, &e[0].attr, NULL, NULL, 0, NULL), 0); /* it has them */
 	assert_int_equal(get(t, 0), 0);
 	stub_object_close(&o);
 
