@@ -24,7 +24,8 @@
  *   Authenticated Users   certain for users and groups of the table, possible for others
  *   OWNER RIGHTS  certain for the owner, or the members of the group that owns it; if
  *		   that is an unknown SID, possible for all
- *   unknown SID   possible, for all
+ *   unknown SID   possible, for all; certain for the owner if it is the descriptor's owner
+ *		   and his number is known from elsewhere (smb_sd.has_numbers)
  *   local logons (INTERACTIVE, SYSTEM ...), CREATOR OWNER in an ACE in force: impossible
  *   conditional and object ACEs   allow nothing, deny everybody they may speak of
  *

@@ -87,6 +87,8 @@ int smb_rules_make(const struct smb_idmap *map, const struct smb_sd *sd, struct 
 							       who_is(map, &ace->sid, &r->id);
 		if (r->who == SMB_WHO_OWNER && sd->has_owner)
 			smb_idmap_find(map, &sd->owner, &r->id);
+		r->owners = sd->has_numbers && sd->has_owner && r->who == SMB_WHO_UNKNOWN &&
+			    !smb_sid_cmp(&ace->sid, &sd->owner);
 		out->n++;
 	}
 	return 0;
@@ -140,7 +142,7 @@ static enum certainty match(const struct smb_rule *r, enum smb_scope scope,
 	case SMB_WHO_IDS:
 		return ids_match(&r->id, s);
 	case SMB_WHO_UNKNOWN:
-		return MAYBE;
+		return r->owners && s->kind == SMB_IS_OWNER ? MUST : MAYBE;
 	case SMB_WHO_NOBODY:
 		break;
 	}

@@ -34,6 +34,7 @@ struct smb_rule {
 	enum smb_who who;
 	struct smb_id id; /* of SMB_WHO_IDS, and of SMB_WHO_OWNER the owner's */
 	bool deny;
+	bool owners; /* of SMB_WHO_UNKNOWN: the owner's SID, and his number is known */
 	uint8_t flags; /* enum smb_ace_flag */
 	uint32_t mask; /* without generic rights */
 };

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One old tree, exported over NFS and shared over SMB: names, links, numbers and data come
 from NFS, what Windows knows from SMB, joined object by object."""
+import glob
 import os
 import shutil
 import subprocess
@@ -41,6 +42,12 @@ def posix_only(top):
         f.write(b"#!")
     os.chown(top + b"/posix/setuid", 70002, 70010)
     os.chmod(top + b"/posix/setuid", 0o4750)
+    for uid, gid in ((65534, 65534), (70002, 65534), (65534, 70010), (77777, 77777)):
+        path = top + b"/posix/of-%d-%d" % (uid, gid)
+        with open(path, "wb") as f:
+            f.write(path)
+        os.chown(path, uid, gid)
+        os.chmod(path, 0o640)
     os.mkdir(top + b"/strange")
     for name in UNSPEAKABLE:
         with open(top + b"/strange/" + name, "wb") as f:
@@ -126,7 +133,9 @@ def test_what_windows_knows_is_that_of_smb(samba, done, moddir):
 
 
 def test_numbers_are_those_of_nfs_modes_those_of_the_descriptor(tree, done):
-    for name in ("posix/file", "posix/setuid", "posix/dir"):
+    names = sorted(glob.glob("posix/of-*", root_dir=tree))
+    assert len(names) == 4
+    for name in ("posix/file", "posix/setuid", "posix/dir", *names):
         old, new = os.stat(tree / name), os.stat(done.volume / name)
         assert (old.st_uid, old.st_gid, oct(old.st_mode)) == \
             (new.st_uid, new.st_gid, oct(new.st_mode)), name

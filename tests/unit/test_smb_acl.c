@@ -220,6 +220,20 @@ static void numbers_from_elsewhere(void **state)
 	assert_int_equal(p.access.e[3].perm, 4);
 	smb_posix_finish(&p);
 
+	/* an owner of no table: what is granted to the descriptor's is his, and denied to all */
+	sd = SD(GHOST, GHOST, ALLOW(0, MODIFY, GHOST), ALLOW(0, READ, EVERYONE));
+	file(sd, 0444, "u::r-- g::r-- o::r--");
+	sd.has_numbers = true;
+	sd.uid = sd.gid = 65534;
+	p = file(sd, 0744, "u::rwx g::r-- o::r--");
+	assert_int_equal(p.uid, 65534);
+	assert_true(p.owner_unknown && p.group_unknown);
+	sd = SD(GHOST, STAFF, DENY(0, WRITE, GHOST), ALLOW(0, FULL, GHOST), ALLOW(0, FULL, EVERYONE));
+	sd.has_numbers = true;
+	sd.uid = 65534;
+	sd.gid = 2001;
+	file(sd, 0555, "u::r-x g::r-x o::r-x");
+
 	/* OWNER RIGHTS: not the owner's to change, whoever he is */
 	sd = SD(ALICE, STAFF, ALLOW(0, READ, "S-1-3-4"));
 	sd.has_numbers = true;
@@ -445,7 +459,7 @@ struct person {
 };
 static const struct person people[] = {
 	{ ALICE, 1001, true },	     { BOB, 1002, true },    { BOTH, 3000, true },
-	{ DOM "7777", 7777, false }, { NULL, 65534, false },
+	{ DOM "7777", 7777, false }, { NULL, 65534, false }, { GHOST, 8888, false },
 };
 static const struct {
 	const char *sid;
@@ -569,6 +583,9 @@ static void random_sd(struct smb_sd *sd, struct smb_ace *a)
 	sd->has_owner = sd->has_group = sd->dacl_present = true;
 	sd->owner = sid(owners[pick(6)]);
 	sd->group = sid(own_groups[pick(4)]);
+	sd->has_numbers = pick(2) && sid_is(&sd->owner, GHOST);
+	sd->uid = 8888;
+	sd->gid = 4712;
 	sd->aces = a;
 	sd->n = pick(6);
 	for (size_t i = 0; i < sd->n; i++) {
