@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 #include "dual.h"
 
 #define SHOWN_MAX 200 /* bytes of a path in a log line */
+#define TRIES	  3 /* to catch an object that stands still */
 
 /* Where the share begins, and whether the two servers count files alike.  Waits for both. */
 static int know(struct dual_source *d, struct stub_origin *smb_root, bool *same_ids)
@@ -48,15 +48,11 @@ static int know(struct dual_source *d, struct stub_origin *smb_root, bool *same_
 	return 0;
 }
 
-static void tell(struct dual_source *d, const struct dual_origin *o, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
 /* An object that is not joined: counted, and said why. */
-static void tell(struct dual_source *d, const struct dual_origin *o, const char *fmt, ...)
+static void tell(struct dual_source *d, const struct dual_origin *o, const char *why)
 {
 	char line[sizeof(d->mismatch)], path[SHOWN_MAX + 1];
-	size_t n = 0, at;
-	va_list ap;
+	size_t n = 0;
 
 	for (size_t i = 0; i < o->path_len && n + 4 < sizeof(path); i++) {
 		unsigned char c = (unsigned char)o->path[i];
@@ -67,10 +63,7 @@ static void tell(struct dual_source *d, const struct dual_origin *o, const char 
 			path[n++] = (char)c;
 	}
 	path[n] = '\0';
-	at = (size_t)snprintf(line, sizeof(line), "\"%s\": not joined: ", path);
-	va_start(ap, fmt);
-	vsnprintf(line + at, sizeof(line) - at, fmt, ap);
-	va_end(ap);
+	snprintf(line, sizeof(line), "\"%s\": not joined: %s", path, why);
 	pthread_mutex_lock(&d->lock);
 	d->mismatches++;
 	memcpy(d->mismatch, line, sizeof(line));
@@ -146,42 +139,87 @@ static void merge(const struct stub_attr *nfs, struct source_meta *m)
 	m->attr = all;
 }
 
+/* What the share says of the object, merged, or NFS's alone and why. */
+static int ask_share(struct dual_source *d, enum source_priority p, const struct stub_origin *there,
+		     const struct stub_attr *nfs, bool same_ids, struct source_meta *out, char *why,
+		     size_t size)
+{
+	int r = d->smb->ops->meta(d->smb, p, there, nfs, out);
+
+	*why = '\0';
+	if (r == 0 && same_object(nfs, &out->attr, same_ids, why, size)) {
+		merge(nfs, out);
+		return 0;
+	}
+	if (r < 0 && !not_there(r))
+		return r;
+	if (r < 0)
+		snprintf(why, size, "the share does not have it");
+	source_meta_free(out);
+	out->attr = *nfs;
+	return 0;
+}
+
+static bool unchanged(const struct stub_attr *a, const struct stub_attr *b)
+{
+	return a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->size == b->size &&
+	       a->fsid == b->fsid && a->fileid == b->fileid &&
+	       !memcmp(&a->mtime, &b->mtime, sizeof(a->mtime)) &&
+	       !memcmp(&a->ctime, &b->ctime, sizeof(a->ctime));
+}
+
+/*
+ * The share is asked between two looks at the NFS handle.  As long as that is good its
+ * inode is not another file's, so what had the same file id meanwhile was this object;
+ * and the descriptor is that of the mode and owner it is stored with.  Of an object that
+ * never stands still the last answer is taken: it will be found changed.
+ */
+static int ask_both(struct dual_source *d, enum source_priority p, const struct dual_origin *own,
+		    const struct stub_origin *there, bool same_ids, struct source_meta *out,
+		    char *why, size_t size)
+{
+	struct stub_attr before, after;
+	int r;
+
+	for (unsigned int i = 0; i < TRIES; i++) {
+		source_meta_free(out);
+		r = source_getattr(d->nfs, p, &own->nfs, &before);
+		if (r == 0)
+			r = ask_share(d, p, there, &before, same_ids, out, why, size);
+		if (r == 0)
+			r = source_getattr(d->nfs, p, &own->nfs, &after);
+		if (r < 0 || unchanged(&before, &after))
+			break;
+	}
+	return r;
+}
+
 int dual_meta(struct source *base, enum source_priority p, const struct stub_origin *o,
 	      const struct stub_attr *as, struct source_meta *out)
 {
 	struct dual_source *d = dual_of(base);
 	struct stub_origin smb_root, there;
 	struct dual_origin own;
-	struct stub_attr nfs;
 	bool same_ids = false;
-	char why[128];
+	char why[128] = "";
 	int r = dual_origin_decode(o, &own);
 
 	(void)as;
 	if (r == 0)
-		r = source_getattr(d->nfs, p, &own.nfs, &nfs);
-	if (r == 0)
 		r = know(d, &smb_root, &same_ids);
 	if (r < 0)
 		return r;
-	out->attr = nfs;
 	if (!own.has_path || dual_path_below(&smb_root, &own, &there) < 0) {
-		tell(d, &own, "its path is too long (file id %" PRIu64 ")", nfs.fileid);
-		return 0;
+		r = source_getattr(d->nfs, p, &own.nfs, &out->attr);
+		snprintf(why, sizeof(why), "its path is too long (file id %" PRIu64 ")",
+			 out->attr.fileid);
+	} else if (!dual_path_speakable(own.path, own.path_len)) {
+		r = source_getattr(d->nfs, p, &own.nfs, &out->attr);
+		snprintf(why, sizeof(why), "SMB has no such names");
+	} else {
+		r = ask_both(d, p, &own, &there, same_ids, out, why, sizeof(why));
 	}
-	if (!dual_path_speakable(own.path, own.path_len)) {
-		tell(d, &own, "SMB has no such names");
-		return 0;
-	}
-	r = d->smb->ops->meta(d->smb, p, &there, &nfs, out);
-	if (r == 0 && same_object(&nfs, &out->attr, same_ids, why, sizeof(why))) {
-		merge(&nfs, out);
-		return 0;
-	}
-	if (r < 0 && !not_there(r))
-		return r;
-	tell(d, &own, "%s", r < 0 ? "the share does not have it" : why);
-	source_meta_free(out);
-	out->attr = nfs;
-	return 0;
+	if (r == 0 && *why)
+		tell(d, &own, why);
+	return r;
 }

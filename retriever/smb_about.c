@@ -265,7 +265,7 @@ static int read_stream(struct asking *k, struct smb_stream *s)
 }
 
 /* u32 next, u32 length of the name, u64 size, u64 allocated, name */
-static int ask_streams(struct asking *k)
+static int ask_streams(struct asking *k, bool *by_path)
 {
 	struct smb_meta_in *in = &k->out->in;
 	struct smb_stream *list = NULL;
@@ -305,11 +305,29 @@ static int ask_streams(struct asking *k)
 			worker_lost(k->w, "more than 16 MiB of them", "streams", k->path);
 			return -EBADMSG;
 		}
+		*by_path = true;
 		r = read_stream(k, &list[i]);
 		if (r != 0)
 			return r;
 	}
 	return 0;
+}
+
+/* Streams are opened by path, all else was asked of one open object: is it still there? */
+static int look_again(const struct asking *k)
+{
+	const struct exact_info *was = &k->out->info;
+	struct exact_info is;
+	int r = exact_stat(k->w, k->path, &is);
+
+	if (r != 0)
+		return r == -ENOENT ? -ESTALE : r;
+	if (is.fileid == was->fileid && is.dir == was->dir && is.size == was->size &&
+	    timespec_compare(&is.mtime, &was->mtime) == 0 &&
+	    timespec_compare(&is.ctime, &was->ctime) == 0)
+		return 0;
+	worker_lost(k->w, "another object, or another version", "streams", k->path);
+	return -ESTALE;
 }
 
 /* u32 next, u8 flags, u8 length of the name, u16 length of the value, name, NUL, value */
@@ -347,7 +365,7 @@ int exact_about(struct worker *w, const char *path, uint64_t stream_max, struct 
 {
 	struct asking k = { .w = w, .path = path, .stream_max = stream_max, .out = out };
 	TALLOC_CTX *frame = talloc_stackframe();
-	bool eas = false;
+	bool eas = false, by_path = false;
 	int r;
 
 	memset(out, 0, sizeof(*out));
@@ -360,9 +378,11 @@ int exact_about(struct worker *w, const char *path, uint64_t stream_max, struct 
 		if (r == 0)
 			r = ask_descriptor(&k);
 		if (r == 0)
-			r = ask_streams(&k);
+			r = ask_streams(&k, &by_path);
 		if (r == 0 && eas)
 			r = ask_eas(&k);
+		if (r == 0 && by_path)
+			r = look_again(&k);
 		cli_close(k.cli, k.file);
 	}
 	TALLOC_FREE(frame);

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A proxy in front of an smbd: breaks, and does something just before a request goes on.
+
+    with SmbGate(samba) as gate:
+        use(gate.url())
+        gate.before("dir/name", action)     # the next request that opens dir/name
+        gate.refuse(); gate.accept()        # away, and back
+        gate.delay = 0.002                  # of every request
+
+Requests are read, answers pass unread; nothing may be encrypted.
+"""
+import contextlib
+import socket
+import struct
+import threading
+import time
+
+CREATE = 5
+
+
+def receive(sock, size):
+    data = b""
+    while len(data) < size:
+        more = sock.recv(size - len(data))
+        if not more:
+            raise OSError("end")
+        data += more
+    return data
+
+
+class SmbGate:
+    def __init__(self, samba):
+        self.target, self.share = (samba.host, samba.port), samba.shares[0].name
+        self.port, self.delay = 0, 0.0
+        self.errors = []                # of actions
+        self._listener, self._pairs = None, set()
+        self._lock, self._wanted = threading.Lock(), {}
+
+    def url(self):
+        return "smb://127.0.0.1:%d/%s" % (self.port, self.share)
+
+    def accept(self):
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+        return self
+
+    def refuse(self):
+        """Nobody gets in, and who is in is thrown out."""
+        if self._listener:
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+            self._listener = None
+        self.cut()
+
+    def cut(self):
+        with self._lock:
+            pairs, self._pairs = self._pairs, set()
+        for pair in pairs:
+            self._end(*pair)
+
+    def before(self, path, action):
+        """Call action() once, before the next request to open `path` goes on."""
+        with self._lock:
+            self._wanted[path.replace("/", "\\").encode("utf-16-le")] = action
+
+    def __enter__(self):
+        return self.accept()
+
+    def __exit__(self, *exc):
+        self.refuse()
+        assert not self.errors, self.errors
+
+    # -- inner workings ---------------------------------------------------------
+
+    @staticmethod
+    def _end(*socks):
+        for sock in socks:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self, listener):
+        while True:
+            try:
+                client = listener.accept()[0]
+                server = socket.create_connection(self.target, timeout=10)
+            except OSError:
+                if listener is not self._listener:
+                    return
+                client.close()              # the server is down: so are we
+                continue
+            server.settimeout(None)
+            for sock in (client, server):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._pairs.add((client, server))
+            for run in (self._requests, self._answers):
+                threading.Thread(target=run, args=(client, server), daemon=True).start()
+
+    def _requests(self, client, server):
+        with contextlib.suppress(OSError):
+            while True:
+                head = receive(client, 4)
+                body = receive(client, int.from_bytes(head[1:], "big"))
+                action = self._action(body)
+                if action:
+                    try:
+                        action()
+                    except Exception as err:        # told by __exit__
+                        self.errors.append(err)
+                if self.delay:
+                    time.sleep(self.delay)
+                server.sendall(head + body)
+        self._close(client, server)
+
+    def _answers(self, client, server):
+        with contextlib.suppress(OSError):
+            while data := server.recv(1 << 20):
+                client.sendall(data)
+        self._close(client, server)
+
+    def _close(self, client, server):
+        """By the second of the two."""
+        self._end(client, server)
+        with self._lock:
+            if (client, server) in self._pairs:
+                self._pairs.discard((client, server))
+                return
+        client.close()
+        server.close()
+
+    def _action(self, body):
+        """What is to be done before this CREATE, if anything."""
+        if body[:4] != b"\xfeSMB" or struct.unpack_from("<H", body, 12)[0] != CREATE:
+            return None
+        at, length = struct.unpack_from("<HH", body, 64 + 44)
+        with self._lock:
+            return self._wanted.pop(body[at:at + length], None)
