@@ -32,7 +32,7 @@ static const struct {
 	{ -ENOENT, FAIL_NOT_EXPORT, "check the path with 'showmount -e'",
 	  "check the share with 'smbclient -L'" },
 	{ -EACCES, FAIL_DENIED, "allow this machine in the export's access list",
-	  "check smb_credentials, and what this user may do on the share" },
+	  "check smb_credentials or smb_kerberos_*, and what this user may do on the share" },
 	{ -ETIMEDOUT, FAIL_UNREACHABLE, "check the network, firewalls and the server",
 	  "check the network, firewalls and the server" },
 	{ -EPROTO, FAIL_PROTOCOL, "the server must speak NFSv3 over TCP",

@@ -47,6 +47,8 @@ static const struct {
 #define T(name) { #name, offsetof(struct config, name) }
 	T(smb_credentials),
 	T(smb_kerberos_cache),
+	T(smb_kerberos_keytab),
+	T(smb_kerberos_principal),
 	T(smb_idmap),
 	T(smb_worker),
 #undef T
@@ -180,6 +182,8 @@ void config_source(const struct config *c, struct source_config *out)
 			.worker = c->smb_worker[0] ? c->smb_worker : NULL,
 			.credentials = c->smb_credentials,
 			.kerberos_cache = c->smb_kerberos_cache,
+			.kerberos_keytab = c->smb_kerberos_keytab,
+			.kerberos_principal = c->smb_kerberos_principal,
 			.sign = c->smb_sign,
 			.encrypt = c->smb_encrypt,
 			/* what clients' reads may take of the memory must hold one at least */

@@ -35,6 +35,8 @@ struct config {
 	unsigned int smb_strict_delete, smb_traverse; /* 0, 1 */
 	bool smb_sign, smb_encrypt;
 	char smb_credentials[CONFIG_TEXT_MAX + 1], smb_kerberos_cache[CONFIG_TEXT_MAX + 1],
+		smb_kerberos_keytab[CONFIG_TEXT_MAX + 1],
+		smb_kerberos_principal[CONFIG_TEXT_MAX + 1],
 		smb_idmap[CONFIG_TEXT_MAX + 1], smb_worker[CONFIG_TEXT_MAX + 1];
 };
 

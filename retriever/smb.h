@@ -4,6 +4,8 @@
  *
  *   smb_uri.c     smb://... into its parts
  *   smb_login.c   the file with user and password
+ *   smb_ticket.c  Kerberos tickets, and when to get newer ones (smb_ticket.h)
+ *   smb_krb5.c    how to get them (smb_krb5.h)
  *   smb_source.c  life, state and the calls: the backend's table
  *   smb_queue.c   which call is next; losses, back-off, giving up
  *   smb_conn.c    one thread and one worker process per connection
@@ -22,6 +24,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
+#include "smb_ticket.h"
 #include "smb_wire.h"
 #include "source_ops.h"
 
@@ -57,6 +60,19 @@ struct smb_login {
  */
 int smb_login_read(const char *path, struct smb_login *out, char *why, size_t why_size);
 
+struct smb_source;
+
+/*
+ * The one way to log in that @o has: s->login, or s->ticket is begun.
+ *   -EACCES, -ENOENT, -EINVAL ...  with one line in @why
+ */
+int smb_login_prepare(struct smb_source *s, const struct source_smb *o, char *why,
+		      size_t why_size);
+
+/* Is @path a regular file that nobody but its owner, root or us, may read?
+ *   -EACCES, -ENOENT, -EINVAL ...  with one line in @why */
+int smb_private_file(const char *path, char *why, size_t why_size);
+
 /* ---- calls ---- */
 
 struct smb_call {
@@ -84,6 +100,7 @@ struct smb_conn {
 	pid_t pid; /* the worker, 0: none */
 	int fd;
 	char home[512];
+	uint64_t ticket; /* which ones it was connected with */
 	struct smb_out out;
 	uint8_t *in; /* the message that came in */
 	size_t in_size;
@@ -98,7 +115,8 @@ struct smb_source {
 	struct smb_uri uri;
 	struct source_config config;
 	struct smb_login login;
-	char *worker, *cache, *idmap;
+	char *worker, *idmap;
+	struct smb_ticket *ticket; /* NULL: not Kerberos */
 	unsigned int n;
 	int wake; /* eventfd, readable after stop */
 
@@ -123,8 +141,10 @@ struct smb_source {
 
 void smb_log(const struct smb_source *s, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+bool smb_ticket_is_old(const struct smb_conn *c); /* there are newer ones */
 int smb_submit(struct smb_source *s, struct smb_call *c); /* 0, -ECANCELED: no done() */
-/* The next call for this connection; waits.  NULL: stop, or *ping: nothing for SMB_PING_MS. */
+/* The next call for this connection; waits.  NULL: stop, or *ping: nothing for SMB_PING_MS,
+ * or newer tickets. */
 struct smb_call *smb_next(struct smb_conn *c, bool *ping);
 void smb_lost(struct smb_source *s, struct smb_call *c); /* again, or -EIO */
 void smb_conn_up(struct smb_conn *c, const struct stub_attr *root);

@@ -58,14 +58,8 @@ static int spawn(struct smb_conn *c)
 	sigset_t none, defaults;
 	int pair[2], r;
 
-	r = smb_home_make(c->home, sizeof(c->home));
-	if (r < 0)
-		return r;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-		r = -errno;
-		smb_home_remove(c->home);
-		return r;
-	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
 	sigemptyset(&none);
 	sigemptyset(&defaults);
 	sigaddset(&defaults, SIGPIPE);
@@ -83,8 +77,35 @@ static int spawn(struct smb_conn *c)
 	if (r < 0) {
 		c->pid = 0;
 		close(c->fd);
-		smb_home_remove(c->home);
 	}
+	return r;
+}
+
+/* A worker with its home, and its tickets in there.  On failure nothing is left. */
+static int make_worker(struct smb_conn *c, struct smb_ticket_written *tickets)
+{
+	const struct smb_source *s = c->s;
+	char path[sizeof(c->home) + sizeof(SMB_HOME_TICKETS)];
+	int r = smb_home_make(c->home, sizeof(c->home));
+
+	if (r < 0) {
+		lost(c, "cannot make %.150s: %s", c->home, strerror(-r));
+		return r;
+	}
+	snprintf(path, sizeof(path), "%s/" SMB_HOME_TICKETS, c->home);
+	if (s->ticket)
+		r = smb_ticket_write(s->ticket, path, s->config.call_timeout_ms, tickets, c->why,
+				     sizeof(c->why));
+	c->ticket = tickets->serial;
+	if (r == 0) {
+		r = spawn(c);
+		if (r < 0) {
+			lost(c, "cannot start %.150s: %s", s->worker, strerror(-r));
+			r = -EPROTO;
+		}
+	}
+	if (r < 0)
+		smb_home_remove(c->home);
 	return r;
 }
 
@@ -261,15 +282,14 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 		.call.request.type = SMB_WIRE_START,
 	};
 	uint64_t silent_ms;
-	int r = spawn(c);
+	struct smb_ticket_written tickets = { 0 };
+	int r = make_worker(c, &tickets);
 
-	if (r < 0) {
-		lost(c, "cannot start %.150s: %s", s->worker, strerror(-r));
-		return -EPROTO;
-	}
+	if (r < 0)
+		return r;
 	t.call.request.start = (struct smb_start){
 		.flags = (o->sign ? SMB_WIRE_SIGN : 0) | (o->encrypt ? SMB_WIRE_ENCRYPT : 0) |
-			 (s->cache[0] ? SMB_WIRE_KERBEROS : 0) |
+			 (s->ticket ? SMB_WIRE_KERBEROS : 0) |
 			 (o->strict_delete ? SMB_WIRE_STRICT : 0) |
 			 (o->traverse ? SMB_WIRE_TRAVERSE : 0),
 		.port = s->uri.port,
@@ -282,11 +302,9 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 		.host = text(s->uri.host),
 		.share = text(s->uri.share),
 		.root = text(s->uri.root),
-		.user = text(s->login.user),
+		.user = text(s->ticket ? tickets.user : s->login.user),
 		.domain = text(s->login.domain),
 		.password = text(s->login.password),
-		.cache = text(s->cache),
-		.home = text(c->home),
 		.idmap = text(s->idmap),
 	};
 	r = smb_conn_call(c, &t.call, &silent_ms);
@@ -324,6 +342,31 @@ static int ping(struct smb_conn *c, uint64_t *silent_ms)
 	return smb_conn_call(c, &call, silent_ms);
 }
 
+/*
+ * There are newer tickets, and the server forgets us when the old ones end: another
+ * worker with those, before this one goes.  If that fails now, this one stays.
+ */
+static void renew(struct smb_conn *c)
+{
+	struct smb_conn fresh = { .s = c->s, .index = c->index };
+	struct stub_attr root;
+
+	c->ticket = smb_ticket_serial(c->s->ticket);
+	if (smb_conn_dial(&fresh, &root) < 0) {
+		smb_log(c->s, STUB_LOG_INFO, "source %s: connection %u, new tickets: %s",
+			c->s->uri.host, c->index, fresh.why);
+		return;
+	}
+	smb_conn_hangup(c);
+	c->pid = fresh.pid;
+	c->fd = fresh.fd;
+	memcpy(c->home, fresh.home, sizeof(c->home));
+	c->ticket = fresh.ticket;
+	c->out = fresh.out;
+	c->in = fresh.in;
+	c->in_size = fresh.in_size;
+}
+
 static void *conn_main(void *arg)
 {
 	struct smb_conn *c = arg;
@@ -345,6 +388,8 @@ static void *conn_main(void *arg)
 				c->index);
 			smb_conn_up(c, &root);
 		}
+		if (smb_ticket_is_old(c))
+			renew(c);
 		call = smb_next(c, &idle);
 		if (!call && !idle)
 			break;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "smb_home.h"
 #include "smb_worker.h"
 
 /* libsmbclient's own limit: the retriever has the better watch, see smb_pulse.c. */
@@ -47,11 +48,12 @@ static int take(struct worker *w, const struct smb_start *s)
 /* $HOME/.smb/smb.conf, which keeps libsmbclient from reading the machine's. */
 static int make_home(struct worker *w, const struct smb_start *s)
 {
-	char *path = NULL, *cache = text(&s->cache);
+	char *path = NULL, *cache = NULL;
 	FILE *f = NULL;
 	int r = -ENOMEM;
 
-	if (cache && asprintf(&path, "%s/.smb", w->home) > 0) {
+	if (asprintf(&cache, "FILE:%s/" SMB_HOME_TICKETS, w->home) > 0 &&
+	    asprintf(&path, "%s/.smb", w->home) > 0) {
 		r = mkdir(path, 0700) < 0 ? -errno : 0;
 		free(path);
 		path = NULL;
@@ -76,7 +78,7 @@ static int make_home(struct worker *w, const struct smb_start *s)
 			w->home, w->home);
 		r = fclose(f) ? -EIO : 0;
 		setenv("HOME", w->home, 1);
-		if (cache[0])
+		if (s->flags & SMB_WIRE_KERBEROS)
 			setenv("KRB5CCNAME", cache, 1);
 	} else if (r == 0) {
 		r = -EIO;
@@ -136,7 +138,6 @@ static int make_context(struct worker *w)
 	smbc_setOptionNoAutoAnonymousLogin(c, true);
 	smbc_setOptionUseKerberos(c, w->flags & SMB_WIRE_KERBEROS);
 	smbc_setOptionFallbackAfterKerberos(c, false);
-	smbc_setOptionUseCCache(c, w->flags & SMB_WIRE_KERBEROS);
 	if (w->flags & SMB_WIRE_ENCRYPT) /* this is heard for other servers of a DFS */
 		smbc_setOptionSmbEncryptionLevel(c, SMBC_ENCRYPTLEVEL_REQUIRE);
 	smbc_setUser(c, w->user);
@@ -196,6 +197,17 @@ static int try_share(struct worker *w, const char *share)
 	return r;
 }
 
+static void not_let_in(struct worker *w)
+{
+	if (w->flags & SMB_WIRE_KERBEROS)
+		snprintf(w->why, sizeof(w->why),
+			 "logon failure: the KDC has no ticket for cifs/%.100s, or the server does "
+			 "not take it",
+			 w->host);
+	else
+		snprintf(w->why, sizeof(w->why), "logon failure: user, password or domain");
+}
+
 /* Why is there no connection?  0 is not among the answers. */
 static int refused(struct worker *w, int e)
 {
@@ -218,9 +230,14 @@ static int refused(struct worker *w, int e)
 		/* who gets a connection for IPC$ has been let in */
 		bool in = (try_share(w, "IPC$"), exact_is_connected(w->context));
 
-		snprintf(w->why, sizeof(w->why),
-			 in ? "no right to use share %.100s" : "logon failure: user, password or domain",
-			 w->share);
+		if (in)
+			snprintf(w->why, sizeof(w->why), "no right to use share %.100s", w->share);
+		else
+			not_let_in(w);
+		return -EACCES;
+	}
+	if (e == EINVAL && w->flags & SMB_WIRE_KERBEROS) { /* what is left to offer is nothing */
+		not_let_in(w);
 		return -EACCES;
 	}
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#define SMB_HOME_TICKETS "krb5cc" /* in it: the credential cache, of mode 0600 */
+
 /* In $TMPDIR or /tmp: 0, -ENAMETOOLONG or as mkdtemp(). */
 int smb_home_make(char *path, size_t size);
 

@@ -40,6 +40,11 @@ static bool gave_up(const struct smb_source *s)
 	       stub_now_ms() - s->lost_since_ms >= s->config.give_up_ms;
 }
 
+bool smb_ticket_is_old(const struct smb_conn *c)
+{
+	return c->ticket != smb_ticket_serial(c->s->ticket);
+}
+
 int smb_submit(struct smb_source *s, struct smb_call *c)
 {
 	int r = 0;
@@ -88,7 +93,7 @@ struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 
 	pthread_mutex_lock(&s->lock);
 	c->working = false;
-	while (!s->stop && !(call = take(c)) && stub_now_ms() < until)
+	while (!s->stop && !smb_ticket_is_old(c) && !(call = take(c)) && stub_now_ms() < until)
 		wait_until(&s->work, &s->lock, until);
 	c->working = call != NULL;
 	*ping = !call && !s->stop;

@@ -30,8 +30,8 @@ static void release(struct smb_source *s)
 	pthread_cond_destroy(&s->ready);
 	pthread_mutex_destroy(&s->lock);
 	explicit_bzero(&s->login, sizeof(s->login));
+	smb_ticket_destroy(s->ticket);
 	free(s->worker);
-	free(s->cache);
 	free(s->idmap);
 	if (s->wake >= 0)
 		close(s->wake);
@@ -53,9 +53,9 @@ static struct smb_source *allocate(const struct source_config *c)
 		c->call_timeout_ms ? within(c->call_timeout_ms, 100, 600000) : 15000;
 	s->config.smb.read_bytes = within(c->smb.read_bytes ? c->smb.read_bytes : 4u << 20, 64 << 10,
 					  SMB_WIRE_READ);
-	s->config.smb.credentials = NULL;
+	s->config.smb.credentials = s->config.smb.kerberos_cache = NULL;
+	s->config.smb.kerberos_keytab = s->config.smb.kerberos_principal = NULL;
 	s->worker = strdup(c->smb.worker ? c->smb.worker : SMB_WORKER);
-	s->cache = strdup(c->smb.kerberos_cache ? c->smb.kerberos_cache : "");
 	s->idmap = strdup(c->smb.idmap ? c->smb.idmap : "");
 	s->config.smb.idmap = NULL;
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -68,7 +68,7 @@ static struct smb_source *allocate(const struct source_config *c)
 	pthread_condattr_destroy(&attr);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);
-	if (s->worker && s->cache && s->idmap && s->wake >= 0)
+	if (s->worker && s->idmap && s->wake >= 0)
 		return s;
 	release(s);
 	return NULL;
@@ -84,14 +84,7 @@ static int prepare(struct smb_source *s, const struct source_config *c, char *wh
 		snprintf(why, size, "source URI %s", text);
 		return -EINVAL;
 	}
-	if (s->cache[0])
-		return 0;
-	if (!c->smb.credentials || !*c->smb.credentials) {
-		snprintf(why, size, "no smb_credentials in the configuration: a file with user and "
-				    "password");
-		return -EACCES;
-	}
-	return smb_login_read(c->smb.credentials, &s->login, why, size);
+	return smb_login_prepare(s, &c->smb, why, size);
 }
 
 static void stop(struct source *base)
@@ -99,6 +92,7 @@ static void stop(struct source *base)
 	struct smb_source *s = smb_of(base);
 	uint64_t one = 1;
 
+	smb_ticket_stop(s->ticket);
 	pthread_mutex_lock(&s->lock);
 	s->stop = true;
 	pthread_cond_broadcast(&s->work);
@@ -583,6 +577,8 @@ static int probe(const struct source_config *c, unsigned int timeout_ms, char *w
 	conn = &s->conn[0];
 	conn->s = s;
 	r = prepare(s, c, why, size);
+	if (r == -ENOENT) /* a file here, and no share */
+		r = -EACCES;
 	if (r == 0) {
 		r = smb_conn_dial(conn, &attr);
 		if (r < 0)

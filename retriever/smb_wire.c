@@ -170,8 +170,6 @@ static void out_start(struct smb_out *o, const struct smb_start *s)
 	out_smb_text(o, &s->user);
 	out_smb_text(o, &s->domain);
 	out_smb_text(o, &s->password);
-	out_smb_text(o, &s->cache);
-	out_smb_text(o, &s->home);
 	out_smb_text(o, &s->idmap);
 }
 
@@ -308,8 +306,6 @@ static void get_start(struct in *i, struct smb_start *s)
 	get_text(i, &s->user);
 	get_text(i, &s->domain);
 	get_text(i, &s->password);
-	get_text(i, &s->cache);
-	get_text(i, &s->home);
 	get_text(i, &s->idmap);
 }
 

@@ -29,7 +29,7 @@
  *
  *   header, 12 bytes
  *     0  u32  magic, 'P' 'C' 'S' 'W'
- *     4  u16  version, 1
+ *     4  u16  version, 2
  *     6  u16  type
  *     8  u32  bytes that follow, at most SMB_WIRE_MAX
  *
@@ -39,7 +39,7 @@
  *
  *   START    u32 flags  u16 port  u32 uid  u32 gid  u32 file mode  u32 dir mode
  *            u32 bytes of one extended attribute  u32 bytes of all of a file's (0: no limit)
- *            text host, share, root, user, domain, password, cache, home, idmap
+ *            text host, share, root, user, domain, password, idmap
  *   ATTR, LIST  text path
  *   META     text path, u8 1: its numbers are known: u32 uid, u32 gid, u32 mode without type
  *   LOOKUP   text path, text name
@@ -63,7 +63,7 @@
 #include "stubcore.h"
 
 #define SMB_WIRE_MAGIC	 0x57534350u
-#define SMB_WIRE_VERSION 1
+#define SMB_WIRE_VERSION 2
 #define SMB_WIRE_HEADER	 12
 #define SMB_WIRE_MAX	 (17u << 20) /* the largest DATA, or META with its streams */
 #define SMB_WIRE_READ	 (16u << 20) /* bytes of one READ */
@@ -94,7 +94,7 @@ enum smb_wire_type {
 enum { /* START */
 	SMB_WIRE_SIGN = 1,     /* signing required */
 	SMB_WIRE_ENCRYPT = 2,  /* encryption required */
-	SMB_WIRE_KERBEROS = 4, /* with the credential cache, nothing else */
+	SMB_WIRE_KERBEROS = 4, /* with the tickets in the worker's home, nothing else */
 	SMB_WIRE_STRICT = 8,   /* strict_delete of smb_meta.h */
 	SMB_WIRE_TRAVERSE = 16, /* traverse */
 };
@@ -109,7 +109,7 @@ struct smb_start {
 	uint16_t port; /* 0: the usual one */
 	uint32_t uid, gid, file_mode, dir_mode; /* where the server's are not known */
 	uint32_t xattr_value, xattr_all; /* what the new file system takes; 0: no limit */
-	struct smb_text host, share, root, user, domain, password, cache, home, idmap;
+	struct smb_text host, share, root, user, domain, password, idmap;
 };
 
 struct smb_request {

@@ -164,7 +164,7 @@ int main(int argc, char **argv)
 		fputs("postcopy-smb-worker: is started by postcopy-retriever\n", stderr);
 		return 2;
 	}
-	w.home = argv[1]; /* START says the same */
+	w.home = argv[1];
 	prctl(PR_SET_DUMPABLE, 0); /* no password in a core */
 	setlocale(LC_ALL, "C.UTF-8"); /* names are UTF-8, whatever the administrator's terminal */
 	/* what Samba has to say goes where the log goes, and into no program's answer */

@@ -39,7 +39,7 @@ struct worker {
 	bool connected;
 	/* from START */
 	uint32_t flags, uid, gid, file_mode, dir_mode;
-	char *host, *share, *root, *user, *domain, *password, *home;
+	char *host, *share, *root, *user, *domain, *password, *home; /* home: argv's */
 	uint16_t port;
 	uint64_t root_fileid;
 	struct smb_idmap *idmap;

@@ -32,7 +32,10 @@ enum source_priority { SOURCE_DEMAND, SOURCE_BACKGROUND }; /* demand goes first 
 struct source_smb { /* of smb:// sources only */
 	const char *worker;	    /* path of postcopy-smb-worker; NULL: where it is installed */
 	const char *credentials;    /* file with user and password, mode 0600 */
-	const char *kerberos_cache; /* credential cache, instead of them; NULL or "": none */
+	/* instead of them; NULL or "": none */
+	const char *kerberos_cache;  /* a credential cache that somebody keeps filled */
+	const char *kerberos_keytab; /* a keytab, mode 0600: we get tickets ourselves */
+	const char *kerberos_principal; /* whose key in it; NULL or "": the first one */
 	bool sign, encrypt;	    /* required */
 	unsigned int read_bytes;    /* largest read, up to 16 MiB; 0: 4 MiB */
 	/* owner, group and modes of what the server says nothing of */

@@ -200,7 +200,6 @@ static void wire_requests(void **state)
 						.host = text("h"), .share = text("s"),
 						.root = text("a/b"), .user = text("u"),
 						.domain = text("d"), .password = text("p w"),
-						.cache = text(""), .home = text("/tmp/x"),
 						.xattr_value = 65536, .xattr_all = 7,
 						.idmap = text("/i") } };
 	struct smb_request read = { .type = SMB_WIRE_READ_, .path = text("a/b"),
@@ -219,7 +218,7 @@ static void wire_requests(void **state)
 	assert_int_equal(r.start.flags, 3);
 	assert_int_equal(r.start.port, 445);
 	assert_int_equal(r.start.dir_mode, 0755);
-	assert_true(same(&r.start.password, "p w") && same(&r.start.home, "/tmp/x"));
+	assert_true(same(&r.start.password, "p w"));
 	assert_true(same(&r.start.idmap, "/i"));
 	assert_int_equal(r.start.xattr_value, 65536);
 	assert_int_equal(r.start.xattr_all, 7);
