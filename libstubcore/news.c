@@ -18,8 +18,10 @@
  * expire.
  *
  * The ring may be removed and made again (/run wiped).  Everybody looks once a second
- * whether its own is still linked.  Old mappings stay until the volume is closed, for
- * other threads may be in them.
+ * whether its own is still linked, and who finds that it is not says so in it, for all
+ * the others: what is posted there after a reader has left it would be lost without a
+ * word.  What could not be posted at all is told as lost once there is a ring.  Old
+ * mappings stay until the volume is closed, for other threads may be in them.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,6 +46,8 @@ struct stub_hub {
 	uint32_t id; /* who we are: random */
 	struct mapping *_Atomic now; /* NULL: none yet */
 	_Atomic int64_t checked; /* ms, when `now` was found right; 0: never */
+	struct mapping *_Atomic stuck; /* gone, and no other could be had at once */
+	atomic_bool dropped; /* something could not be posted: there was no ring */
 	_Atomic uint32_t wake; /* waits where there is no ring */
 	_Atomic uint64_t last[BUCKETS]; /* ticket + 1 of what was posted, by handle */
 };
@@ -81,21 +85,32 @@ static int renew(struct stub_hub *hub, struct mapping *old)
 	}
 	if (r < 0)
 		free(m);
+	else if (atomic_exchange(&hub->dropped, false))
+		stub_ring_skip(m->ring);
 	return r;
+}
+
+/* Is it time to look whether @m is still the one? */
+static bool due(struct stub_hub *hub, const struct mapping *m, int64_t now)
+{
+	return now - atomic_load(&hub->checked) >= CHECK_MS ||
+	       (m && atomic_load(&m->ring->gone) && m != atomic_load(&hub->stuck));
 }
 
 static struct stub_ring *ring_now(struct stub_hub *hub)
 {
 	struct mapping *m = atomic_load(&hub->now);
-	int64_t now = coarse_ms(), checked = atomic_load(&hub->checked);
+	int64_t now = coarse_ms();
 
-	if (now - checked >= CHECK_MS &&
-	    atomic_compare_exchange_strong(&hub->checked, &checked, now)) {
-		if (!m || !linked(m))
-			renew(hub, m);
+	if (due(hub, m, now)) {
+		atomic_store(&hub->checked, now);
+		if (m)
+			atomic_store(&m->ring->gone, !linked(m)); /* it may be garbage */
+		if ((!m || atomic_load(&m->ring->gone)) && renew(hub, m) < 0)
+			atomic_store(&hub->stuck, m);
 		m = atomic_load(&hub->now);
 	}
-	return m ? m->ring : NULL;
+	return m && !atomic_load(&m->ring->gone) ? m->ring : NULL;
 }
 
 static void ring_path(const struct stub_volume *v, char out[RING_PATH])
@@ -160,6 +175,12 @@ static bool posted(struct stub_ring *ring, uint64_t ticket, const struct stub_ri
 	       (int64_t)(ticket - atomic_load(&ring->taken)) >= 0;
 }
 
+STUB_PUBLIC bool stub_news_due(const struct stub_volume *v)
+{
+	return v->hub && !stub_volume_complete(v) &&
+	       due(v->hub, atomic_load(&v->hub->now), coarse_ms());
+}
+
 STUB_PUBLIC void stub_news_post(struct stub_volume *v, const struct stub_handle *h,
 				unsigned int what)
 {
@@ -172,8 +193,10 @@ STUB_PUBLIC void stub_news_post(struct stub_volume *v, const struct stub_handle 
 	if (!hub || stub_volume_complete(v) || h->len == 0 || h->len > STUB_HANDLE_MAX)
 		return;
 	ring = ring_now(hub);
-	if (!ring)
+	if (!ring) {
+		atomic_store(&hub->dropped, true);
 		return;
+	}
 	e.poster = hub->id;
 	last = &hub->last[stub_handle_sum(h) % BUCKETS];
 	ticket = atomic_load(last);

@@ -26,6 +26,7 @@ struct stub_ring {
 	_Atomic uint64_t taken; /* up to here a reader has read */
 	_Atomic uint32_t sleepers; /* is anybody waiting? */
 	_Atomic uint32_t wake; /* futex */
+	_Atomic uint32_t gone; /* its file is removed: look for the next one */
 	struct stub_ring_slot slot[STUB_RING_SLOTS] __attribute__((aligned(64)));
 };
 
@@ -46,6 +47,8 @@ int stub_ring_read(struct stub_ring *r, uint64_t ticket, struct stub_ring_event 
 /* Readers go on from @next: what is posted from now on must come after it. */
 void stub_ring_take(struct stub_ring *r, uint64_t next);
 void stub_ring_wake(struct stub_ring *r); /* whoever waits */
+/* All readers miss something. */
+void stub_ring_skip(struct stub_ring *r);
 
 /* Wait for *@word to become another than @seen, at most @ms.  @word may be shared. */
 void stub_futex_wait(_Atomic uint32_t *word, uint32_t seen, unsigned int ms);

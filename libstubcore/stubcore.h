@@ -448,9 +448,14 @@ enum { /* what has changed, a bit set */
  * Takes no lock, never waits, and has no errors: what cannot be told is not told, and
  * caches expire.  No system call but to wake somebody who waits; what this process has
  * posted already, and nobody has taken yet, is not posted again.
- * The ring is opened with the volume, as root; any user of the process may post then.
+ * The ring is root's alone, and opened with the volume, as root.  It may be made anew: who
+ * posts with another user's rights asks stub_news_due() before, and if that says so posts
+ * as root.
  */
 void stub_news_post(struct stub_volume *v, const struct stub_handle *h, unsigned int what);
+
+/* Would the next post, now or a little later, open a file?  No system call. */
+bool stub_news_due(const struct stub_volume *v);
 
 struct stub_news {
 	struct stub_handle h;

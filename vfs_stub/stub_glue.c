@@ -530,12 +530,21 @@ const struct stub_map *glue_change_missing(const struct glue_change *g, unsigned
 	return stub_change_missing(&g->c, (unsigned int)g->slot[i]);
 }
 
+/* The place of the news is root's, and may be another one than when the client connected. */
+static void post(struct stubvfs *x, const struct stub_handle *h, unsigned int what)
+{
+	bool root = stub_news_due(x->volume) && glue_root_enter();
+
+	stub_news_post(x->volume, h, what);
+	glue_root_leave(root);
+}
+
 /* Ganesha keeps what it knows of normal objects too. */
 static void tell(struct glue_change *g)
 {
 	for (unsigned int i = 0; g->x && i < STUB_CHANGE_OBJECTS; i++)
 		if (g->news[i].h.len)
-			stub_news_post(g->x->volume, &g->news[i].h, g->news[i].what);
+			post(g->x, &g->news[i].h, g->news[i].what);
 }
 
 void glue_change_tells(struct glue_change *g, unsigned int i, unsigned int what)
@@ -546,7 +555,7 @@ void glue_change_tells(struct glue_change *g, unsigned int i, unsigned int what)
 void glue_tell(const struct glue_obj *o)
 {
 	if (o->x && o->h.len)
-		stub_news_post(o->x->volume, &o->h, STUB_NEWS_ATTRS);
+		post(o->x, &o->h, STUB_NEWS_ATTRS);
 }
 
 static int change_end(struct glue_change *g, int result)

@@ -120,3 +120,39 @@ def test_the_other_way_round(known, client, smb):
     known.gone("d/c")
     assert smb_status(smb.stat, known.path("d/c")) == "OBJECT_NAME_NOT_FOUND"
     assert not smb.stat(known.path("d/a")).attributes & wire.ATTR_SPARSE
+
+
+# -- news after their place was made anew --------------------------------------------------
+
+def wiped(world):
+    """As /run may be, under a running server."""
+    ring = world.m.socket.with_name(world.m.socket.name + ".news1")
+    ring.unlink()
+    wait_until(ring.exists, 10, "another ring")
+    assert ring.stat().st_uid == 0 and ring.stat().st_mode & 0o777 == 0o600
+
+
+def restarted(world):
+    world.m.kill_retriever()
+    wiped(world)
+    world.m.start_retriever()
+
+
+@pytest.mark.parametrize("event", [wiped, restarted])
+@pytest.mark.parametrize("user", ["alice", "root"])
+def test_the_place_of_the_news_is_made_anew(case, world, event, user):
+    """smbd works with the rights of its user, who may not open the new one."""
+    case.source.mode = case.items[""].mode = 0o777
+    case.file("f", mode=0o666)
+    case.enter("normal", "f")
+    with world.client() as client, world.smbd.client(user) as c, \
+            c.open(case.path("f"), ALL) as f:
+        fh = client.fh(case.path("f"))
+        for i in range(8):
+            if i == 2:
+                event(world)
+            end = SIZE + i * 10
+            assert client.getattr(fh).size == end
+            f.write(end, b"0123456789")
+            case.write("f", end, b"0123456789")
+            soon(lambda: client.getattr(fh).size == end + 10, "write %d" % i)

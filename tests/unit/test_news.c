@@ -256,6 +256,53 @@ static void test_nothing_comes(void **state)
 	assert_true(stub_now_ms() - began >= 29);
 }
 
+/* ---- another ring ---- */
+
+/* Who has just found his own right does not look for a second: whoever finds that it is not
+ * says so in it. */
+static void test_nobody_posts_into_a_ring_that_is_gone(void **state)
+{
+	struct two *t = *state;
+	struct stub_volume *late;
+	struct stub_ring *old = t->r.ring;
+
+	assert_int_equal(get(t, 600), 0);
+	late = open_news(t->x);
+	assert_int_equal(unlink(ring_path), 0);
+	for (uint64_t until = stub_now_ms() + LONG_MS; !t->lost;)
+		assert_true(get(t, 20) == 0 && stub_now_ms() < until);
+	assert_ptr_not_equal(t->r.ring, old);
+	assert_true(stub_news_due(late));
+	post(late, 7, STUB_NEWS_ATTRS);
+	assert_int_equal(get(t, 0), 1);
+	assert_news(&t->news[0], 7, STUB_NEWS_ATTRS);
+	assert_false(stub_news_due(late));
+	stub_volume_close(late);
+}
+
+/* What could not be told is told as lost when it can be. */
+static void test_what_was_posted_without_a_ring_is_lost(void **state)
+{
+	struct two *t = *state;
+	struct stub_volume *late;
+
+	assert_int_equal(unlink(ring_path), 0);
+	assert_int_equal(mkdir(ring_path, 0700), 0); /* nobody can make one */
+	late = open_news(t->x);
+	post(late, 7, STUB_NEWS_ATTRS);
+	assert_int_equal(rmdir(ring_path), 0);
+	for (uint64_t until = stub_now_ms() + LONG_MS; !t->lost;)
+		assert_true(get(t, 20) == 0 && stub_now_ms() < until);
+	post(late, 7, STUB_NEWS_ATTRS); /* his second is not over, or it is */
+	t->lost = false;
+	for (uint64_t until = stub_now_ms() + LONG_MS; !t->lost;) {
+		post(late, 7, STUB_NEWS_ATTRS);
+		get(t, 20);
+		assert_true(stub_now_ms() < until);
+	}
+	stub_volume_close(late);
+}
+
 /* ---- who posts ---- */
 
 /* What the filler changed, seen by another process: one piece of news of @h. */
@@ -325,6 +372,8 @@ int main(void)
 		ON_TWO(test_a_sleeping_reader_is_woken),
 		ON_TWO(test_completion_wakes),
 		ON_TWO(test_nothing_comes),
+		ON_TWO(test_nobody_posts_into_a_ring_that_is_gone),
+		ON_TWO(test_what_was_posted_without_a_ring_is_lost),
 		ON_TWO(test_the_filler_posts),
 	};
 
