@@ -197,6 +197,7 @@ static void job_free(struct job *job)
 static void job_done(struct jobs *j, struct job *job, int result)
 {
 	struct waiter *w;
+	bool ahead = job->ahead;
 
 	pthread_mutex_lock(&j->lock);
 	table_remove(j, job);
@@ -206,6 +207,8 @@ static void job_done(struct jobs *j, struct job *job, int result)
 	pthread_mutex_unlock(&j->lock);
 	answer_all(w, result, job->pass_fd);
 	job_free(job);
+	if (ahead)
+		jobs_ahead_done(j);
 }
 
 /* ---- running ---- */
@@ -282,6 +285,8 @@ static int run_demand(struct jobs *j, struct job *job)
 		return r;
 	if (r < 0)
 		return jobs_failed(j, &job->h, r, "stub record");
+	if (job->kind == STUB_ASK_ATTR && !job->ahead && o.needs & STUB_NEEDS_ATTRS)
+		jobs_ahead_asked(j, &o);
 	if (o.needs & STUB_NEEDS_ATTRS)
 		r = job_attr(j, job, &o);
 	if (r == 0 && job->kind == STUB_ASK_LIST && (o.needs & STUB_NEEDS_ENTRIES)) {
@@ -463,6 +468,27 @@ void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block
 	pthread_mutex_unlock(&j->lock);
 }
 
+void jobs_attr_ahead(struct jobs *j, const struct stub_handle *h)
+{
+	struct stub_ask ask = { .kind = STUB_ASK_ATTR, .h = *h };
+	struct job *job = job_create(j, &ask);
+	bool begun = false;
+
+	if (job) {
+		job->background = true;
+		pthread_mutex_lock(&j->lock);
+		if (j->stop || table_find(j, job)) {
+			job_free(job);
+		} else {
+			begun = job->ahead = true;
+			submit_locked(j, job);
+		}
+		pthread_mutex_unlock(&j->lock);
+	}
+	if (!begun)
+		jobs_ahead_done(j);
+}
+
 /* ---- life ---- */
 
 static int start_workers(struct jobs *j, struct queue *q, unsigned int n)
@@ -519,6 +545,8 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	if (r == 0)
 		r = jobs_held_start(j);
 	if (r == 0)
+		r = jobs_ahead_start(j);
+	if (r == 0)
 		r = start_workers(j, &j->demand, c->demand_workers);
 	if (r == 0)
 		r = start_workers(j, &j->fill, c->fill_workers);
@@ -552,6 +580,7 @@ void jobs_stop(struct jobs *j)
 	pthread_cond_broadcast(&j->demand.wake);
 	pthread_cond_broadcast(&j->fill.wake);
 	pthread_mutex_unlock(&j->lock);
+	jobs_ahead_stop(j);
 	for (unsigned int i = 0; i < j->n_threads; i++)
 		pthread_join(j->threads[i], NULL);
 	j->n_threads = 0;
@@ -574,6 +603,7 @@ void jobs_destroy(struct jobs *j)
 	absent_finish(&j->absent);
 	pthread_cond_destroy(&j->held_wake);
 	recalls_destroy(j->recalls);
+	jobs_ahead_destroy(j);
 	free(j->threads);
 	free(j);
 }

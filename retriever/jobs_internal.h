@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * jobs_internal.h - shared by jobs.c (queues, joining, answering), job_books.c
- * (log, failures, turns), job_held.c (the recall budget), job_names.c (look-up,
+ * (log, failures, turns), job_held.c (the recall budget), job_ahead.c (attributes
+ * before they are asked for), job_names.c (look-up,
  * listing, attributes), job_data.c (bytes) and job_pass.c (a volume that takes none).
  */
 #ifndef JOBS_INTERNAL_H
@@ -41,6 +42,7 @@ struct job {
 	bool background;
 	bool running;
 	bool held; /* in jobs.held */
+	bool ahead; /* job_ahead.c waits for its end */
 	uint64_t due_us; /* held once: until then at most */
 	char who[STUB_WHO_MAX + 1]; /* DATA: who pays; changes while it is held only */
 };
@@ -94,6 +96,7 @@ struct jobs {
 	pthread_mutex_t throttle_lock;
 	uint64_t throttle_next_us;
 	struct recalls *recalls;
+	struct ahead *ahead;
 	struct job *held; /* for their turns, by queue_next; under the lock */
 	pthread_cond_t held_wake;
 	pthread_t held_thread;
@@ -135,6 +138,15 @@ void jobs_queue(struct jobs *j, struct job *job); /* demand; under the lock */
 
 /* Start fetching @block of @h for nobody in particular, unless it is under way. */
 void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block);
+
+/* A client has asked for the attributes of @o, a dummy: it may want its neighbours' next. */
+void jobs_ahead_asked(struct jobs *j, const struct stub_object *o);
+/* Fetch the attributes of @h for nobody in particular; jobs_ahead_done() follows. */
+void jobs_attr_ahead(struct jobs *j, const struct stub_handle *h);
+void jobs_ahead_done(struct jobs *j);
+int jobs_ahead_start(struct jobs *j);
+void jobs_ahead_stop(struct jobs *j); /* nothing is begun any more; jobs may still end */
+void jobs_ahead_destroy(struct jobs *j);
 
 /* The crawler's work stops here while paused or over the byte rate.  Read-ahead does
  * not: a client may be waiting for it by now, and there is one block of it at a time. */
