@@ -34,6 +34,7 @@ struct check_sides {
 	const struct source_traits *traits;
 	const struct target_limits *limits; /* NULL: no target given */
 	unsigned int exports;
+	const struct source_traits *join; /* of the share joined with it; NULL: none */
 };
 
 #define CHECK_WHY_MAX 256
@@ -43,6 +44,7 @@ struct check_property {
 	const char *title; /* for people */
 	enum check_seen seen;
 	enum check_fate fate;
+	const char *from; /* "nfs" or "smb": who tells of it, "": nobody */
 	char why[CHECK_WHY_MAX];
 };
 
@@ -60,6 +62,7 @@ enum check_kind {
 	CHECK_ENDING, /* a dot or a space, which SMB clients drop */
 	CHECK_DEVICE, /* a name that Windows keeps for a device */
 	CHECK_MANGLED, /* the old Samba may have made it up */
+	CHECK_NOT_JOINED, /* NFS's alone: the share cannot be asked for it */
 	CHECK_LONG_PATH, /* more than CHECK_PATH_MAX bytes below the export's root */
 	CHECK_LONG_NAME, /* more bytes than the new file system takes */
 	CHECK_REFUSED, /* the new file system will not have it */
@@ -81,8 +84,8 @@ extern const struct check_kind_info check_kinds[CHECK_KINDS];
 
 /*
  * Which kinds is this entry of (bits 1 << kind)? @path_len: bytes of its path below
- * the export's root. @why gets one line for CHECK_REFUSED and CHECK_IMPOSSIBLE, else
- * "". CHECK_TWIN, CHECK_UNLISTED and CHECK_CYCLE are for others to find.
+ * the export's root. @why gets one line for CHECK_REFUSED, CHECK_IMPOSSIBLE and
+ * CHECK_NOT_JOINED, else "". CHECK_TWIN, CHECK_UNLISTED and CHECK_CYCLE are for others to find.
  */
 uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e, size_t path_len,
 		    char why[CHECK_WHY_MAX]);
@@ -117,7 +120,7 @@ int check_twins_add(struct check_twins *t, const char *name, size_t len, const c
 /* ---- check_options.c ---- */
 
 struct check_options {
-	const char *source, *dir, *accept, *config;
+	const char *source, *join, *dir, *accept, *config;
 	unsigned int exports; /* 0: what the source speaks */
 	uint64_t limit; /* of names told for each kind; 0: none */
 	unsigned int workers;

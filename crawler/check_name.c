@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "check.h"
+#include "dual_origin.h"
 #include "smb_mangled.h"
 
 /* what mknod(2) takes */
@@ -31,6 +32,10 @@ const struct check_kind_info check_kinds[CHECK_KINDS] = {
 			    "may be a name that Samba made up for one that Windows does not take: "
 			    SMB_MANGLED_ADVICE,
 			    FATE_LOST },
+	[CHECK_NOT_JOINED] = { "not-joined",
+			       "the share cannot be asked for it: without descriptor, streams, "
+			       "attributes, creation time",
+			       FATE_LOST },
 	[CHECK_LONG_PATH] = { "long-path",
 			      "the path has more than 1023 bytes: too long for SMB clients",
 			      FATE_LOST },
@@ -158,14 +163,14 @@ because(char why[CHECK_WHY_MAX], const char *fmt, ...)
 	return true;
 }
 
-/* What the retriever takes for hostile; it parks the directory. */
-static bool impossible(const struct stub_entry *e, char why[CHECK_WHY_MAX])
+/* What the retriever takes for hostile; it parks the directory. @known: its attributes are. */
+static bool impossible(const struct stub_entry *e, bool known, char why[CHECK_WHY_MAX])
 {
 	const struct stub_attr *a = &e->attr;
 
 	if (e->name_len <= STUB_NAME_MAX && stub_name_check(e->name, e->name_len) < 0)
 		return because(why, "no file can have this name");
-	if (e->dummy)
+	if (!known)
 		return false;
 	if (a->uid == UINT32_MAX || a->gid == UINT32_MAX)
 		return because(why, "its owner or group is 4294967295, which nobody can be");
@@ -202,6 +207,28 @@ static bool refused(const struct target_limits *t, const struct stub_entry *e,
 	return false;
 }
 
+/* What the joined share knows of it will not come. */
+static bool not_joined(const struct stub_entry *e, char why[CHECK_WHY_MAX])
+{
+	struct dual_origin own;
+	struct stub_origin o;
+
+	if (!e->dummy || e->origin_len > STUB_ORIGIN_MAX)
+		return false; /* neither file nor directory; or refused */
+	o.len = (typeof(o.len))e->origin_len;
+	memcpy(o.bytes, e->origin, e->origin_len);
+	if (dual_origin_decode(&o, &own) < 0)
+		return false;
+	if (!own.has_path)
+		return because(why, "its path is too long");
+	if (!dual_path_speakable(own.path, own.path_len))
+		return because(why, "SMB has no such names");
+	if (e->name[e->name_len - 1] == '.' || e->name[e->name_len - 1] == ' ' ||
+	    smb_device(e->name, e->name_len))
+		return because(why, "unless the share has 'mangled names = no', if it is Samba's");
+	return false;
+}
+
 static bool time_fits(const struct target_limits *t, const struct timespec *when)
 {
 	return when->tv_sec >= t->time_min && when->tv_sec <= t->time_max;
@@ -211,6 +238,7 @@ uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e,
 		    char why[CHECK_WHY_MAX])
 {
 	const struct target_limits *t = sides->limits;
+	bool known = !e->dummy || sides->join; /* joined: NFS's */
 	uint32_t kinds = 0;
 
 	why[0] = '\0';
@@ -220,11 +248,13 @@ uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e,
 		kinds |= 1u << CHECK_MANGLED;
 	if (e->name_len > (t && t->name_max ? t->name_max : STUB_NAME_MAX))
 		kinds |= 1u << CHECK_LONG_NAME;
-	if (impossible(e, why))
+	if (impossible(e, known, why))
 		return kinds | 1u << CHECK_IMPOSSIBLE;
 	if (refused(t, e, why))
 		kinds |= 1u << CHECK_REFUSED;
-	if (t && t->times_known && !e->dummy &&
+	else if (sides->join && not_joined(e, why))
+		kinds |= 1u << CHECK_NOT_JOINED;
+	if (t && t->times_known && known &&
 	    (!time_fits(t, &e->attr.mtime) || !time_fits(t, &e->attr.atime)))
 		kinds |= 1u << CHECK_TIME;
 	return kinds;

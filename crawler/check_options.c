@@ -96,6 +96,7 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 {
 	static const struct option longs[] = {
 		{ "source", required_argument, NULL, 's' },
+		{ "join", required_argument, NULL, 'j' },
 		{ "names", no_argument, NULL, 'n' },
 		{ "protocols", required_argument, NULL, 'p' },
 		{ "accept", required_argument, NULL, 'a' },
@@ -112,6 +113,8 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 	while (r == 0 && (c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		if (c == 's')
 			o->source = optarg;
+		else if (c == 'j')
+			o->join = optarg;
 		else if (c == 'n')
 			o->names = true;
 		else if (c == 'p')
@@ -134,6 +137,9 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 		return r;
 	if (!o->source)
 		return verdict_fail(v, FAIL_USAGE, "check: --source URI is missing");
+	if (o->join && (strncmp(o->source, "nfs://", 6) || strncmp(o->join, "smb://", 6)))
+		return verdict_fail(v, FAIL_USAGE,
+				    "check: --join takes an smb:// source beside an nfs:// one");
 	if (argc - optind > 1)
 		return verdict_fail(v, FAIL_USAGE, "check: want at most one DIR");
 	o->dir = argv[optind];

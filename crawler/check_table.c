@@ -338,7 +338,7 @@ unsigned int check_properties(void)
 	return ROWS;
 }
 
-void check_property(const struct check_sides *sides, unsigned int i, struct check_property *out)
+static void one_side(const struct check_sides *sides, unsigned int i, struct check_property *out)
 {
 	const struct row *r = &rows[i];
 	const struct cell *c = strcmp(sides->protocol, "smb") ? &r->nfs : &r->smb;
@@ -351,6 +351,35 @@ void check_property(const struct check_sides *sides, unsigned int i, struct chec
 	snprintf(out->why, sizeof(out->why), "%s", c->why);
 	if (r->adjust)
 		r->adjust(sides, out);
+	out->from = out->seen == SEEN_NO ? "" : sides->protocol;
+}
+
+/* Of a joined source NFS tells what it can, and the share the rest; the mode is made of
+ * the descriptor. */
+void check_property(const struct check_sides *sides, unsigned int i, struct check_property *out)
+{
+	struct check_sides share = *sides;
+	struct check_property smb;
+	char why[CHECK_WHY_MAX];
+
+	one_side(sides, i, out);
+	if (!sides->join)
+		return;
+	share.protocol = "smb";
+	share.traits = sides->join;
+	one_side(&share, i, &smb);
+	if (!strcmp(out->code, "mode") && share.traits->windows) {
+		out->fate = FATE_APPROXIMATED;
+		out->from = "smb";
+		snprintf(out->why, sizeof(out->why),
+			 "made from the security descriptor; setuid, setgid and sticky are NFS's");
+	} else if (out->fate == FATE_LOST && smb.fate != FATE_LOST) {
+		*out = smb;
+		out->from = "smb";
+	} else if (out->fate == FATE_LOST && strcmp(out->why, smb.why)) {
+		snprintf(why, sizeof(why), "%.120s; %.120s", out->why, smb.why);
+		memcpy(out->why, why, sizeof(why));
+	}
 }
 
 bool check_property_known(const char *code, size_t len)

@@ -141,6 +141,11 @@ static int take_dir(struct visit *v, const struct stub_entry *e)
 	return 0;
 }
 
+static bool tells_why(enum check_kind kind)
+{
+	return kind == CHECK_REFUSED || kind == CHECK_IMPOSSIBLE || kind == CHECK_NOT_JOINED;
+}
+
 static int look_at(struct visit *v, const struct stub_entry *e)
 {
 	size_t path_len = path_below(v->dir, e->name_len);
@@ -151,8 +156,7 @@ static int look_at(struct visit *v, const struct stub_entry *e)
 	for (unsigned int kind = 0; kind < CHECK_KINDS && r == 0; kind++) {
 		if (kinds & 1u << kind)
 			r = report(v->k, kind, v->dir, e->name, e->name_len,
-				   kind == CHECK_REFUSED || kind == CHECK_IMPOSSIBLE ? why : "",
-				   NULL);
+				   tells_why(kind) ? why : "", NULL);
 	}
 	return r;
 }

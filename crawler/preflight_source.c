@@ -39,18 +39,20 @@ static const struct {
 	  "the server must speak SMB 2.1 or later" },
 };
 
-static int probe_failed(struct verdict *v, const struct source_facts *facts, int error,
+/* @share: the joined one */
+static int probe_failed(struct verdict *v, const struct source_facts *facts, bool share, int error,
 			const char *why)
 {
+	const char *uri = share ? facts->join : facts->uri;
+
 	for (size_t i = 0; i < sizeof(probe_errors) / sizeof(probe_errors[0]); i++) {
 		if (probe_errors[i].error == error)
-			return verdict_fail(v, probe_errors[i].fail, "source %s: %s; %s",
-					    facts->uri, why[0] ? why : strerror(-error),
-					    facts->smb ? probe_errors[i].smb :
-							 probe_errors[i].advice);
+			return verdict_fail(v, probe_errors[i].fail, "source %s: %s; %s", uri,
+					    why[0] ? why : strerror(-error),
+					    facts->smb || share ? probe_errors[i].smb :
+								  probe_errors[i].advice);
 	}
-	return verdict_fail(v, FAIL_SOURCE, "source %s: %s", facts->uri,
-			    why[0] ? why : strerror(-error));
+	return verdict_fail(v, FAIL_SOURCE, "source %s: %s", uri, why[0] ? why : strerror(-error));
 }
 
 static int check_root(struct verdict *v, struct source *s, struct source_facts *facts)
@@ -140,9 +142,17 @@ int preflight_source(struct verdict *v, struct source_facts *facts, struct sourc
 	int r;
 
 	preflight_config(facts, &c);
+	c.join = NULL;
 	r = source_probe(&c, PREFLIGHT_TIMEOUT_MS, why, sizeof(why));
 	if (r < 0)
-		return probe_failed(v, facts, r, why);
+		return probe_failed(v, facts, false, r, why);
+	if (facts->join) {
+		c.uri = facts->join;
+		r = source_probe(&c, PREFLIGHT_TIMEOUT_MS, why, sizeof(why));
+		if (r < 0)
+			return probe_failed(v, facts, true, r, why);
+	}
+	preflight_config(facts, &c);
 	r = source_create(&c, out);
 	if (r < 0)
 		return verdict_fail(v, FAIL_SOURCE, "source %s: %s", facts->uri, strerror(-r));

@@ -15,7 +15,7 @@
 struct check {
 	struct check_options o;
 	struct source_facts facts;
-	struct source_traits traits;
+	struct source_traits traits, join_traits;
 	struct target target;
 	struct check_sides sides;
 	struct check_walk walk;
@@ -26,11 +26,26 @@ struct check {
 
 /* ---- both sides ---- */
 
-static int ask_source(struct verdict *v, struct check *c)
+static int ask_traits(struct verdict *v, struct check *c, const char *uri,
+		      struct source_traits *out)
 {
 	struct source_config config;
+	char why[256] = "";
+	int r;
+
+	config_source(&c->facts.config, &config);
+	config.uri = uri;
+	config.log = verdict_log;
+	r = source_traits(&config, PREFLIGHT_TIMEOUT_MS, out, why, sizeof(why));
+	if (r < 0)
+		return verdict_fail(v, r == -ETIMEDOUT ? FAIL_UNREACHABLE : FAIL_SOURCE,
+				    "source %s: %s", uri, why[0] ? why : strerror(-r));
+	return 0;
+}
+
+static int ask_source(struct verdict *v, struct check *c)
+{
 	struct source *s;
-	char why[256];
 	int r;
 
 	if (preflight_source(v, &c->facts, &s) < 0)
@@ -40,16 +55,13 @@ static int ask_source(struct verdict *v, struct check *c)
 		r = c->facts.smb ? 0 : preflight_root(v, s, &c->facts);
 	source_stop(s);
 	source_destroy(s);
-	if (r < 0)
-		return r;
-	config_source(&c->facts.config, &config);
-	config.uri = c->facts.uri;
-	config.log = verdict_log;
-	r = source_traits(&config, PREFLIGHT_TIMEOUT_MS, &c->traits, why, sizeof(why));
-	if (r < 0)
-		return verdict_fail(v, r == -ETIMEDOUT ? FAIL_UNREACHABLE : FAIL_SOURCE,
-				    "source %s: %s", c->facts.uri, why[0] ? why : strerror(-r));
-	return 0;
+	if (r == 0 && c->facts.join)
+		r = preflight_join(v, &c->facts);
+	if (r == 0)
+		r = ask_traits(v, c, c->facts.uri, &c->traits);
+	if (r == 0 && c->facts.join)
+		r = ask_traits(v, c, c->facts.join, &c->join_traits);
+	return r;
 }
 
 /* What init would refuse is worth a warning already. */
@@ -149,6 +161,8 @@ static bool print_properties(struct check *c)
 		json_str(&c->j, "title", p.title);
 		json_str(&c->j, "source", check_seen_name(p.seen));
 		json_str(&c->j, "volume", check_fate_name(p.fate));
+		if (c->facts.join)
+			json_str(&c->j, "from", p.from);
 		json_str(&c->j, "why", p.why);
 		json_bool(&c->j, "accepted", known);
 		json_object_end(&c->j);
@@ -161,6 +175,8 @@ static void begin(const struct verdict *v, struct check *c, bool *lost)
 {
 	json_begin(&c->j, stdout);
 	json_str(&c->j, "source", c->facts.uri);
+	if (c->facts.join)
+		json_str(&c->j, "join", c->facts.join);
 	json_str(&c->j, "protocol", c->sides.protocol);
 	json_array(&c->j, "protocols");
 	if (c->sides.exports & EXPORT_NFS)
@@ -246,6 +262,7 @@ static int walk(struct check *c, bool *lost)
 
 	config_source(&c->facts.config, &config);
 	config.uri = c->facts.uri;
+	config.join = c->facts.join;
 	config.connections = 2;
 	config.readdir_bytes = 256 * 1024;
 	config.read_bytes = 65536;
@@ -303,6 +320,7 @@ int volume_check(struct verdict *v, int argc, char **argv)
 	c.target.fd = -1;
 	if (check_options_parse(v, argc, argv, &c.o) < 0)
 		return -1;
+	c.facts.join = c.o.join;
 	if (config_read(c.o.config, &c.facts.config) < 0)
 		return verdict_fail(v, FAIL_USAGE, "check: the configuration cannot be used");
 	if (preflight_uri(v, c.o.source, &c.facts) < 0 ||
@@ -313,12 +331,14 @@ int volume_check(struct verdict *v, int argc, char **argv)
 		c.sides = (struct check_sides){
 			.protocol = strncmp(c.o.source, "smb://", 6) ? "nfs" : "smb",
 			.traits = &c.traits,
+			.join = c.facts.join ? &c.join_traits : NULL,
 			.limits = c.o.dir ? &c.target.limits : NULL,
 			.exports = c.o.exports,
 		};
 		if (!c.sides.exports)
-			c.sides.exports = !strcmp(c.sides.protocol, "smb") ? EXPORT_SMB :
-									     EXPORT_NFS;
+			c.sides.exports = c.facts.join ? EXPORT_NFS | EXPORT_SMB :
+					  c.facts.smb  ? EXPORT_SMB :
+							 EXPORT_NFS;
 		if (c.o.dir)
 			warn_not_empty(v, &c.target);
 		warn_space(v, &c);

@@ -230,13 +230,10 @@ static void print_not_migrated(struct json *j, const struct target *t,
 	struct source_traits traits = { 0 }, join_traits = { 0 };
 	const struct check_sides sides = { .protocol = facts->smb ? "smb" : "nfs",
 					   .traits = &traits,
+					   .join = facts->join ? &join_traits : NULL,
 					   .limits = &t->limits,
 					   .exports = facts->smb ? EXPORT_SMB : EXPORT_NFS };
-	const struct check_sides join = { .protocol = "smb",
-					  .traits = &join_traits,
-					  .limits = &t->limits,
-					  .exports = EXPORT_SMB };
-	struct check_property p, other;
+	struct check_property p;
 
 	ask_traits(facts, facts->uri, &traits);
 	if (facts->join)
@@ -244,10 +241,6 @@ static void print_not_migrated(struct json *j, const struct target *t,
 	json_array(j, "not_migrated");
 	for (unsigned int i = 0; i < check_properties(); i++) {
 		check_property(&sides, i, &p);
-		if (p.fate == FATE_LOST && facts->join) {
-			check_property(&join, i, &other);
-			p.fate = other.fate;
-		}
 		if (p.fate == FATE_LOST)
 			json_str(j, NULL, p.title);
 	}

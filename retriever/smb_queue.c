@@ -212,7 +212,7 @@ bool smb_conn_wait(struct smb_conn *c)
 	until = stub_now_ms() + c->backoff_ms;
 	pthread_mutex_lock(&s->lock);
 	s->epoch++;
-	tell = !s->usable && strcmp(s->trouble, c->why);
+	tell = !s->stop && !s->usable && strcmp(s->trouble, c->why);
 	if (tell)
 		snprintf(s->trouble, sizeof(s->trouble), "%s", c->why);
 	pthread_mutex_unlock(&s->lock);

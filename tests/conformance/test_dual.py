@@ -2,6 +2,7 @@
 """One old tree, exported over NFS and shared over SMB: names, links, numbers and data come
 from NFS, what Windows knows from SMB, joined object by object."""
 import glob
+import json
 import os
 import shutil
 import subprocess
@@ -250,6 +251,54 @@ def test_only_the_same_tree_is_joined(make, ganesha, copy):
     assert answer["exit"] and "is not the same directory" in answer["message"], answer
     for url, join in ((ganesha.url(), ganesha.url()), (copy[1].url(), copy[1].url())):
         assert make(url, join=join).init(check=False)["error"] == "usage"
-    done = make(ganesha.url()).postcopy("init", "--check", "--source", ganesha.url(),
-                                              "--join", copy[1].url(), check=False)
-    assert done.returncode == 2 and "one source" in done.stderr
+    status, answer, told = check(make, ganesha.url(), copy[1].url())
+    assert status == 1 and "is not the same directory" in told and told.count("\n") == 1
+
+
+def check(make, url, join, *more):
+    """`init --check`: its status, its JSON, and what it said besides."""
+    m = make(url, join=join)
+    conf = m.workdir / "check.conf"
+    conf.write_text(m.conf)
+    done = m.postcopy("init", "--check", "--json", "--source", url, "--join", join, "--config",
+                      conf, *more, m.volume, check=False)
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def test_checked_before(make, ganesha, samba, tree):
+    """One table of both, and the names that will come without what the share knows."""
+    before = {p: os.lstat(p).st_ctime_ns for p in tree.rglob("*")}
+    status, answer, told = check(make, ganesha.url(), samba.url(), "--names")
+    assert status == 3 and answer["ok"] and told.count("\n") == told.count(" names in "), told
+    assert (answer["source"], answer["join"]) == (ganesha.url(), samba.url())
+    assert answer["protocols"] == ["nfs", "smb"]
+    rows = {p["property"]: p for p in answer["properties"]}
+    for code in ("names", "data", "owner", "mtime", "hard-links", "symlinks", "special-files"):
+        assert (rows[code]["from"], rows[code]["source"]) == ("nfs", "seen"), rows[code]
+        assert rows[code]["volume"] != "lost"
+    for code in ("btime", "security-descriptor", "dos-attributes", "user-xattrs"):
+        assert (rows[code]["from"], rows[code]["volume"]) == ("smb", "kept"), rows[code]
+    for code in ("mode", "posix-acl", "streams"):
+        assert (rows[code]["from"], rows[code]["volume"]) == ("smb", "approximated"), rows[code]
+    assert {c for c, p in rows.items() if p["volume"] == "lost"} == {
+        "nfs4-acl", "capabilities", "inode-flags", "locks", "quotas", "snapshots"}
+    found = {os.fsencode(n["path"]): n["why"] for n in answer["names"]
+             if n["kind"] == "not-joined" and "unless" not in n["why"]}
+    assert found == {b"strange/" + n: "SMB has no such names" for n in UNSPEAKABLE}
+    assert {p: os.lstat(p).st_ctime_ns for p in tree.rglob("*")} == before
+
+
+def test_checked_as_people_see_it(make, ganesha, samba):
+    m = make(ganesha.url(), join=samba.url())
+    (m.workdir / "check.conf").write_text(m.conf)
+    argv = ("init", "--check", "--source", ganesha.url(), "--config", m.workdir / "check.conf")
+    done = m.postcopy(*argv, "--join", samba.url(), check=False)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert done.returncode == 3 and "joined with" in done.stdout.replace("\n", " ")
+    assert ["creation", "time", "SMB", "seen", "kept"] in [words[:5] for words in lines]
+    assert ["hard", "links", "NFS", "seen", "kept"] in [words[:5] for words in lines]
+    for join, status, text in ((samba.url("none"), 1, "smbclient -L"),
+                               (ganesha.url(), 2, "beside an nfs:// one")):
+        done = m.postcopy(*argv, "--join", join, check=False)
+        assert done.returncode == status and text in done.stderr, done
+        assert done.stderr.count("\n") == 1

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../../crawler/check.h"
+#include "dual_origin.h"
 
 #define BIT(kind) (1u << (kind))
 
@@ -430,7 +431,7 @@ static void table_of_nfs(void **state)
 				   .time_unit = 1,
 				   .acl = true,
 				   .user_xattrs = true };
-	struct check_sides s = { "nfs", &t, &l, EXPORT_NFS };
+	struct check_sides s = { "nfs", &t, &l, EXPORT_NFS, NULL };
 
 	(void)state;
 	expect(&s, "names", SEEN_YES, FATE_KEPT, "byte for byte");
@@ -491,13 +492,103 @@ static void table_without_answers(void **state)
 	expect(&s, "names", SEEN_YES, FATE_APPROXIMATED, "SMB cannot show");
 }
 
+static void from(const struct check_sides *s, const char *code, const char *who)
+{
+	struct check_property p = { 0 };
+
+	for (unsigned int i = 0; i < check_properties() && (i == 0 || strcmp(p.code, code)); i++)
+		check_property(s, i, &p);
+	assert_string_equal(p.code, code);
+	assert_string_equal(p.from, who);
+}
+
+static void table_of_both(void **state)
+{
+	struct source_traits nfs = { .have_info = true, .hard_links = true, .symlinks = true },
+			     smb = { .windows = true };
+	struct target_limits l = { .user_xattrs = true, .acl = true };
+	struct check_sides s = { "nfs", &nfs, &l, EXPORT_NFS | EXPORT_SMB, &smb };
+	static const char *const of_nfs[] = { "names", "data", "owner", "group", "mtime",
+					      "hard-links", "symlinks", "special-files" },
+				 *const of_smb[] = { "btime", "security-descriptor", "streams",
+						     "dos-attributes", "user-xattrs",
+						     "posix-acl", "mode" },
+				 *const of_none[] = { "nfs4-acl", "locks", "quotas", "snapshots",
+						      "holes" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(of_nfs) / sizeof(of_nfs[0]); i++)
+		from(&s, of_nfs[i], "nfs");
+	for (size_t i = 0; i < sizeof(of_smb) / sizeof(of_smb[0]); i++)
+		from(&s, of_smb[i], "smb");
+	for (size_t i = 0; i < sizeof(of_none) / sizeof(of_none[0]); i++)
+		from(&s, of_none[i], "");
+	expect(&s, "hard-links", SEEN_YES, FATE_KEPT, "");
+	expect(&s, "owner", SEEN_YES, FATE_KEPT, "by number");
+	expect(&s, "mode", SEEN_YES, FATE_APPROXIMATED, "sticky are NFS's");
+	expect(&s, "security-descriptor", SEEN_YES, FATE_KEPT, "whole");
+	expect(&s, "posix-acl", SEEN_NO, FATE_APPROXIMATED, "descriptor");
+	expect(&s, "nfs4-acl", SEEN_NO, FATE_LOST, "NFSv3 does not carry it; SMB does not");
+	expect(&s, "quotas", SEEN_NO, FATE_LOST, "new server");
+	l.user_xattrs = false;
+	expect(&s, "streams", SEEN_NO, FATE_LOST, "no user extended attributes");
+	smb.windows = false;
+	expect(&s, "mode", SEEN_YES, FATE_KEPT, "");
+	expect(&s, "security-descriptor", SEEN_NO, FATE_LOST, "does not bring it");
+}
+
+/* What the share is not asked for, of an entry with that path below the export's root. */
+static void names_not_joined(void **state)
+{
+	static const struct {
+		const char *dir, *name, *why; /* NULL: it is joined */
+	} cases[] = {
+		{ "", "plain", NULL },
+		{ "a/b", "gr\xc3\xbc\xc3\x9f", NULL },
+		{ "", "latin\xe4", "SMB has no such names" },
+		{ "", "a:b", "SMB has no such names" },
+		{ "a:b", "plain", "SMB has no such names" },
+		{ "", "dot.", "unless" },
+		{ "", "space ", "unless" },
+		{ "x", "con.txt", "unless" },
+		{ NULL, "below what is too long", "its path is too long" },
+	};
+	struct source_traits smb = { .windows = true };
+	struct check_sides s = sides(EXPORT_NFS, NULL), alone = s;
+	uint8_t handle[8] = { 1 }, origin[STUB_ORIGIN_MAX];
+	char why[CHECK_WHY_MAX];
+
+	(void)state;
+	s.join = &smb;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stub_entry e = file(cases[i].name, strlen(cases[i].name));
+		struct dual_origin dir = { .has_path = cases[i].dir, .path = cases[i].dir };
+		uint32_t want = cases[i].why ? BIT(CHECK_NOT_JOINED) : 0;
+
+		dir.path_len = cases[i].dir ? strlen(cases[i].dir) : 0;
+		e.dummy = true;
+		e.origin = origin;
+		e.origin_len = (size_t)dual_origin_encode(&dir, e.name, e.name_len, handle,
+							  sizeof(handle), origin);
+		if (check_name(&s, &e, e.name_len, why) != want)
+			fail_msg("'%s'", cases[i].name);
+		assert_non_null(strstr(why, cases[i].why ? cases[i].why : ""));
+		assert_int_equal(check_name(&alone, &e, e.name_len, why), 0);
+		e.dummy = false; /* a symlink: SMB is not asked for those */
+		assert_int_equal(check_name(&s, &e, e.name_len, why), 0);
+		e.dummy = true;
+		e.attr.uid = UINT32_MAX; /* NFS has told of it */
+		assert_int_equal(check_name(&s, &e, e.name_len, why), BIT(CHECK_IMPOSSIBLE));
+	}
+}
+
 static void table_of_smb(void **state)
 {
 	static const char *const windows[] = { "security-descriptor", "dos-attributes", "streams",
 					       "btime", "user-xattrs" };
 	struct source_traits t = { .windows = true };
 	struct target_limits l = { .user_xattrs = true, .acl = true };
-	struct check_sides s = { "smb", &t, &l, EXPORT_SMB };
+	struct check_sides s = { "smb", &t, &l, EXPORT_SMB, NULL };
 
 	(void)state;
 	expect(&s, "names", SEEN_YES, FATE_KEPT, "UTF-8");
@@ -618,6 +709,7 @@ int main(void)
 		cmocka_unit_test(name_refused),	  cmocka_unit_test(twins_fold),
 		cmocka_unit_test(twins_in_parts), cmocka_unit_test(twins_bounded),
 		cmocka_unit_test(table_of_nfs),	  cmocka_unit_test(table_without_answers),
+		cmocka_unit_test(table_of_both),  cmocka_unit_test(names_not_joined),
 		cmocka_unit_test(table_of_smb),	  cmocka_unit_test(codes_are_unique),
 		cmocka_unit_test(options),
 	};
