@@ -187,18 +187,15 @@ static void take_news(struct ahead *a, const struct news *n)
 static bool is_dummy(struct jobs *j, int dir, const char *name, struct stub_handle *h)
 {
 	int r, fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	struct stub_object o;
-	bool dummy;
+	struct stub_view view;
 
 	if (fd < 0)
 		return false;
 	r = stub_handle_of_fd(fd, h);
+	if (r == 0)
+		r = stub_view_fd(j->c.volume, fd, &view);
 	close(fd);
-	if (r < 0 || stub_object_open(j->c.volume, h, &o) < 0)
-		return false;
-	dummy = o.needs & STUB_NEEDS_ATTRS;
-	stub_object_close(&o);
-	return dummy;
+	return r == 0 && view.needs & STUB_NEEDS_ATTRS;
 }
 
 /* The next entry of @p. */
