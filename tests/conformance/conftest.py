@@ -18,6 +18,7 @@ for _path in (str(HERE), str(HERE.parent)):
     if _path not in sys.path:
         sys.path.insert(0, _path)
 
+import serverbase  # noqa: E402
 import servers as servers_module  # noqa: E402
 import smbd  # noqa: E402
 import util  # noqa: E402
@@ -106,7 +107,7 @@ def new_server(moddir, rpcshim, new_volume):
     for server in reversed(made):
         try:
             server.stop()
-        except servers_module.BadLog as err:
+        except serverbase.BadLog as err:
             bad.append(str(err))
     assert not bad, "\n".join(bad)
 
@@ -139,7 +140,7 @@ def new_samba(moddir, new_volume):
     for server in reversed(made):
         try:
             server.stop()
-        except servers_module.BadLog as err:
+        except serverbase.BadLog as err:
             bad.append(str(err))
     assert not bad, "\n".join(bad)
 
@@ -156,7 +157,7 @@ def _clean_logs(request):
     yield
     marker = request.node.get_closest_marker("allow_log")
     bad = []
-    for server in servers_module.RUNNING:
+    for server in serverbase.RUNNING:
         bad += server.scan(marker.args if marker else ())
     if bad:
         pytest.fail("bad words in a server's log:\n" + "\n".join(bad))

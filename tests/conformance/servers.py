@@ -13,15 +13,14 @@ Two kinds of export:
 Runs without a portmapper (tools/rpcshim.c) on ports of its own, 127.0.0.1 only.
 kill9(), sigstop() and restart() keep the ports, so clients can come back.
 """
-import atexit
 import os
 import pathlib
 import re
 import shutil
 import signal
-import subprocess
 from dataclasses import dataclass
 
+from serverbase import Server
 from util import build_rpcshim, free_port, wait_until
 
 from nfsclient import connect
@@ -45,13 +44,6 @@ ALWAYS_ALLOWED = (
     r"CAP_SYS_RESOURCE",
 )
 
-RUNNING = []          # every server of this process that was started
-
-
-class BadLog(AssertionError):
-    """A server's log holds words that no healthy server writes."""
-
-
 @dataclass
 class Export:
     """One exported directory; pseudo is its name for MNT and NFSv4."""
@@ -64,7 +56,9 @@ class Export:
     fsal_more: str = ""          # further lines of the outer FSAL block
 
 
-class Ganesha:
+class Ganesha(Server):
+    BAD_WORDS, ALWAYS_ALLOWED = BAD_WORDS, ALWAYS_ALLOWED
+
     def __init__(self, workdir, tree=None, *, fsal="vfs", plugin_dir=None,
                  squash="No_Root_Squash", readonly=False, pseudo="/export",
                  exports=None, conf="", core="", env=None, preload=(), allow=(),
@@ -102,8 +96,8 @@ class Ganesha:
         return self.workdir / "ganesha.out"
 
     @property
-    def pid(self):
-        return self.process.pid if self.process else None
+    def logs(self):
+        return [self.log, self.output]
 
     @property
     def pseudo(self):
@@ -179,23 +173,9 @@ NFS_KRB5 { Active_krb5 = false; }
 
     # -- life ---------------------------------------------------------------
 
-    def start(self, timeout=30.0):
-        """Start and wait until every export can be mounted; returns self."""
-        self.workdir.mkdir(parents=True, exist_ok=True)
-        for attempt in range(3):
-            if self.port is None:
-                self.port = free_port()
-                self.mount_port = free_port((self.port,))
-            self._spawn()
-            try:
-                wait_until(self._ready, timeout, "server %s" % self.name)
-                return self
-            except BaseException:
-                ours = "Address already in use" not in self.log_text()
-                self._kill(signal.SIGKILL)
-                if ours or attempt == 2:
-                    raise
-                self.port = None
+    def _choose_ports(self):
+        self.port = free_port()
+        self.mount_port = free_port((self.port,))
 
     def _spawn(self):
         shim = self.shim or build_rpcshim(self.workdir.parent / "build")
@@ -213,18 +193,10 @@ NFS_KRB5 { Active_krb5 = false; }
         argv = [BINARY, "-F", "-f", str(self.write_config()), "-L", str(self.log),
                 "-p", str(self.workdir / "ganesha.pid"), "-N",
                 "NIV_" + self.log_level]
-        with open(self.output, "ab") as out:
-            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL,
-                                            stdout=out, stderr=out, env=env,
-                                            start_new_session=True)
-        if self not in RUNNING:
-            RUNNING.append(self)
-            atexit.register(self._kill, signal.SIGKILL)
+        self._popen(argv, self.output, env)
 
     def _ready(self):
-        if self.process.poll() is not None:
-            raise AssertionError("server %s ended with %d:\n%s" % (
-                self.name, self.process.returncode, self.tail()))
+        self._is_up()
         mount = Mount3(self.host, self.mount_port, timeout=5)
         try:
             for export in self.exports:
@@ -234,43 +206,12 @@ NFS_KRB5 { Active_krb5 = false; }
         with self.client("v3", timeout=5):
             return True
 
-    def _kill(self, sig):
+    def _end(self, sig):
         if self.process and self.process.poll() is None:
             if sig != signal.SIGCONT:
                 self.process.send_signal(signal.SIGCONT)
             self.process.send_signal(sig)
             self.process.wait()
-        if self in RUNNING:
-            RUNNING.remove(self)
-        atexit.unregister(self._kill)
-
-    @property
-    def alive(self):
-        return self.process is not None and self.process.poll() is None
-
-    def stop(self, timeout=60.0, scan=True):
-        """End it in peace; BadLog if the log has bad words or it crashed."""
-        code = None
-        if self.alive:
-            self.sigcont()
-            self.process.terminate()
-            try:
-                code = self.process.wait(timeout)
-            except subprocess.TimeoutExpired:
-                code = "no end within %g s of SIGTERM" % timeout
-        elif self.process:
-            code = self.process.returncode
-        self._kill(signal.SIGKILL)
-        if scan:
-            bad = self.scan()
-            if code not in (0, None, -signal.SIGKILL):
-                bad.append("exit status %s" % code)
-            if bad:
-                raise BadLog("server %s:\n%s" % (self.name, "\n".join(bad)))
-
-    def kill9(self):
-        """Crash it."""
-        self._kill(signal.SIGKILL)
 
     def sigstop(self):
         """Freeze: connections stay, nothing answers.  Returns once all threads stand."""
@@ -285,21 +226,6 @@ NFS_KRB5 { Active_krb5 = false; }
     def sigcont(self):
         self.process.send_signal(signal.SIGCONT)
 
-    def restart(self, timeout=30.0, crash=False):
-        """Stop (or crash) and start again on the same ports."""
-        if self.alive:
-            if crash:
-                self.kill9()
-            else:
-                self.stop()
-        return self.start(timeout)
-
-    def __enter__(self):
-        return self if self.alive else self.start()
-
-    def __exit__(self, kind, *exc):
-        self.stop(scan=kind is None)
-
     # -- talking to it -------------------------------------------------------
 
     def client(self, proto="v3", export=None, cred=AuthSys(), **options):
@@ -311,30 +237,3 @@ NFS_KRB5 { Active_krb5 = false; }
         """The URL that libnfs, nfstree and the retriever take."""
         return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (
             self.host, export or self.pseudo, self.port, self.mount_port)
-
-    # -- logs ---------------------------------------------------------------
-
-    def log_text(self):
-        return "".join(f.read_text(errors="replace")
-                       for f in (self.log, self.output) if f.exists())
-
-    def tail(self, lines=30):
-        return "\n".join(self.log_text().splitlines()[-lines:])
-
-    def scan(self, allow=()):
-        """Bad lines written since the last scan."""
-        allowed = re.compile("|".join("(?:%s)" % a for a in
-                                      (*ALWAYS_ALLOWED, *self.allow, *allow)), re.I)
-        bad = []
-        for path in (self.log, self.output):
-            if not path.exists():
-                continue
-            with open(path, "rb") as f:
-                f.seek(self._scanned.get(path, 0))
-                data = f.read()
-            # A line that is still being written waits for the next scan.
-            data = data[:data.rfind(b"\n") + 1] if self.alive else data
-            self._scanned[path] = self._scanned.get(path, 0) + len(data)
-            bad += [line for line in data.decode(errors="replace").splitlines()
-                    if BAD_WORDS.search(line) and not allowed.search(line)]
-        return bad

@@ -16,7 +16,6 @@ smbd alone (nss_wrapper): USERS, all with PASSWORD, and the same SIDs on every s
 so that descriptors of two can be compared byte for byte.
 kill9(), sigstop() and restart() keep the port and the state.
 """
-import atexit
 import contextlib
 import os
 import pathlib
@@ -25,7 +24,7 @@ import signal
 import subprocess
 from dataclasses import dataclass
 
-from servers import RUNNING, BadLog
+from serverbase import Server
 from util import build_smbshim, free_port, wait_until
 
 from smb2client import Client
@@ -63,7 +62,11 @@ class Share:
     more: str = ""
 
 
-class Samba:
+class Samba(Server):
+    BAD_WORDS = BAD_WORDS
+    # it ends by the signal itself or in order, as it happens to be told
+    ENDS_WELL = (*Server.ENDS_WELL, -signal.SIGTERM, 128 + signal.SIGTERM)
+
     def __init__(self, workdir, tree=None, *, shares=None, vfs=STOCK, more="", conf="",
                  module_dir=None, shim=None, env=None, preload=(), allow=(), log_level=1,
                  name=None, readonly=False):
@@ -93,10 +96,6 @@ class Samba:
     @property
     def logs(self):
         return [p for p in sorted((self.workdir / "log").glob("*")) if p.is_file()]
-
-    @property
-    def pid(self):
-        return self.process.pid if self.process else None
 
     def write_config(self):
         home = self.workdir
@@ -190,38 +189,17 @@ map readonly = no
 
     # -- life ---------------------------------------------------------------
 
-    def start(self, timeout=30.0):
-        """Start and wait until every share can be connected to; returns self."""
-        self.workdir.mkdir(parents=True, exist_ok=True)
-        for attempt in range(3):
-            self.port = self.port or free_port()
-            self.write_config()
-            self._make_users()
-            self._spawn()
-            try:
-                wait_until(self._ready, timeout, "server %s" % self.name)
-                return self
-            except BaseException:
-                ours = "Address already in use" not in self.log_text()
-                self._kill(signal.SIGKILL)
-                if ours or attempt == 2:
-                    raise
-                self.port = None
+    def _choose_ports(self):
+        self.port = free_port()
 
     def _spawn(self):
-        argv = [BINARY, "--foreground", "--no-process-group", "-s", str(self.config)]
-        with open(self.workdir / "log" / "smbd.out", "ab") as out:
-            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out,
-                                            stderr=out, env=self.environment(),
-                                            start_new_session=True)
-        if self not in RUNNING:
-            RUNNING.append(self)
-            atexit.register(self._kill, signal.SIGKILL)
+        self.write_config()
+        self._make_users()
+        self._popen([BINARY, "--foreground", "--no-process-group", "-s", str(self.config)],
+                    self.workdir / "log" / "smbd.out", self.environment())
 
     def _ready(self):
-        if self.process.poll() is not None:
-            raise AssertionError("server %s ended with %d:\n%s" % (
-                self.name, self.process.returncode, self.tail()))
+        self._is_up()
         for share in self.shares:
             # smbclient: whatever signing, encryption and dialect this server insists on
             done = self.smbclient("exit", share=share.name)
@@ -264,8 +242,8 @@ map readonly = no
             with contextlib.suppress(ProcessLookupError):    # a client's ends when it likes
                 os.kill(pid, sig)
 
-    def _kill(self, sig):
-        """End every process of the server: its session is its own."""
+    def _end(self, sig):
+        """Every process of the server: its session is its own."""
         if self.process:
             self._signal(signal.SIGCONT)
             self._signal(sig)
@@ -273,40 +251,11 @@ map readonly = no
             # again: one that was just forked when we looked
             wait_until(lambda: self._signal(sig) or not self.processes(), 10,
                        "end of server %s" % self.name)
-        if self in RUNNING:
-            RUNNING.remove(self)
-        atexit.unregister(self._kill)
 
-    @property
-    def alive(self):
-        return self.process is not None and self.process.poll() is None
-
-    def stop(self, timeout=60.0, scan=True):
-        """End it in peace; BadLog if a log has bad words, or something stays."""
-        bad = []
-        if self.alive:
-            self.sigcont()
-            self.process.terminate()
-            try:
-                self.process.wait(timeout)
-                # Clients' processes are told, and end on their own.
-                wait_until(lambda: not self.processes(), timeout, "children")
-            except (subprocess.TimeoutExpired, TimeoutError):
-                bad.append("processes %s stay %g s after SIGTERM" % (
-                    self.processes(), timeout))
-        code = self.process.returncode if self.process else None
-        self._kill(signal.SIGKILL)
-        if scan:
-            bad += self.scan()
-            # smbd ends by the signal itself or in order, as it happens to be told
-            if code not in (0, None, -signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM):
-                bad.append("exit status %s" % code)
-            if bad:
-                raise BadLog("server %s:\n%s" % (self.name, "\n".join(bad)))
-
-    def kill9(self):
-        """Crash it, clients' processes too."""
-        self._kill(signal.SIGKILL)
+    def _ended(self, timeout):
+        self.process.wait(timeout)
+        # Clients' processes are told, and end on their own.
+        wait_until(lambda: not self.processes(), timeout, "end of the clients' processes")
 
     def sigstop(self):
         """Freeze all of it."""
@@ -314,21 +263,6 @@ map readonly = no
 
     def sigcont(self):
         self._signal(signal.SIGCONT)
-
-    def restart(self, timeout=30.0, crash=False):
-        """Stop (or crash) and start again on the same port."""
-        if self.alive:
-            if crash:
-                self.kill9()
-            else:
-                self.stop()
-        return self.start(timeout)
-
-    def __enter__(self):
-        return self if self.alive else self.start()
-
-    def __exit__(self, kind, *exc):
-        self.stop(scan=kind is None)
 
     # -- talking to it -------------------------------------------------------
 
@@ -355,26 +289,3 @@ map readonly = no
     def smbclient(self, commands, *argv, user="root", share=None, timeout=120):
         return self.client_tool("smbclient", self.unc(share), "-c", commands, *argv,
                                 user=user, timeout=timeout)
-
-    # -- logs ---------------------------------------------------------------
-
-    def log_text(self):
-        return "".join(f.read_text(errors="replace") for f in self.logs)
-
-    def tail(self, lines=30):
-        return "\n".join(self.log_text().splitlines()[-lines:])
-
-    def scan(self, allow=()):
-        """Bad lines written since the last scan."""
-        allowed = re.compile("|".join("(?:%s)" % a for a in ("^$", *self.allow, *allow)))
-        bad = []
-        for path in self.logs:
-            with open(path, "rb") as f:
-                f.seek(self._scanned.get(path, 0))
-                data = f.read()
-            # A line that is still being written waits for the next scan.
-            data = data[:data.rfind(b"\n") + 1] if self.alive else data
-            self._scanned[path] = self._scanned.get(path, 0) + len(data)
-            bad += [line for line in data.decode(errors="replace").splitlines()
-                    if BAD_WORDS.search(line) and not allowed.search(line)]
-        return bad

@@ -9,7 +9,7 @@ import pytest
 import smbd
 from samba.dcerpc import security
 from samba.ndr import ndr_pack, ndr_unpack
-from servers import RUNNING, BadLog
+from serverbase import RUNNING, BadLog
 from smb2client import SmbError, wire
 
 WHOLE = wire.OWNER | wire.GROUP | wire.DACL | wire.SACL

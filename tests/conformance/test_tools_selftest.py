@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import serverbase
 import servers
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer
@@ -198,7 +199,7 @@ def test_bad_words_are_found(moddir, rpcshim, data):
     assert server.scan() == []
     with open(server.log, "a") as f:
         f.write("x :FSAL :CRIT :something is wrong\n")
-    with pytest.raises(servers.BadLog):
+    with pytest.raises(serverbase.BadLog):
         server.stop()
 
 

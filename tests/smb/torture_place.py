@@ -10,7 +10,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from servers import BadLog, Ganesha
+from serverbase import BadLog
+from servers import Ganesha
 from smbd import STOCK, USERS, Samba, Share
 from smbmigration import MODULES, SmbMigration
 from util import build_rpcshim
