@@ -201,9 +201,7 @@ static void not_let_in(struct worker *w)
 {
 	if (w->flags & SMB_WIRE_KERBEROS)
 		snprintf(w->why, sizeof(w->why),
-			 "logon failure: the KDC has no ticket for cifs/%.100s, or the server does "
-			 "not take it",
-			 w->host);
+			 "logon failure: the server does not take the ticket for cifs/%.100s", w->host);
 	else
 		snprintf(w->why, sizeof(w->why), "logon failure: user, password or domain");
 }
@@ -236,8 +234,9 @@ static int refused(struct worker *w, int e)
 			not_let_in(w);
 		return -EACCES;
 	}
-	if (e == EINVAL && w->flags & SMB_WIRE_KERBEROS) { /* what is left to offer is nothing */
-		not_let_in(w);
+	if (e == EINVAL) {
+		snprintf(w->why, sizeof(w->why), "logon failure: the server takes no %s",
+			 w->flags & SMB_WIRE_KERBEROS ? "Kerberos tickets" : "password (NTLM)");
 		return -EACCES;
 	}
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)

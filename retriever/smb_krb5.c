@@ -45,6 +45,8 @@ static const struct {
 	{ KRB5KDC_ERR_NAME_EXP, -EACCES, "logon failure: the principal has expired" },
 	{ KRB5KDC_ERR_KEY_EXP, -EACCES, "logon failure: the principal's key has expired" },
 	{ KRB5KDC_ERR_ETYPE_NOSUPP, -EACCES, "logon failure: no key of a type that the KDC takes" },
+	{ KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN, -EACCES,
+	  "logon failure: the KDC knows no cifs/... of this server" },
 	{ KRB5_KT_NOTFOUND, -EACCES, "there is no key of it" },
 	{ KRB5_KT_END, -EACCES, "there is no key" },
 	{ KRB5_KEYTAB_BADVNO, -EACCES, "it is no keytab" },
@@ -52,6 +54,7 @@ static const struct {
 	{ KRB5_FCC_NOFILE, -EACCES, "there is no ticket" },
 	{ KRB5_CC_NOTFOUND, -EACCES, "there is no ticket" },
 	{ KRB5_CC_BADNAME, -EACCES, "it is no credential cache" },
+	{ KRB5_CCACHE_BADVNO, -EACCES, "it is no credential cache" },
 	{ KRB5_CC_FORMAT, -EACCES, "it is no credential cache" },
 	{ KRB5_CC_UNKNOWN_TYPE, -EACCES, "no such type of credential cache" },
 };
@@ -206,31 +209,35 @@ static int from_keytab(struct exchange *x, const char *path, const char *princip
 	return r;
 }
 
-/* The last end of a ticket-granting ticket; of any other if there is none. */
-static krb5_error_code last_end(struct exchange *x, krb5_ccache cache, uint32_t *ends)
+static bool is_granting(krb5_context k, const krb5_creds *creds)
 {
-	uint32_t granting = 0, other = 0;
+	const krb5_data *d = creds->server->length ? &creds->server->data[0] : NULL;
+
+	return (d && d->length == strlen(KRB5_TGS_NAME) &&
+		!memcmp(d->data, KRB5_TGS_NAME, d->length)) ||
+	       krb5_is_config_principal(k, creds->server);
+}
+
+/* Tickets to get tickets with, and what is said of them; or, if @all, also the others,
+ * which may be older.  *ends: the latest of them. */
+static krb5_error_code copy(struct exchange *x, krb5_ccache from, bool all, krb5_ccache to,
+			    uint32_t *ends)
+{
 	krb5_cc_cursor cursor;
 	krb5_creds creds;
-	krb5_error_code e = krb5_cc_start_seq_get(x->k, cache, &cursor);
+	krb5_error_code e = krb5_cc_start_seq_get(x->k, from, &cursor), end = e;
 
-	if (e)
-		return e;
-	while (!(e = krb5_cc_next_cred(x->k, cache, &cursor, &creds))) {
-		uint32_t end = (uint32_t)creds.times.endtime;
-		const krb5_data *d = creds.server->length ? &creds.server->data[0] : NULL;
-		bool tgt = d && d->length == strlen(KRB5_TGS_NAME) &&
-			   !memcmp(d->data, KRB5_TGS_NAME, d->length);
-
-		if (tgt && end > granting)
-			granting = end;
-		if (!tgt && end > other && !krb5_is_config_principal(x->k, creds.server))
-			other = end;
+	while (!e && !(end = krb5_cc_next_cred(x->k, from, &cursor, &creds))) {
+		if (all || is_granting(x->k, &creds))
+			e = krb5_cc_store_cred(x->k, to, &creds);
+		if ((all || is_granting(x->k, &creds)) && (uint32_t)creds.times.endtime > *ends)
+			*ends = (uint32_t)creds.times.endtime;
 		krb5_free_cred_contents(x->k, &creds);
 	}
-	krb5_cc_end_seq_get(x->k, cache, &cursor);
-	*ends = granting ? granting : other;
-	return e == KRB5_CC_END ? 0 : e;
+	if (end != KRB5_CC_END && !e)
+		return end;
+	krb5_cc_end_seq_get(x->k, from, &cursor);
+	return e;
 }
 
 static int from_cache(struct exchange *x, const char *name, krb5_ccache to, uint32_t *ends)
@@ -249,12 +256,12 @@ static int from_cache(struct exchange *x, const char *name, krb5_ccache to, uint
 	e = krb5_cc_get_principal(x->k, from, &who);
 	if (!e) {
 		name_it(x, who);
-		e = last_end(x, from, ends);
+		e = krb5_cc_initialize(x->k, to, who);
 	}
 	if (!e)
-		e = krb5_cc_initialize(x->k, to, who);
-	if (!e)
-		e = krb5_cc_copy_creds(x->k, from, to);
+		e = copy(x, from, false, to, ends);
+	if (!e && !*ends)
+		e = copy(x, from, true, to, ends);
 	r = e ? failed(x, e) : 0;
 	krb5_free_principal(x->k, who);
 	krb5_cc_close(x->k, from);
@@ -309,12 +316,37 @@ static void make_user(const struct exchange *x, struct smb_krb5_tickets *out)
 		 x->principal, realm ? realm : "");
 }
 
-static int get(struct exchange *x, const char *keytab, const char *principal, const char *cache,
-	       struct smb_krb5_tickets *out)
+/* The one ticket that a worker wants: with it in the cache, it asks no KDC itself, and we
+ * know why there is none, and when the server forgets us. */
+static int for_server(struct exchange *x, const char *host, krb5_ccache cache, uint32_t *ends)
+{
+	krb5_creds want = { 0 }, *got = NULL;
+	char **realm = NULL; /* as krb5.conf has it, or "": as the KDC has it */
+	krb5_error_code e = krb5_cc_get_principal(x->k, cache, &want.client);
+
+	if (!e)
+		e = krb5_get_host_realm(x->k, host, &realm);
+	if (!e)
+		e = krb5_build_principal(x->k, &want.server, (unsigned int)strlen(realm[0]),
+					 realm[0], "cifs", host, NULL);
+	if (!e)
+		e = krb5_get_credentials(x->k, 0, cache, &want, &got);
+	if (!e && (uint32_t)got->times.endtime < *ends)
+		*ends = (uint32_t)got->times.endtime;
+	if (got)
+		krb5_free_creds(x->k, got);
+	if (realm)
+		krb5_free_host_realm(x->k, realm);
+	krb5_free_cred_contents(x->k, &want);
+	return e ? failed(x, e) : 0;
+}
+
+/* As the bytes of a file, which is there for a moment only. */
+static int to_bytes(struct exchange *x, krb5_ccache from, struct smb_krb5_tickets *out)
 {
 	char path[sizeof(x->home) + sizeof(SMB_HOME_TICKETS) + 8];
+	krb5_principal who = NULL;
 	krb5_ccache to;
-	uint32_t ends = 0;
 	krb5_error_code e;
 	int r = smb_home_make(x->home, sizeof(x->home));
 
@@ -327,29 +359,54 @@ static int get(struct exchange *x, const char *keytab, const char *principal, co
 	e = krb5_cc_resolve(x->k, path, &to);
 	if (e)
 		return failed(x, e);
-	r = *keytab ? from_keytab(x, keytab, principal, to, &ends) : from_cache(x, cache, to, &ends);
+	e = krb5_cc_get_principal(x->k, from, &who);
+	if (!e)
+		e = krb5_cc_initialize(x->k, to, who);
+	if (!e)
+		e = krb5_cc_copy_creds(x->k, from, to);
+	krb5_free_principal(x->k, who);
 	krb5_cc_close(x->k, to);
-	if (r == 0)
-		r = how_long(x, ends, &out->left_s);
-	if (r < 0)
-		return r;
-	make_user(x, out);
-	r = read_all(path + strlen("FILE:"), out);
-	if (r < 0)
+	r = e ? failed(x, e) : read_all(path + strlen("FILE:"), out);
+	if (r < 0 && !e)
 		snprintf(x->why, x->why_size, "cannot read %.150s: %s", path, strerror(-r));
 	return r;
 }
 
-int smb_krb5_get(const char *keytab, const char *principal, const char *cache,
-		 struct smb_krb5_tickets *out, char *why, size_t why_size)
+static int get(struct exchange *x, const struct smb_krb5_from *from, struct smb_krb5_tickets *out)
+{
+	krb5_ccache cache;
+	uint32_t ends = 0;
+	krb5_error_code e = krb5_cc_new_unique(x->k, "MEMORY", NULL, &cache);
+	int r;
+
+	if (e)
+		return failed(x, e);
+	r = *from->keytab ? from_keytab(x, from->keytab, from->principal, cache, &ends) :
+			    from_cache(x, from->cache, cache, &ends);
+	if (r == 0)
+		r = how_long(x, ends, &out->left_s); /* a cache's may be over */
+	if (r == 0)
+		r = for_server(x, from->host, cache, &ends);
+	if (r == 0)
+		r = how_long(x, ends, &out->left_s);
+	if (r == 0)
+		r = to_bytes(x, cache, out);
+	if (r == 0)
+		make_user(x, out);
+	krb5_cc_destroy(x->k, cache);
+	return r;
+}
+
+int smb_krb5_get(const struct smb_krb5_from *from, struct smb_krb5_tickets *out, char *why,
+		 size_t why_size)
 {
 	struct exchange x;
 	int r;
 
 	memset(out, 0, sizeof(*out));
-	r = begin(&x, *keytab ? keytab : cache, why, why_size);
+	r = begin(&x, *from->keytab ? from->keytab : from->cache, why, why_size);
 	if (r == 0)
-		r = get(&x, keytab, principal, cache, out);
+		r = get(&x, from, out);
 	end(&x);
 	if (r < 0)
 		smb_krb5_free(out);

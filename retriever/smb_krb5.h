@@ -15,13 +15,20 @@ struct smb_krb5_tickets {
 	char user[256]; /* name@REALM, as libsmbclient wants it beside them */
 };
 
+struct smb_krb5_from { /* "": none */
+	const char *keytab;
+	const char *principal; /* "": of the keytab's first entry */
+	const char *cache;     /* only without a keytab */
+	const char *host;      /* who is to be talked with */
+};
+
 /*
- * Get tickets for @principal ("": the first entry's) with @keytab, or, if that is "", take
- * those in @cache.  Blocks, as long as libkrb5 likes.  Any thread.
+ * A ticket for the file server @host, and that with which it was got: with the keytab,
+ * or out of the cache.  Blocks, as long as libkrb5 likes.  Any thread.
  * Errors as of smb_ticket_write(), and -EINVAL: it is no file; one line in @why.
  */
-int smb_krb5_get(const char *keytab, const char *principal, const char *cache,
-		 struct smb_krb5_tickets *out, char *why, size_t why_size);
+int smb_krb5_get(const struct smb_krb5_from *from, struct smb_krb5_tickets *out, char *why,
+		 size_t why_size);
 void smb_krb5_free(struct smb_krb5_tickets *t);
 
 /* Can it be done with this keytab, as far as one can know without asking anybody?

@@ -166,6 +166,7 @@ static int start_tickets(struct smb_source *s, const struct source_smb *o, char 
 		.keytab = o->kerberos_keytab,
 		.principal = o->kerberos_principal,
 		.cache = o->kerberos_cache,
+		.host = s->uri.host,
 		.changed = on_tickets,
 		.tell = on_told,
 		.arg = s,

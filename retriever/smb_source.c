@@ -577,7 +577,7 @@ static int probe(const struct source_config *c, unsigned int timeout_ms, char *w
 	conn = &s->conn[0];
 	conn->s = s;
 	r = prepare(s, c, why, size);
-	if (r == -ENOENT) /* a file here, and no share */
+	if (r == -ENOENT || r == -EINVAL) /* a file here, and no share */
 		r = -EACCES;
 	if (r == 0) {
 		r = smb_conn_dial(conn, &attr);

@@ -32,7 +32,7 @@
 struct smb_ticket {
 	/* constant */
 	struct smb_ticket_config c;
-	char *keytab, *principal, *cache;
+	char *keytab, *principal, *cache, *host;
 	const char *file; /* keytab or cache, if that is a file; else NULL */
 
 	pthread_mutex_t lock;
@@ -61,6 +61,7 @@ static void release(struct smb_ticket *t)
 	free(t->keytab);
 	free(t->principal);
 	free(t->cache);
+	free(t->host);
 	free(t);
 }
 
@@ -168,6 +169,7 @@ static bool wait_for(struct smb_ticket *t, const struct pace *p)
 static void *ticket_main(void *arg)
 {
 	struct smb_ticket *t = arg;
+	const struct smb_krb5_from from = { t->keytab, t->principal, t->cache, t->host };
 	struct pace p = { 0 };
 	bool last;
 
@@ -180,7 +182,7 @@ static void *ticket_main(void *arg)
 
 		pthread_mutex_unlock(&t->lock);
 		look(t, &p.file);
-		r = smb_krb5_get(t->keytab, t->principal, t->cache, &new, why, sizeof(why));
+		r = smb_krb5_get(&from, &new, why, sizeof(why));
 		pthread_mutex_lock(&t->lock);
 		if (t->stop) {
 			smb_krb5_free(&new);
@@ -210,13 +212,14 @@ static struct smb_ticket *allocate(const struct smb_ticket_config *c)
 	t->keytab = strdup(c->keytab ? c->keytab : "");
 	t->principal = strdup(c->principal ? c->principal : "");
 	t->cache = strdup(c->cache ? c->cache : "");
+	t->host = strdup(c->host);
 	t->holders = 2;
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&t->turn, &attr);
 	pthread_condattr_destroy(&attr);
-	if (!t->keytab || !t->principal || !t->cache) {
+	if (!t->keytab || !t->principal || !t->cache || !t->host) {
 		release(t);
 		return NULL;
 	}

@@ -23,6 +23,7 @@ struct smb_ticket_config {
 	const char *keytab;    /* path; NULL or "": not with a keytab */
 	const char *principal; /* NULL or "": of the keytab's first entry */
 	const char *cache;     /* as KRB5CCNAME; only without a keytab */
+	const char *host;      /* the file server */
 	/* From the thread: newer tickets are there.  It must not call smb_ticket_*(). */
 	void (*changed)(void *arg);
 	/* From the thread, one line: tickets that are there cannot be renewed, or can again. */
