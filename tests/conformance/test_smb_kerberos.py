@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SMB as a source with Kerberos: a stock smbd that takes nothing else, and a KDC."""
+import contextlib
+import json
+import random
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+import smbd
+from kdc import HOST, REALM, Kdc
+from migration import RETRIEVER, Migration
+from util import wait_until
+
+from test_smb_source import WORKER, children, compare, homes  # noqa: F401 (a fixture)
+
+MIB = 1 << 20
+
+pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
+
+
+class Filer(smbd.Samba):
+    """NTLM is not accepted: what gets in has a ticket."""
+
+    def __init__(self, workdir, tree, realm, **kw):
+        keytab = realm.keytab("cifs/" + HOST, file="filer.keytab")
+        conf = ("realm = %s\nkerberos method = dedicated keytab\n"
+                "dedicated keytab file = FILE:%s\nntlm auth = disabled\n" % (REALM, keytab))
+        super().__init__(workdir, tree, env=realm.environ, conf=conf + kw.pop("conf", ""), **kw)
+        self.host = HOST
+
+    def _ready(self):
+        assert self.process.poll() is None, self.tail()
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@contextlib.contextmanager
+def running(server):
+    with server.start():
+        yield server
+
+
+def new_realm(workdir, **kw):
+    realm = Kdc(workdir, **kw).start()
+    for name in ("root", "alice", "cifs/" + HOST):
+        realm.principal(name)
+    return realm
+
+
+@pytest.fixture(scope="module")
+def realm(moddir):
+    """Tickets of ten hours."""
+    realm = new_realm(moddir / "kdc")
+    yield realm
+    realm.stop()
+
+
+@pytest.fixture
+def quick(moddir, monkeypatch):
+    """A realm whose tickets are soon over: quick(seconds), at most one a test."""
+    made = []
+
+    def make(life):
+        made.append(new_realm(moddir / ("kdc-%d-%d" % (life, len(list(moddir.glob("kdc-*"))))),
+                              life=life))
+        monkeypatch.setenv("KRB5_CONFIG", made[-1].environ["KRB5_CONFIG"])
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture(autouse=True)
+def environment(realm, monkeypatch):
+    monkeypatch.setenv("KRB5_CONFIG", realm.environ["KRB5_CONFIG"])
+
+
+def fill(top, files, size):
+    rng = random.Random(7)
+    (top / "dir").mkdir(parents=True)
+    for i in range(files):
+        (top / ("file-%d" % i)).write_bytes(rng.randbytes(size))
+        (top / "dir" / str(i)).write_bytes(b"x" * i)
+    (top / "dir" / "root's").mkdir(mode=0o700)
+    return top
+
+
+@pytest.fixture(scope="module")
+def tree(new_volume):
+    return fill(new_volume("xfs", "512M").path / "tree", 6, 2 * MIB)
+
+
+@pytest.fixture(scope="module")
+def old(moddir, realm, tree):
+    with running(Filer(moddir / "old", tree, realm)) as server:
+        yield server
+
+
+@pytest.fixture
+def make(moddir, new_volume, rpcshim, homes):  # noqa: F811
+    made = []
+
+    def factory(url, *lines, **kw):
+        number = len(list(moddir.glob("m-*")))
+        conf = "".join('%s = "%s"\n' % line for line in [("smb_worker", WORKER), *lines])
+        m = Migration(moddir / ("m-%d" % number), url, new_volume("xfs", "1G").path / "volume",
+                      shim=rpcshim, conf=conf + "call_timeout = 5000\n", **kw)
+        m.volume.mkdir()
+        made.append(m)
+        return m
+
+    yield factory
+    for m in made:
+        m.stop()
+
+
+def workers(m):
+    return set(children(m.retriever.pid))
+
+
+def finish(m, tree):
+    assert m.crawler.wait(120) == 0, m.status()
+    m.audit(complete=True)
+    assert compare(tree, m.volume) > 10
+
+
+# -- what comes over -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["cache", "keytab"])
+@pytest.mark.parametrize("wants", ["server signing = mandatory", "server smb encrypt = required"])
+def test_a_whole_tree(make, moddir, realm, tree, way, wants):
+    source = {"cache": ("smb_kerberos_cache", realm.cache("root", file="cache-" + wants[-8:])),
+              "keytab": ("smb_kerberos_keytab", realm.keytab("root"))}[way]
+    name = "%s-%s" % (way, wants.split()[-1])
+    with running(Filer(moddir / name, tree, realm, conf=wants)) as server:
+        m = make(server.url(), source, ("smb_encryption", "required")).init().start()
+        with m.client("v3") as c:
+            assert c.read_file("file-1") == (tree / "file-1").read_bytes()
+        m.start_crawler()
+        finish(m, tree)
+        m.stop()
+
+
+def check(m, *argv):
+    (m.workdir / "postcopy.conf").write_text(m.conf)
+    return m.postcopy("init", "--check", "--json", "--source", m.url, "--config",
+                      m.workdir / "postcopy.conf", *argv, m.volume, check=False)
+
+
+def test_init_check(make, old, realm):
+    for line in (("smb_kerberos_cache", "FILE:%s" % realm.cache("root")),
+                 ("smb_kerberos_keytab", realm.keytab("root"))):
+        m = make(old.url(), line)
+        done = check(m, "--names")
+        assert done.returncode == 3 and json.loads(done.stdout)["walked"]["names"] == 14, done.stdout
+        m.init()
+
+
+def test_whose_keytab(make, old, realm):
+    """The first key of a keytab, or the one that is named."""
+    keytab = realm.keytab("alice", "root", file="two.keytab")
+    for more, who in (((), "alice"), ((("smb_kerberos_principal", "root"),), "root"),
+                      ((("smb_kerberos_principal", "alice@" + REALM),), "alice")):
+        m = make(old.url(), ("smb_kerberos_keytab", keytab), *more)
+        before = {name: len(realm.issued(name)) for name in ("alice", "root")}
+        m.init()
+        assert [name for name in before if len(realm.issued(name)) > before[name]] == [who]
+        listed = make(old.url() + "/dir/root%27s", ("smb_kerberos_keytab", keytab), *more).init(
+            check=False)
+        assert listed.get("error") == (None if who == "root" else "source-denied"), listed
+
+
+# -- what is refused --------------------------------------------------------------------
+
+
+def test_settings(make, moddir, old, realm):
+    keytab, cache = realm.keytab("root"), realm.cache("root")
+    public = moddir / "public.keytab"
+    public.write_bytes(keytab.read_bytes())
+    public.chmod(0o640)
+    open_cache = moddir / "open-cache"
+    open_cache.write_bytes(cache.read_bytes())
+    open_cache.chmod(0o644)
+    login = moddir / "login"
+    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
+    login.chmod(0o600)
+    byname = ("smb_kerberos_keytab", keytab)
+    for lines, why in (
+            ([byname, ("smb_kerberos_cache", cache)], "set one of them"),
+            ([byname, ("smb_credentials", login)], "set one of them"),
+            ([("smb_kerberos_cache", cache), ("smb_credentials", login)], "set one of them"),
+            ([], "set one of them"),
+            ([("smb_kerberos_principal", "root"), ("smb_kerberos_cache", cache)],
+             "smb_kerberos_principal is for smb_kerberos_keytab"),
+            ([("smb_kerberos_keytab", public)], "can be read by others"),
+            ([("smb_kerberos_keytab", moddir)], "is not a file"),
+            ([("smb_kerberos_keytab", moddir / "none")], "No such file"),
+            ([("smb_kerberos_keytab", login)], "it is no keytab"),
+            ([byname, ("smb_kerberos_principal", "carol")], "no key of it"),
+            ([("smb_kerberos_cache", open_cache)], "can be read by others"),
+            ([("smb_kerberos_cache", moddir / "none")], "there is no ticket"),
+            ([("smb_kerberos_cache", login)], "it is no credential cache"),
+            # no NTLM with this server: the table above has not passed by it
+            ([("smb_credentials", login)], "logon failure")):
+        m = make(old.url(), *lines)
+        answer = m.init(check=False)
+        assert answer["error"] == "source-denied" and why in answer["message"], (lines, answer)
+        assert "\n" not in answer["message"]
+
+
+def test_the_retriever_does_not_start(make, old, realm):
+    m = make(old.url(), ("smb_kerberos_keytab", realm.keytab("root"))).init()
+    for line in (("smb_kerberos_cache", realm.cache("root")), ("smb_credentials", "/none")):
+        path = m.workdir / "bad.conf"
+        path.write_text(m.conf + '%s = "%s"\n' % line)
+        done = subprocess.run([RETRIEVER, "--config", path, m.volume], capture_output=True,
+                              text=True, timeout=60)
+        assert done.returncode == 1 and done.stderr.count("set one of them") == 1, done
+
+
+def test_a_server_without_kerberos(make, new_samba, tree, realm):
+    """Nobody falls back to anything, and nobody is let in without a name."""
+    lax = new_samba("lax", tree, conf="map to guest = bad user\nguest account = root",
+                    more="guest ok = yes")
+    lax.host = HOST
+    for line in (("smb_kerberos_keytab", realm.keytab("root")),
+                 ("smb_kerberos_cache", realm.cache("root"))):
+        answer = make(lax.url(), line).init(check=False)
+        assert answer["error"] == "source-denied" and "logon failure" in answer["message"], answer
+    lax.host = "127.0.0.1"
+    answer = make(lax.url(), line).init(check=False)
+    assert "the server's name" in answer["message"], answer
+
+
+# -- in the middle of it ----------------------------------------------------------------
+
+
+@pytest.fixture
+def slow(make, moddir, tmp_path):
+    """A migration that is not over before it is let go: slow(realm, setting), to be used
+    with `with`; its filer and its data are m.filer and m.data."""
+
+    @contextlib.contextmanager
+    def begin(realm, setting):
+        data = fill(tmp_path / "data", 24, MIB)
+        with running(Filer(moddir / realm.workdir.name.replace("kdc", "filer"), data,
+                           realm)) as filer:
+            m = make(filer.url(), setting).init()
+            m.conf += "throttle = 512\n"
+            m.filer, m.data = filer, data
+            m.start()
+            m.start_crawler()
+            wait_until(lambda: m.status()["bytes_done"] > MIB, 30, "some data")
+            wait_until(lambda: len(workers(m)) == 4, 30, "all connections")
+            yield m
+            m.postcopy("throttle", m.volume, "0")
+            finish(m, data)
+            assert "source_trouble" not in m.status()
+            m.stop()
+
+    return begin
+
+
+def test_renewal(slow, quick):
+    """Newer tickets in time: all connections move on, and none is lost by it."""
+    realm = quick(16)
+    with slow(realm, ("smb_kerberos_keytab", realm.keytab("root"))) as m:
+        first = workers(m)
+        wait_until(lambda: len(workers(m) - first) == 4, 60, "new workers")
+        times = realm.issued("root")[-2:]
+        assert 5 <= times[1] - times[0] < 16, times
+        assert m.status()["source_reconnects"] == 0 and m.status()["source_connected"]
+
+
+def test_a_cache_that_is_kept_filled(slow, quick):
+    """By somebody else, with tickets that are over before the migration is."""
+    realm = quick(8)
+    with slow(realm, ("smb_kerberos_cache", realm.cache("root"))) as m:
+        first, began = workers(m), time.monotonic()
+
+        def filled():
+            realm.cache("root")
+            return not workers(m) & first and time.monotonic() > began + 8
+
+        wait_until(filled, 60, "new workers", interval=0.5)
+
+
+def test_kdc_away(slow, quick):
+    """Until the server has forgotten us: nothing is parked, and it goes on by itself."""
+    realm = quick(6)
+    with slow(realm, ("smb_kerberos_keytab", realm.keytab("root"))) as m:
+        realm.stop()
+        wait_until(lambda: m.status()["state"] == "source-lost", 60, "the loss")
+        wait_until(lambda: "no KDC of the realm answers" in m.status().get("source_trouble", ""),
+                   60, "why")
+        assert "no KDC of" in m.postcopy("status", m.volume).stdout
+        assert "tickets cannot be renewed" in m.log.read_text()
+        realm.start()
+
+
+def test_kdc_not_needed(slow, quick):
+    """While the tickets are good, connections are made again without it."""
+    realm = quick(3600)
+    with slow(realm, ("smb_kerberos_keytab", realm.keytab("root"))) as m:
+        realm.stop()
+        m.filer.restart(crash=True)
+        wait_until(lambda: m.status()["source_reconnects"] > 0, 60, "connections")
+
+
+def test_wrong_key(make, old, realm, tree):
+    keytab = realm.keytab("root", file="mine.keytab")
+    m = make(old.url(), ("smb_kerberos_keytab", keytab)).init()
+    realm.new_key("root")
+    m.start()
+    m.start_crawler()
+    wait_until(lambda: "logon failure: the KDC refuses the key" in
+               m.status().get("source_trouble", ""), 60, "why")
+    assert m.status()["state"] == "source-lost"
+    realm.keytab("root", file="mine.keytab")
+    finish(m, tree)
+
+
+def test_end_with_a_silent_kdc(make, old, realm):
+    """Nobody waits for it."""
+    m = make(old.url(), ("smb_kerberos_keytab", realm.keytab("root"))).init()
+    realm.sigstop()
+    try:
+        m.start_retriever()
+        wait_until(lambda: "no answer of a KDC yet" in m.status().get("source_trouble", ""), 60,
+                   "why")
+        m.retriever.send_signal(signal.SIGTERM)
+        assert m.retriever.wait(5) == 0
+    finally:
+        realm.process.send_signal(signal.SIGCONT)
