@@ -125,6 +125,7 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 		return -1;
 	}
 	talloc_set_destructor(x, stubvfs_free);
+	x->sconn = handle->conn->sconn;
 	x->wait_ms = (unsigned int)lp_parm_int(snum, "stub", "wait", WAIT_MS);
 	x->give_up = (unsigned int)lp_parm_int(snum, "stub", "give up", GIVE_UP);
 	x->denied = stubvfs_recall_denied(handle->conn, user);

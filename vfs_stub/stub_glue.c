@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#define SLICE_MS  500u /* longest single wait, so that a lost retriever is noticed */
+#define SLICE_MS  500u /* longest single wait: a lost retriever or client is noticed */
 #define RETRY_MS  50u /* pause while no retriever is running */
 #define SHORT_MS  300u /* a call that comes again */
 #define ABSENT_MS 1000u /* a call while no retriever is running, once that is known */
@@ -291,6 +291,8 @@ static int ask_as_root(struct stubvfs *x, struct glue_wait *w, const struct stub
 			x->absent = !retriever_runs(x);
 			return -EAGAIN;
 		}
+		if (glue_client_gone(x))
+			return -ECANCELED;
 		took = now_ms() - began;
 		if (took < RETRY_MS)
 			smb_msleep((unsigned int)MIN(left, RETRY_MS - took));

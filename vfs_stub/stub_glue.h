@@ -69,7 +69,7 @@ int glue_look(struct glue_obj *o, struct stub_view *view);
  *   name     one name.  0: look for it again, -ENOENT: there is none; -EREMOTEIO too:
  *            it is one that the new file system refuses
  *   data     [offset, offset+length), so that it may be read; -EACCES: not for this client
- * Errors: those of stub_ask() and stub_view().
+ * Errors: those of stub_ask() and stub_view(); -ECANCELED: the client has gone.
  */
 int glue_need_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_need_entries(struct glue_obj *dir, struct glue_wait *w);
@@ -172,5 +172,8 @@ struct tevent_req *glue_data_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev
 int glue_data_recv(struct tevent_req *req);
 
 void glue_link_destroy(struct stubvfs *x);
+
+/* Has the client closed all its connections?  Nobody wants an answer then. */
+bool glue_client_gone(const struct stubvfs *x);
 
 #endif

@@ -45,6 +45,7 @@ struct stubvfs_link;
 
 /* One connection to the share: handle->data. */
 struct stubvfs {
+	struct smbd_server_connection *sconn;
 	struct stub_volume *volume; /* NULL: nothing to migrate, everything passes through */
 	char *root;		    /* path of the volume */
 	dev_t dev;		    /* its file system */

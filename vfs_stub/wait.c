@@ -18,6 +18,7 @@
 #include "smbd/globals.h"
 
 #include <errno.h>
+#include <poll.h>
 
 #define RETRY_MS 100
 #define TRIES	 8 /* answers "done" that change nothing */
@@ -168,6 +169,24 @@ void glue_link_destroy(struct stubvfs *x)
 		asking_done(x->link->list, -EIO);
 	link_break(x->link);
 	TALLOC_FREE(x->link);
+}
+
+/*
+ * smbd learns of it on its event loop, too late for a call that stops the session: what
+ * the client had open and locked would stay so until then.
+ */
+bool glue_client_gone(const struct stubvfs *x)
+{
+	const struct smbXsrv_connection *c = x->sconn->client->connections;
+	bool any = c != NULL;
+
+	for (; c; c = c->next) {
+		struct pollfd p = { .fd = c->transport.sock, .events = POLLRDHUP };
+
+		if (poll(&p, 1, 0) <= 0 || !(p.revents & (POLLRDHUP | POLLHUP | POLLERR)))
+			return false;
+	}
+	return any;
 }
 
 /* ---- one ask ---- */

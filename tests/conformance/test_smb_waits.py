@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a client's request that waits for the old server holds up, and for how long
+(vfs_stub.8, docs/conformance-smb.md): reads nothing; names, listings and attributes the
+same connection, for stub:wait at most; never anybody else; and nothing of a client that
+is gone."""
+import time
+
+import pytest
+
+from nfsclient.hooks import Gate, only
+from smbops import *  # noqa: F401,F403
+from smbops import ALL, BLOCK, SIZE, STACK, same, smb_status, wire
+from smbd import Share
+from util import wait_until
+
+WAIT = 2                # s; what "stub:wait" says
+MORE = "stub:wait = %d" % (WAIT * 1000)
+ROOM = 6                # s that a busy machine may add
+LONG = 60               # s; the share "patient"
+
+
+@pytest.fixture(scope="module")
+def patient(world):
+    world.smbd.shares.append(Share(str(world.volume), name="patient", vfs=STACK,
+                                   more="stub:wait = %d" % (LONG * 1000)))
+    world.smbd.write_config()
+    return "patient"
+
+
+@pytest.fixture
+def cold(case, world):
+    """A listed directory with an unlisted one, whose LOOKUPs and listings are held."""
+    for name in ("d", "e"):
+        case.dir(name, mode=0o777)
+    for name in ("f", "g", "d/x", "e/y"):
+        case.file(name, mode=0o666)
+    case.enter("partial", "f")
+    case.enter("normal", "g")
+    gate = Gate()
+    remove = world.fake.hook("LOOKUP READDIRPLUS READDIR", only(
+        lambda call: call.node is case.node("d"), gate))
+    yield gate
+    gate.open()
+    remove()
+
+
+def ask_cold(client, case, what):
+    """Send it without waiting for the answer: (message, how it ends)."""
+    if what == "name":
+        return client.send_open(case.path("d/x"))
+    return client.send_open(case.path("d"), wire.READ_DATA, options=wire.OPT_DIRECTORY)
+
+
+@pytest.mark.parametrize("what", ["name", "listing"])
+def test_other_clients_do_not_wait(case, smb, world, cold, patient, what):
+    with world.smbd.client("alice", share=patient) as slow:
+        asked = ask_cold(slow, case, what)
+        wait_until(lambda: cold.waiting, 20, "the source")
+        began = time.monotonic()
+        same(smb.read_file(case.path("g")), case.data("g"))
+        same(smb.read_file(case.path("f")), case.data("f"))
+        same(smb.read_file(case.path("e/y")), case.data("e/y"))      # cold too
+        smb.write_file(case.path("e/new"), b"new")
+        case.made("e/new").data = b"new"
+        assert smb.names(case.path()) == ["d", "e", "f", "g"]
+        smb.rename(case.path("e/new"), case.path("new"))
+        case.moved("e/new", "new")
+        assert time.monotonic() - began < ROOM
+        assert not slow.arrived(asked)
+        cold.open()
+        slow.finish_open(asked, case.path("d")).close()
+
+
+@pytest.mark.parametrize("what", ["name", "listing"])
+def test_the_same_connection_waits_for_a_bounded_time(case, world, cold, what):
+    """What comes behind it is answered then; what is asked again when the source answers
+    is there."""
+    with world.smbd.client() as c, c.open(case.path("f")) as f:
+        f.info()
+        began = time.monotonic()
+        asked, echo = ask_cold(c, case, what), c.send(wire.ECHO, b"\4\0\0\0")
+        if what == "name":
+            assert smb_status(c.finish_open, asked, case.path("d/x")) in (
+                "NETWORK_BUSY", "ACCESS_DENIED")
+        else:                           # open in any case, and then the listing says it
+            with c.finish_open(asked, case.path("d")) as d:
+                assert smb_status(d.list) == "NETWORK_BUSY"
+        c.wait(echo)
+        assert WAIT - 0.5 < time.monotonic() - began < 2 * WAIT + ROOM
+        assert cold.waiting
+        cold.open()
+        same(f.read(BLOCK, 100), case.data("f")[BLOCK:BLOCK + 100])
+        same(c.read_file(case.path("d/x")), case.data("d/x"))
+        assert c.names(case.path("d")) == ["x"]
+
+
+def test_reads_hold_up_nothing(case, world, cold):
+    """Of the same connection; and they do not end with stub:wait."""
+    gate = Gate()
+    remove = world.fake.hook("READ", only(lambda call: call.node is case.node("f"), gate))
+    with world.smbd.client() as c, c.open(case.path("f")) as f:
+        waiting = [f.send_read(at, 1000) for at in (0, BLOCK)]
+        wait_until(lambda: gate.waiting, 20, "READ at the source")
+        began = time.monotonic()
+        while time.monotonic() - began < WAIT + 1:
+            c.echo()
+            same(c.read_file(case.path("g")), case.data("g"))
+            assert c.stat(case.path("f")).size == SIZE
+        assert not any(c.arrived(message) for message in waiting)
+        gate.open()
+        for at, message in zip((0, BLOCK), waiting):
+            same(f.finish_read(message), case.data("f")[at:at + 1000])
+    remove()
+
+
+@pytest.mark.parametrize("what", ["name", "listing"])
+def test_nobody_waits_for_a_client_that_is_gone(case, smb, world, cold, patient, what):
+    """What it had open and locked is free, though the source has not answered."""
+    gone = world.smbd.client("alice", share=patient)
+    gone.open(case.path("g"), ALL, share=0)
+    assert smb_status(smb.open, case.path("g")) == "SHARING_VIOLATION"
+    pid = world.smbd.pid_of(gone)
+    ask_cold(gone, case, what)
+    wait_until(lambda: cold.waiting, 20, "the source")
+    gone.socket.close()
+    wait_until(lambda: pid not in world.smbd.processes(), LONG / 3, "end of its smbd")
+    assert cold.waiting
+    with smb.open(case.path("g"), ALL, share=0) as g:
+        same(g.read(), case.data("g"))
+
+
+def test_an_oplock_of_a_waiting_client_is_broken_in_time(case, smb, world, cold):
+    """The one thing for which others have to wait for it: as for a slow client's answer,
+    and no longer than stub:wait."""
+    with world.smbd.client("alice") as c:
+        f = c.open(case.path("g"), ALL, oplock=9)       # batch
+        asked = ask_cold(c, case, "name")
+        wait_until(lambda: cold.waiting, 20, "the source")
+        began = time.monotonic()
+        wanted = smb.send_open(case.path("g"), ALL)
+        assert smb_status(c.finish_open, asked, case.path("d/x")) in ("NETWORK_BUSY",
+                                                                      "ACCESS_DENIED")
+        wait_until(lambda: c.echo() or c.breaks, 20, "break")
+        f.close()
+        smb.finish_open(wanted, case.path("g")).close()
+        assert time.monotonic() - began < WAIT + ROOM and cold.waiting
