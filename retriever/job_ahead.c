@@ -301,7 +301,8 @@ int jobs_ahead_start(struct jobs *j)
 	pthread_cond_init(&a->wake, NULL);
 	j->ahead = a;
 	r = -pthread_create(&a->thread, NULL, ahead_thread, a);
-	a->stop = r < 0; /* nothing to wait for */
+	if (r < 0)
+		a->stop = true; /* there is nothing to wait for */
 	return r;
 }
 
