@@ -31,7 +31,7 @@
 #define SMB_CONNECTIONS_MAX 16
 #define SMB_BACKOFF_MIN_MS  100
 #define SMB_BACKOFF_MAX_MS  5000
-#define SMB_LOSSES_MAX	    3 /* connections lost under a call until it fails */
+#define SMB_LOSSES_MAX	    3 /* connections lost under a call until it fails, each newer */
 #define SMB_PING_MS	    15000 /* an idle connection is tried so often */
 #define SMB_WHY_MAX	    256
 
@@ -81,6 +81,7 @@ struct smb_call {
 	struct smb_request request; /* its texts stay the caller's */
 	unsigned int losses; /* since the source was last lost as a whole: */
 	uint64_t epoch;
+	uint64_t made; /* connections made until it was lost the last time */
 	bool begun; /* a part of the answer has been handed on */
 	/* A part, ENTRIES: on the connection's thread; it may wait. */
 	void (*part)(struct smb_call *c, struct smb_answer *a);
@@ -95,6 +96,7 @@ struct smb_conn {
 	unsigned int index;
 	pthread_t thread;
 	bool usable;  /* guarded by smb_source.lock */
+	uint64_t number; /* likewise: of smb_source.made */
 	bool working; /* likewise: has a call */
 	/* the thread's own */
 	pid_t pid; /* the worker, 0: none */
@@ -129,6 +131,7 @@ struct smb_source {
 	unsigned int usable;
 	uint64_t lost_since_ms; /* 0 if usable */
 	uint64_t epoch; /* connections that could not be made so far */
+	uint64_t made; /* and those that were */
 	char trouble[SMB_WHY_MAX]; /* why there is no connection */
 	struct smb_calls queue[2];
 	uint64_t reconnects, calls, lookups, readdirs, reads, read_bytes, retries;
@@ -146,7 +149,7 @@ int smb_submit(struct smb_source *s, struct smb_call *c); /* 0, -ECANCELED: no d
 /* The next call for this connection; waits.  NULL: stop, or *ping: nothing for SMB_PING_MS,
  * or newer tickets. */
 struct smb_call *smb_next(struct smb_conn *c, bool *ping);
-void smb_lost(struct smb_source *s, struct smb_call *c); /* again, or -EIO */
+void smb_lost(struct smb_conn *conn, struct smb_call *c); /* again, or -EIO */
 void smb_conn_up(struct smb_conn *c, const struct stub_attr *root);
 void smb_conn_down(struct smb_conn *c, uint64_t silent_ms);
 /* No connection: say why, once; wait before the next try.  False: stop. */

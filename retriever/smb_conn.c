@@ -401,7 +401,7 @@ static void *conn_main(void *arg)
 		smb_conn_down(c, silent_ms);
 		smb_conn_hangup(c);
 		if (call)
-			smb_lost(s, call);
+			smb_lost(c, call);
 	}
 	smb_conn_hangup(c);
 	smb_end_all(s, -ECANCELED);

@@ -101,14 +101,21 @@ struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 	return call;
 }
 
-void smb_lost(struct smb_source *s, struct smb_call *c)
+/* A call is suspect when connections die under it, but not of one that was there before
+ * the last died: when the server goes away, all do. */
+void smb_lost(struct smb_conn *conn, struct smb_call *c)
 {
+	struct smb_source *s = conn->s;
 	int err = 0;
 
 	pthread_mutex_lock(&s->lock);
 	s->retries++;
-	c->losses = c->epoch == s->epoch ? c->losses + 1 : 1;
+	if (!c->losses || c->epoch != s->epoch)
+		c->losses = 1;
+	else if (conn->number > c->made)
+		c->losses++;
 	c->epoch = s->epoch;
+	c->made = s->made;
 	if (s->stop)
 		err = -ECANCELED;
 	else if (c->begun) /* some of it is with the caller: not from the start again */
@@ -129,6 +136,7 @@ void smb_conn_up(struct smb_conn *c, const struct stub_attr *root)
 
 	pthread_mutex_lock(&s->lock);
 	c->usable = true;
+	c->number = ++s->made;
 	if (!s->usable++) {
 		s->lost_since_ms = 0;
 		s->given_up = false;

@@ -60,6 +60,10 @@ class SmbGate:
         for pair in pairs:
             self._end(*pair)
 
+    @property
+    def connections(self):
+        return len(self._pairs)
+
     def before(self, path, action):
         """Call action() once, before the next request to open `path` goes on."""
         with self._lock:

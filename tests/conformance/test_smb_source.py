@@ -15,6 +15,7 @@ import pytest
 
 import smbd
 from migration import BUILD, Migration
+from smbgate import SmbGate
 from util import wait_until
 
 from nfsclient import NfsError, errors
@@ -272,6 +273,19 @@ def test_workers_killed(make, filer, data):
             os.kill(pid, signal.SIGKILL)
     finish(m, data)
     assert m.status()["parked"] == 0
+
+
+def test_idle_connections_lost(make, filer, data):
+    """Four at once, as when the server was started anew: who asks next hears nothing of it."""
+    with SmbGate(filer) as gate:
+        m = make(gate.url(), "max_tries = 1\n").init().start()
+        with m.client("v3") as c:
+            for name in ("file-0", "file-1"):
+                wait_until(lambda: gate.connections == 4, 30, "connections")
+                wait_until(lambda: m.status()["active"] == 0, 30, "idle")
+                gate.cut()
+                assert c.patient(60).getattr(name).size == (data / name).stat().st_size
+        assert m.status()["errors"] == 0, m.status()
 
 
 def test_server_frozen(make, filer, data):
