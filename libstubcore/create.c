@@ -163,16 +163,20 @@ static int mark_root(int fd, uint16_t source_id, const struct stub_origin *origi
 static int write_conf(int root_fd, int dirfd, const struct stub_volume_info *info)
 {
 	char *text CLEANUP_FREE = NULL, join[sizeof(info->join) + 64] = "";
+	char depot[sizeof(info->depot) + 64] = "";
 	int r;
 
-	if (strchr(info->join, '\n') || strchr(info->source, '\n') || strchr(info->socket, '\n') || strchr(info->control, '\n'))
+	if (strchr(info->join, '\n') || strchr(info->depot, '\n') || strchr(info->source, '\n') || strchr(info->socket, '\n') || strchr(info->control, '\n'))
 		return -EINVAL;
 	if (info->join[0])
 		snprintf(join, sizeof(join), "join=%s\njoin_root=%llu\n", info->join,
 			 (unsigned long long)info->join_root);
+	if (info->depot[0])
+		snprintf(depot, sizeof(depot), "depot=%s\ndepot_id=%llu\n", info->depot,
+			 (unsigned long long)info->depot_id);
 	if (asprintf(&text,
-		     "format=%d\nuuid=%s\nsource=%s\n%ssource_id=%u\nsocket=%s\ncontrol=%s\ncreated=%llu\n",
-		     STUB_VOLUME_FORMAT, info->uuid, info->source, join, info->source_id, info->socket,
+		     "format=%d\nuuid=%s\nsource=%s\n%s%ssource_id=%u\nsocket=%s\ncontrol=%s\ncreated=%llu\n",
+		     STUB_VOLUME_FORMAT, info->uuid, info->source, join, depot, info->source_id, info->socket,
 		     info->control, (unsigned long long)info->created) < 0)
 		return -ENOMEM;
 	r = stub_io_write_file(dirfd, STUB_CONF ".new", text);

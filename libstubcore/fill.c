@@ -84,9 +84,10 @@ static int attr_store(struct stub_volume *v, const struct stub_object *o,
 	return stub_record_store(v, o->fd, rec);
 }
 
-STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
-			       const struct stub_attr *attr, const struct timespec *times,
-			       const struct stub_xattr *x, size_t n, size_t *bad)
+STUB_PUBLIC int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
+				   const struct stub_attr *attr, const struct timespec *times,
+				   const struct stub_xattr *x, size_t n, size_t *bad,
+				   int (*place)(void *arg), void *arg)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
@@ -106,7 +107,9 @@ STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *
 		return r;
 	r = stub_record_load(v, o->fd, &o->h, &st, rec);
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY)) {
-		r = attr_store(v, o, attr, times, x, n, &at, rec);
+		r = place ? place(arg) : 0;
+		if (r == 0)
+			r = attr_store(v, o, attr, times, x, n, &at, rec);
 		filled = r == 0;
 	}
 	if (bad && r < 0)
@@ -115,6 +118,13 @@ STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *
 	if (filled)
 		stub_news_post(v, &o->h, STUB_NEWS_ATTRS);
 	return r == -ENOENT ? 0 : r;
+}
+
+STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
+			       const struct stub_attr *attr, const struct timespec *times,
+			       const struct stub_xattr *x, size_t n, size_t *bad)
+{
+	return stub_fill_attr_and(v, o, attr, times, x, n, bad, NULL, NULL);
 }
 
 /* Write the parts of [offset, offset+length) that are missing. */

@@ -55,6 +55,7 @@ extern "C" {
 #define STUB_REFUSED_MAX 2560 /* bytes of refused names in one record, with their lengths */
 #define STUB_REASON_MAX 119 /* bytes of the text that says why an object is parked */
 #define STUB_URI_MAX 1023   /* bytes of a source URI */
+#define STUB_DEPOT_MAX 255  /* bytes of the path of a depot of streams */
 #define STUB_PATH_MAX 107   /* bytes of a socket's path (sun_path less its NUL) */
 
 /* ---- log ------------------------------------------------------------------ */
@@ -180,6 +181,8 @@ struct stub_volume_info {
 	char source[STUB_URI_MAX + 1];	/* URI, without secrets */
 	char join[STUB_URI_MAX + 1]; /* URI of the source that is joined to it; "": none */
 	uint64_t join_root; /* file id of its root */
+	char depot[STUB_DEPOT_MAX + 1]; /* where alternate data streams are kept; "": in attributes */
+	uint64_t depot_id; /* of the volume's file system, as names in the depot have it */
 	char socket[STUB_PATH_MAX + 1]; /* where the retriever listens for asks */
 	char control[STUB_PATH_MAX + 1]; /* where the retriever listens for JSON commands */
 	uint16_t source_id;
@@ -747,6 +750,16 @@ int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struc
 int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
 		   const struct stub_attr *attr, const struct timespec *times,
 		   const struct stub_xattr *x, size_t n, size_t *bad);
+
+/*
+ * The same, with something that is kept elsewhere: @place is called first, in the object's
+ * exclusion and only while it is a dummy, and what it has done must be durable when it
+ * returns.  Its failure, a -errno, is the call's, and nothing is stored.
+ */
+int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
+		       const struct stub_attr *attr, const struct timespec *times,
+		       const struct stub_xattr *x, size_t n, size_t *bad, int (*place)(void *arg),
+		       void *arg);
 
 /*
  * Store fetched bytes where, and only where, they are still missing.

@@ -28,6 +28,8 @@ static const struct {
 	  sizeof(((struct stub_volume_info *)0)->source) },
 	{ "join", offsetof(struct stub_volume_info, join),
 	  sizeof(((struct stub_volume_info *)0)->join) },
+	{ "depot", offsetof(struct stub_volume_info, depot),
+	  sizeof(((struct stub_volume_info *)0)->depot) },
 	{ "socket", offsetof(struct stub_volume_info, socket),
 	  sizeof(((struct stub_volume_info *)0)->socket) },
 	{ "control", offsetof(struct stub_volume_info, control),
@@ -67,6 +69,8 @@ static int conf_line(struct stub_volume_info *info, const char *key, const char 
 	}
 	if (!strcmp(key, "join_root"))
 		return conf_number(value, UINT64_MAX, &info->join_root);
+	if (!strcmp(key, "depot_id"))
+		return conf_number(value, UINT64_MAX, &info->depot_id);
 	if (!strcmp(key, "created"))
 		return conf_number(value, UINT64_MAX, &info->created);
 	return -EBADMSG;
