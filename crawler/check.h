@@ -35,6 +35,7 @@ struct check_sides {
 	const struct target_limits *limits; /* NULL: no target given */
 	unsigned int exports;
 	const struct source_traits *join; /* of the share joined with it; NULL: none */
+	bool depot; /* streams go into a depot */
 };
 
 #define CHECK_WHY_MAX 256
@@ -121,12 +122,16 @@ int check_twins_add(struct check_twins *t, const char *name, size_t len, const c
 
 struct check_options {
 	const char *source, *join, *dir, *accept, *config;
+	const char *depot; /* of --streams; NULL: xattr */
 	unsigned int exports; /* 0: what the source speaks */
 	uint64_t limit; /* of names told for each kind; 0: none */
 	unsigned int workers;
 	bool names;
 };
 
+/* --streams xattr | depot:DIR of @command: *depot is NULL or DIR, in @text.  -1 with the
+ * verdict set. */
+int streams_parse(struct verdict *v, const char *command, const char *text, const char **depot);
 /* -1 with the verdict set. */
 int check_options_parse(struct verdict *v, int argc, char **argv, struct check_options *o);
 /* Did the administrator say that this loss (a property, or a kind of name) is fine? */

@@ -37,6 +37,29 @@ static int parse_protocols(struct verdict *v, const char *text, unsigned int *ou
 	}
 }
 
+#define DEPOT "depot:"
+
+int streams_parse(struct verdict *v, const char *command, const char *text, const char **depot)
+{
+	const char *dir = text + strlen(DEPOT);
+
+	*depot = NULL;
+	if (!strcmp(text, "xattr"))
+		return 0;
+	if (strncmp(text, DEPOT, strlen(DEPOT)))
+		return verdict_fail(v, FAIL_USAGE, "%s: --streams '%s': want xattr or depot:DIR",
+				    command, text);
+	/* smb.conf has it in a line of its own, where % and ; mean something */
+	if (dir[0] != '/' || strlen(dir) > STUB_DEPOT_MAX || strpbrk(dir, "\n\r%;#\\\"") ||
+	    dir[strlen(dir) - 1] == '/' || dir[strlen(dir) - 1] == ' ')
+		return verdict_fail(v, FAIL_USAGE,
+				    "%s: --streams: DIR is an absolute path of at most %d bytes, "
+				    "without %% ; # \\ \" and no / at its end",
+				    command, STUB_DEPOT_MAX);
+	*depot = dir;
+	return 0;
+}
+
 static bool kind_known(const char *word, size_t len)
 {
 	for (unsigned int i = 0; i < CHECK_KINDS; i++) {
@@ -103,6 +126,7 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 		{ "limit", required_argument, NULL, 'l' },
 		{ "workers", required_argument, NULL, 'w' },
 		{ "config", required_argument, NULL, 'f' },
+		{ "streams", required_argument, NULL, 't' },
 		{ NULL, 0, NULL, 0 },
 	};
 	uint64_t workers = WORKERS_DEFAULT;
@@ -127,6 +151,8 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 			r = parse_number(v, "workers", optarg, 1, CHECK_WORKERS_MOST, &workers);
 		else if (c == 'f')
 			o->config = optarg;
+		else if (c == 't')
+			r = streams_parse(v, "check", optarg, &o->depot);
 		else
 			r = verdict_fail(v, FAIL_USAGE,
 					 "check: '%s' is unknown or wants a value (see --help)",

@@ -29,6 +29,7 @@ static void adjust_acl(const struct check_sides *s, struct check_property *p);
 static void adjust_windows(const struct check_sides *s, struct check_property *p);
 static void adjust_room(const struct check_sides *s, struct check_property *p);
 static void adjust_xattrs(const struct check_sides *s, struct check_property *p);
+static void adjust_streams(const struct check_sides *s, struct check_property *p);
 
 #define NOT_NFS                                               \
 	{                                                     \
@@ -137,8 +138,9 @@ static const struct row {
 	  "alternate data streams",
 	  NOT_NFS,
 	  { SEEN_YES, FATE_APPROXIMATED,
-	    "up to 64 KiB each, as Samba's streams_xattr has them; larger ones are lost" },
-	  adjust_xattrs },
+	    "up to 64 KiB each, as Samba's streams_xattr has them; larger ones are lost "
+	    "(--streams depot:DIR keeps them)" },
+	  adjust_streams },
 	{ "dos-attributes",
 	  "DOS attributes",
 	  NOT_NFS,
@@ -330,6 +332,21 @@ static void adjust_xattrs(const struct check_sides *s, struct check_property *p)
 {
 	adjust_room(s, p);
 	if (p->fate != FATE_LOST && s->limits && !s->limits->user_xattrs)
+		worse(p, FATE_LOST, "the new file system has no user extended attributes");
+}
+
+/* In a depot they are files, and need one attribute of one byte. */
+static void adjust_streams(const struct check_sides *s, struct check_property *p)
+{
+	if (!s->depot || strcmp(s->protocol, "smb") || !s->traits->windows) {
+		adjust_xattrs(s, p);
+		return;
+	}
+	p->fate = FATE_KEPT;
+	snprintf(p->why, sizeof(p->why),
+		 "of any size, as Samba's streams_depot has them; found by inode and the name of the "
+		 "file system's device, so neither must change");
+	if (s->limits && !s->limits->user_xattrs)
 		worse(p, FATE_LOST, "the new file system has no user extended attributes");
 }
 

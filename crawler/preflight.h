@@ -49,6 +49,7 @@ struct source_facts {
 	uint64_t join_root; /* file id of its root */
 	struct config config; /* what the retriever will work with */
 	bool smb;
+	bool depot; /* streams go into a depot: facts.meta names them */
 	char host[256];
 	char path[STUB_URI_MAX + 1]; /* of the export, begins with '/'; SMB: "" */
 	bool local; /* the host is this machine */
@@ -91,6 +92,12 @@ int preflight_source(struct verdict *v, struct source_facts *facts, struct sourc
 /* Is neither the target inside the source, nor the source inside the target? */
 int preflight_overlap(struct verdict *v, const struct target *t, struct source *s,
 		      const struct source_facts *facts);
+
+/* ---- preflight_depot.c: the directories of a depot of streams ---- */
+
+/* Make them beside the volume that @t becomes, and say so in @info; NULL: nothing. */
+int preflight_depot(struct verdict *v, const struct target *t, const char *depot,
+		    struct stub_volume_info *info);
 
 /* ---- preflight_root.c: is uid 0 root over there? ---- */
 

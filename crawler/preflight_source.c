@@ -101,6 +101,7 @@ static void preflight_config(const struct source_facts *facts, struct source_con
 	c->call_timeout_ms = PREFLIGHT_TIMEOUT_MS / 3;
 	c->give_up_ms = PREFLIGHT_TIMEOUT_MS;
 	c->inflight = 16;
+	c->smb.depot = facts->depot;
 	c->log = verdict_log;
 }
 

@@ -334,6 +334,7 @@ int volume_check(struct verdict *v, int argc, char **argv)
 			.join = c.facts.join ? &c.join_traits : NULL,
 			.limits = c.o.dir ? &c.target.limits : NULL,
 			.exports = c.o.exports,
+			.depot = c.o.depot,
 		};
 		if (!c.sides.exports)
 			c.sides.exports = c.facts.join ? EXPORT_NFS | EXPORT_SMB :

@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "depot.h"
 #include "volume_tool.h"
 
 #define RUN_DIR "/run/postcopy"
 
 struct init_options {
 	const char *source, *join, *socket, *control, *config, *dir;
+	const char *depot; /* of --streams; NULL: xattr */
 };
 
 static int options_parse(struct verdict *v, int argc, char **argv, struct init_options *o)
@@ -25,6 +27,7 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 		{ "socket", required_argument, NULL, 'a' },
 		{ "control", required_argument, NULL, 'c' },
 		{ "config", required_argument, NULL, 'f' },
+		{ "streams", required_argument, NULL, 't' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
@@ -48,6 +51,10 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 		case 'f':
 			o->config = optarg;
 			break;
+		case 't':
+			if (streams_parse(v, "init", optarg, &o->depot) < 0)
+				return -1;
+			break;
 		default:
 			return verdict_fail(v, FAIL_USAGE,
 					    "init: '%s' is unknown or wants a value (see --help)",
@@ -59,6 +66,8 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 	if (o->join && (strncmp(o->source, "nfs://", 6) || strncmp(o->join, "smb://", 6)))
 		return verdict_fail(v, FAIL_USAGE,
 				    "init: --join takes an smb:// source beside an nfs:// one");
+	if (o->depot && !o->join && strncmp(o->source, "smb://", 6))
+		return verdict_fail(v, FAIL_USAGE, "init: --streams: only an SMB source has them");
 	if (o->join && strlen(o->join) > STUB_URI_MAX)
 		return verdict_fail(v, FAIL_USAGE, "init: --join: longer than %d bytes",
 				    STUB_URI_MAX);
@@ -157,10 +166,39 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 	return r;
 }
 
+/* Streams of the root, into the depot's staging. */
+static int fetch_streams(const struct source_facts *facts, struct stub_volume *volume,
+			 const struct stub_object *o, struct depot **d, struct depot_item **item)
+{
+	struct source_config c;
+	struct depot_job job = { .p = SOURCE_DEMAND, .o = o, .m = &facts->meta };
+	struct source *s;
+	int r = depot_open(stub_volume_info(volume), d);
+
+	if (r < 0)
+		return r;
+	config_source(&facts->config, &c);
+	c.uri = facts->uri;
+	c.join = facts->join;
+	c.log = verdict_log;
+	c.give_up_ms = PREFLIGHT_TIMEOUT_MS;
+	c.smb.depot = true;
+	r = source_create(&c, &s);
+	if (r < 0)
+		return r;
+	job.source = s;
+	r = depot_fetch(*d, &job, item);
+	source_stop(s);
+	source_destroy(s);
+	return r;
+}
+
 /* The root is complete from the start: a server that exports it needs no source for that. */
 static int fill_root(const struct target *t, const struct source_facts *facts)
 {
 	const struct source_meta *m = &facts->meta;
+	struct depot_item *item = NULL;
+	struct depot *depot = NULL;
 	struct stub_volume *volume;
 	struct stub_object o;
 	int r = stub_volume_open(t->path, 0, verdict_log, NULL, &volume);
@@ -169,9 +207,15 @@ static int fill_root(const struct target *t, const struct source_facts *facts)
 		return r;
 	r = stub_object_open(volume, stub_volume_root(volume), &o);
 	if (r == 0) {
-		r = stub_fill_attr(volume, &o, &m->attr, source_meta_times(m), m->xattrs, m->n, NULL);
+		if (m->n_streams)
+			r = fetch_streams(facts, volume, &o, &depot, &item);
+		if (r == 0)
+			r = stub_fill_attr_and(volume, &o, &m->attr, source_meta_times(m), m->xattrs,
+					       m->n, NULL, depot_place, item);
 		stub_object_close(&o);
 	}
+	depot_item_free(item);
+	depot_close(depot);
 	stub_volume_close(volume);
 	return r;
 }
@@ -232,7 +276,8 @@ static void print_not_migrated(struct json *j, const struct target *t,
 					   .traits = &traits,
 					   .join = facts->join ? &join_traits : NULL,
 					   .limits = &t->limits,
-					   .exports = facts->smb ? EXPORT_SMB : EXPORT_NFS };
+					   .exports = facts->smb ? EXPORT_SMB : EXPORT_NFS,
+					   .depot = facts->depot };
 	struct check_property p;
 
 	ask_traits(facts, facts->uri, &traits);
@@ -262,6 +307,8 @@ static int print(const struct verdict *v, const struct target *t,
 		json_str(&j, "join", info->join);
 	json_str(&j, "socket", info->socket);
 	json_str(&j, "control", info->control);
+	if (info->depot[0])
+		json_str(&j, "depot", info->depot);
 	json_str(&j, "filesystem", t->fstype);
 	json_u64(&j, "inode_size", t->limits.inode_size);
 	json_u64(&j, "free_bytes", t->free_bytes);
@@ -287,6 +334,7 @@ int volume_init(struct verdict *v, int argc, char **argv)
 	facts.join = o.join;
 	if (config_read(o.config, &facts.config) < 0)
 		return verdict_fail(v, FAIL_USAGE, "init: the configuration cannot be used");
+	facts.depot = o.depot;
 	if (preflight_uri(v, o.source, &facts) < 0 ||
 	    preflight_target(v, o.dir, &t) < 0)
 		return -1;
@@ -294,6 +342,8 @@ int volume_init(struct verdict *v, int argc, char **argv)
 	if (r == 0)
 		r = preflight(v, &t, &facts);
 	info.join_root = facts.join_root;
+	if (r == 0)
+		r = preflight_depot(v, &t, o.depot, &info);
 	if (r == 0)
 		verdict_warn(
 			v, "space-unchecked",

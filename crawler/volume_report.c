@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "depot.h"
 #include "volume_tool.h"
 
 struct opened {
@@ -301,6 +302,8 @@ static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan 
 	}
 	if (scan(v, o, s) < 0)
 		return -1;
+	if (scan_finished(s) && stub_volume_info(o->volume)->depot[0])
+		depot_leave(stub_volume_info(o->volume)); /* an empty directory at worst stays */
 	r = scan_finished(s) ? stub_volume_remove(o->volume) : -EBUSY;
 	if (r == -EBUSY)
 		return verdict_fail(

@@ -13,11 +13,12 @@ static const struct command {
 	const char *does;
 } commands[] = {
 	{ "init", volume_init,
-	  "init --source URI [--join URI] [--socket PATH] [--control PATH] [--config FILE] DIR",
+	  "init --source URI [--join URI] [--socket PATH] [--control PATH] [--config FILE] "
+	  "[--streams xattr|depot:DIR] DIR",
 	  "check everything, then make DIR a volume" },
 	{ "check", volume_check,
 	  "check --source URI [--names] [--protocols nfs,smb] [--accept LIST] [--limit N] "
-	  "[--workers N] [--config FILE] [DIR]",
+	  "[--workers N] [--config FILE] [--streams xattr|depot:DIR] [DIR]",
 	  "say what init would keep and what lose, and change nothing" },
 	{ "counts", volume_counts, "counts DIR", "what the pending journal holds" },
 	{ "parked", volume_parked, "parked DIR", "the objects that were given up, and why" },

@@ -36,5 +36,8 @@ static inline struct dual_source *dual_of(struct source *s)
 /* meta of struct source_ops */
 int dual_meta(struct source *base, enum source_priority p, const struct stub_origin *o,
 	      const struct stub_attr *as, struct source_meta *out);
+/* stream */
+int64_t dual_stream(struct source *base, enum source_priority p, const struct stub_origin *o,
+		    const char *name, uint64_t offset, void *buf, uint32_t length, uint64_t *size);
 
 #endif

@@ -223,3 +223,21 @@ int dual_meta(struct source *base, enum source_priority p, const struct stub_ori
 		tell(d, &own, why);
 	return r;
 }
+
+int64_t dual_stream(struct source *base, enum source_priority p, const struct stub_origin *o,
+		    const char *name, uint64_t offset, void *buf, uint32_t length, uint64_t *size)
+{
+	struct dual_source *d = dual_of(base);
+	struct stub_origin smb_root, there;
+	struct dual_origin own;
+	bool same_ids;
+	int r = dual_origin_decode(o, &own);
+
+	if (r == 0)
+		r = know(d, &smb_root, &same_ids);
+	if (r < 0)
+		return r;
+	if (!own.has_path || dual_path_below(&smb_root, &own, &there) < 0)
+		return -ESTALE;
+	return d->smb->ops->stream(d->smb, p, &there, name, offset, buf, length, size);
+}

@@ -260,6 +260,7 @@ const struct source_ops dual_source_ops = {
 	.lookup = lookup,
 	.getattr = getattr,
 	.meta = dual_meta,
+	.stream = dual_stream,
 	.readlink = read_link,
 	.access = check_access,
 	.list = list,

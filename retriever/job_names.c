@@ -231,18 +231,45 @@ static void tell_lost(struct jobs *j, const struct stub_origin *o, const char *l
 	}
 }
 
+struct turn {
+	struct jobs *j;
+	struct job *job;
+};
+
+static void wait_turn(void *arg, uint64_t bytes)
+{
+	const struct turn *t = arg;
+
+	jobs_wait_turn(t->j, t->job, bytes);
+}
+
 /* Attributes and what goes with them, fetched and stored.  0, or what the waiters get. */
 static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	struct source_meta m;
 	char what[128] = "attributes";
+	struct turn turn = { j, job };
+	struct depot_job fetch = { .source = j->c.source, .p = job_priority(job), .o = o, .m = &m,
+				   .turn = wait_turn, .arg = &turn };
+	struct depot_item *streams = NULL;
 	size_t bad = 0;
 	int r = source_meta(j->c.source, job_priority(job), &o->origin, &m);
-	bool local = r == 0;
+	bool local = false;
 
-	if (r == 0)
-		r = stub_fill_attr(j->c.volume, o, &m.attr, source_meta_times(&m), m.xattrs,
-				   m.n, &bad);
+	if (r == 0 && j->c.depot) {
+		snprintf(what, sizeof(what), "streams");
+		r = depot_fetch(j->c.depot, &fetch, &streams);
+		local = fetch.local;
+	}
+	if (r == 0) {
+		local = true;
+		snprintf(what, sizeof(what), "attributes");
+		r = stub_fill_attr_and(j->c.volume, o, &m.attr, source_meta_times(&m), m.xattrs,
+				       m.n, &bad, depot_place, streams);
+	} else {
+		bad = m.n;
+	}
+	depot_item_free(streams);
 	if (local && r < 0 && bad < m.n)
 		snprintf(what, sizeof(what), "attribute %.80s of %zu bytes", m.xattrs[bad].name,
 			 m.xattrs[bad].len);

@@ -10,6 +10,7 @@
 #ifndef JOBS_H
 #define JOBS_H
 
+#include "depot.h"
 #include "recall.h"
 #include "source.h"
 #include "stubcore.h"
@@ -21,6 +22,7 @@ struct jobs_config {
 	struct stub_journal *journal;
 	struct stub_finisher *finisher;
 	struct source *source;
+	struct depot *depot; /* of streams; NULL: they are attributes */
 	unsigned int demand_workers; /* threads for waiting clients */
 	unsigned int fill_workers;   /* threads for the crawler */
 	uint32_t block_bytes;	     /* unit and alignment of data fetches */

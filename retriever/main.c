@@ -29,6 +29,7 @@ struct retriever {
 	struct stub_journal *journal;
 	struct stub_finisher *finisher;
 	struct source *source;
+	struct depot *depot;
 	struct jobs *jobs;
 	struct stub_server *server;
 	struct control *control;
@@ -134,6 +135,27 @@ static void find_limits(struct retriever *r, struct source_smb *out)
 		close(fd);
 }
 
+/*
+ * Streams must be where smbd looks for them: under the name that the file system's device
+ * had when the volume was made.
+ */
+static int open_depot(struct retriever *r)
+{
+	const struct stub_volume_info *info = stub_volume_info(r->volume);
+	int e;
+
+	if (!info->depot[0])
+		return 0;
+	if (depot_fsname(stub_volume_fd(r->volume)) != info->depot_id) {
+		fprintf(stderr, "postcopy-retriever: the volume's file system is mounted from a device of "
+				"another name than when it was made: smbd does not find its streams in %s; "
+				"see \"Streams\" in postcopy-retriever(8)\n", info->depot);
+		return 1;
+	}
+	e = depot_open(info, &r->depot);
+	return e < 0 ? complain(info->depot, e) : 0;
+}
+
 static int start(struct retriever *r)
 {
 	const struct config *c = &r->config;
@@ -161,6 +183,11 @@ static int start(struct retriever *r)
 					root_fileid(r->volume);
 	if (*sc.join || !strncmp(sc.uri, "smb://", 6))
 		find_limits(r, &sc.smb);
+	e = open_depot(r);
+	if (e != 0)
+		return e;
+	jc.depot = r->depot;
+	sc.smb.depot = r->depot;
 	e = source_create(&sc, &r->source);
 	if (e < 0)
 		return complain(sc.uri, e);
@@ -200,6 +227,7 @@ static void stop(struct retriever *r)
 	jobs_destroy(r->jobs);
 	stub_finisher_destroy(r->finisher);
 	source_destroy(r->source);
+	depot_close(r->depot);
 	stub_journal_close(r->journal);
 	stub_volume_close(r->volume);
 }

@@ -235,33 +235,53 @@ static char *name_of(TALLOC_CTX *mem, const uint8_t *p, size_t len)
 	return whole;
 }
 
-static int read_stream(struct asking *k, struct smb_stream *s)
+/* Fewer bytes than @length only at the end.  @size: all of it, NULL: nobody asks. */
+static int read_bytes(struct asking *k, const char *name, uint64_t offset, char *buf,
+		      size_t length, size_t *done, uint64_t *size)
 {
-	size_t size = (size_t)s->size, done = 0, n;
-	char *there, *data;
+	char *there = talloc_asprintf(k->out->memory, "%s%s", k->there, name);
 	NTSTATUS status;
 	uint16_t file;
+	off_t end = 0;
+	size_t n;
 
-	there = talloc_asprintf(k->out->memory, "%s%s", k->there, s->name);
-	data = talloc_array(k->out->memory, char, size + 1);
-	if (!there || !data)
+	*done = 0;
+	if (!there)
 		return -ENOMEM;
-	status = open_as(k, there, SEC_FILE_READ_DATA, &file);
+	status = open_as(k, there, SEC_FILE_READ_DATA | SEC_FILE_READ_ATTRIBUTE, &file);
+	TALLOC_FREE(there);
 	if (!NT_STATUS_IS_OK(status))
 		return failed(k, status, "opening a stream");
-	while (done < size && NT_STATUS_IS_OK(status)) {
-		status = cli_read(k->cli, file, data + done, (off_t)done, size - done, &n);
-		if (NT_STATUS_IS_OK(status) && !n)
-			status = NT_STATUS_END_OF_FILE;
-		done += NT_STATUS_IS_OK(status) ? n : 0;
-	}
+	do {
+		n = 0;
+		if (*done < length)
+			status = cli_read(k->cli, file, buf + *done, (off_t)(offset + *done),
+					  length - *done, &n);
+		*done += NT_STATUS_IS_OK(status) ? n : 0;
+	} while (NT_STATUS_IS_OK(status) && n);
+	if (NT_STATUS_EQUAL(status, NT_STATUS_END_OF_FILE))
+		status = NT_STATUS_OK;
+	if (NT_STATUS_IS_OK(status) && size)
+		status = cli_qfileinfo_basic(k->cli, file, NULL, &end, NULL, NULL, NULL, NULL,
+					     NULL);
 	cli_close(k->cli, file);
-	if (NT_STATUS_EQUAL(status, NT_STATUS_END_OF_FILE)) {
+	if (size)
+		*size = (uint64_t)end;
+	return NT_STATUS_IS_OK(status) ? 0 : failed(k, status, "reading a stream");
+}
+
+static int read_stream(struct asking *k, struct smb_stream *s)
+{
+	size_t size = (size_t)s->size, done;
+	char *data = talloc_array(k->out->memory, char, size + 1);
+	int r = data ? read_bytes(k, s->name, 0, data, size, &done, NULL) : -ENOMEM;
+
+	if (r == 0 && done < size) {
 		worker_lost(k->w, "it is shorter than it was", "a stream", k->path);
-		return -EIO;
+		r = -EIO;
 	}
 	s->data = data;
-	return NT_STATUS_IS_OK(status) ? 0 : failed(k, status, "reading a stream");
+	return r;
 }
 
 /* u32 next, u32 length of the name, u64 size, u64 allocated, name */
@@ -298,7 +318,8 @@ static int ask_streams(struct asking *k, bool *by_path)
 	if (r < 0)
 		return nonsense(k, "streams");
 	for (size_t i = 0; i < in->n_streams; i++) {
-		if (!strncmp(list[i].name, "::", 2) || list[i].size > k->stream_max)
+		if (!strncmp(list[i].name, "::", 2) || !k->stream_max ||
+		    list[i].size > k->stream_max)
 			continue;
 		all += list[i].size;
 		if (all > DATA_MAX) {
@@ -388,6 +409,24 @@ int exact_about(struct worker *w, const char *path, uint64_t stream_max, struct 
 	TALLOC_FREE(frame);
 	if (r != 0)
 		exact_about_free(out);
+	return r;
+}
+
+int exact_stream(struct worker *w, const char *path, const char *name, uint64_t offset, void *buf,
+		 size_t length, size_t *done, uint64_t *size)
+{
+	struct exact_about out = { .memory = talloc_new(NULL) };
+	struct asking k = { .w = w, .path = path, .out = &out };
+	TALLOC_CTX *frame = talloc_stackframe();
+	NTSTATUS status = NT_STATUS_NO_MEMORY;
+	int r;
+
+	if (out.memory)
+		status = exact_resolve(w, out.memory, path, "", &k.cli, &k.there);
+	r = NT_STATUS_IS_OK(status) ? read_bytes(&k, name, offset, buf, length, done, size) :
+				      failed(&k, status, "opening");
+	TALLOC_FREE(frame);
+	exact_about_free(&out);
 	return r;
 }
 

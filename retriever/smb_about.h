@@ -16,9 +16,14 @@ struct exact_about {
 	void *memory; /* what @in points to */
 };
 
-/* Streams of more than @stream_max bytes come without their data.  Results are those of
+/* Streams of more than @stream_max bytes come without their data (0: all).  Results are those of
  * smb_worker.h; after 0, exact_about_free(). */
 int exact_about(struct worker *w, const char *path, uint64_t stream_max, struct exact_about *out);
 void exact_about_free(struct exact_about *a);
+
+/* Bytes of stream @name, ":NAME:$DATA", of @path: *@done, fewer than @length only at its
+ * end.  *@size is how many it has. */
+int exact_stream(struct worker *w, const char *path, const char *name, uint64_t offset, void *buf,
+		 size_t length, size_t *done, uint64_t *size);
 
 #endif

@@ -25,6 +25,7 @@ int worker_meta_start(struct worker *w, const struct smb_start *s)
 		.idmap = w->idmap,
 		.strict_delete = s->flags & SMB_WIRE_STRICT,
 		.traverse = s->flags & SMB_WIRE_TRAVERSE,
+		.depot = s->flags & SMB_WIRE_DEPOT,
 		.limits = { s->xattr_value ? s->xattr_value : SMB_XATTR_MAX, s->xattr_all },
 	};
 	return r < 0 ? -EACCES : 0;
@@ -62,6 +63,32 @@ static int send_meta(struct worker *w, const struct stub_attr *attr, const struc
 	smb_out_u32(o, (uint32_t)lost);
 	for (size_t i = 0; i < lost; i++)
 		put_line(o, &m->lost[i]);
+	smb_out_u32(o, (uint32_t)m->n_streams);
+	for (size_t i = 0; i < m->n_streams; i++) {
+		smb_out_text(o, m->streams[i].name, strlen(m->streams[i].name));
+		smb_out_u64(o, m->streams[i].size);
+	}
+	return worker_send(w);
+}
+
+int worker_stream(struct worker *w, const char *path, const char *name, uint64_t offset,
+		  uint32_t length)
+{
+	struct stub_attr attr = { .mode = S_IFREG };
+	size_t done;
+	char *buf;
+	int r;
+
+	smb_out_begin(&w->out, SMB_WIRE_DATA);
+	smb_out_attr(&w->out, &attr);
+	buf = smb_out_room(&w->out, length);
+	if (!buf)
+		return -ENOMEM;
+	r = exact_stream(w, path, name, offset, buf, length, &done, &attr.size);
+	if (r != 0)
+		return r;
+	smb_out_cut(&w->out, length - done);
+	smb_out_set_attr(&w->out, 0, &attr);
 	return worker_send(w);
 }
 
@@ -71,7 +98,7 @@ int worker_meta(struct worker *w, const char *path, const struct smb_request *re
 	struct exact_about about;
 	struct stub_attr attr;
 	struct smb_meta m;
-	int r = exact_about(w, path, smb_stream_max(&w->meta.limits), &about);
+	int r = exact_about(w, path, w->meta.depot ? 0 : smb_stream_max(&w->meta.limits), &about);
 
 	if (r != 0)
 		return r;

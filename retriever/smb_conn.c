@@ -177,6 +177,7 @@ static const enum smb_wire_type answers[] = {
 	[SMB_WIRE_START] = SMB_WIRE_READY,    [SMB_WIRE_GETATTR] = SMB_WIRE_ATTRS,
 	[SMB_WIRE_LOOKUP] = SMB_WIRE_OBJECT,  [SMB_WIRE_LIST] = SMB_WIRE_END,
 	[SMB_WIRE_READ_] = SMB_WIRE_DATA,     [SMB_WIRE_GETMETA] = SMB_WIRE_META,
+	[SMB_WIRE_STREAM] = SMB_WIRE_DATA,
 };
 
 static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answer *a)
@@ -291,7 +292,7 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 		.flags = (o->sign ? SMB_WIRE_SIGN : 0) | (o->encrypt ? SMB_WIRE_ENCRYPT : 0) |
 			 (s->ticket ? SMB_WIRE_KERBEROS : 0) |
 			 (o->strict_delete ? SMB_WIRE_STRICT : 0) |
-			 (o->traverse ? SMB_WIRE_TRAVERSE : 0),
+			 (o->traverse ? SMB_WIRE_TRAVERSE : 0) | (o->depot ? SMB_WIRE_DEPOT : 0),
 		.port = s->uri.port,
 		.uid = o->uid,
 		.gid = o->gid,

@@ -24,7 +24,7 @@
 
 /* ---- lists ---------------------------------------------------------------------- */
 
-static bool grow(void **list, size_t n, size_t size)
+bool smb_meta_grow(void **list, size_t n, size_t size)
 {
 	void *more;
 
@@ -43,7 +43,7 @@ static int lose(struct smb_meta *out, enum smb_lost_why why, uint64_t size, cons
 
 	if (vasprintf(&what, fmt, ap) < 0)
 		return -ENOMEM;
-	if (!grow((void **)&out->lost, out->n_lost, sizeof(*out->lost))) {
+	if (!smb_meta_grow((void **)&out->lost, out->n_lost, sizeof(*out->lost))) {
 		free(what);
 		return -ENOMEM;
 	}
@@ -79,7 +79,7 @@ int smb_meta_add(struct smb_maker *m, const char *name, void *value, size_t len,
 		return r;
 	}
 	copy = strdup(name);
-	if (!copy || !grow((void **)&out->x, out->n, sizeof(*out->x))) {
+	if (!copy || !smb_meta_grow((void **)&out->x, out->n, sizeof(*out->x))) {
 		free(copy);
 		free(value);
 		return -ENOMEM;
@@ -246,7 +246,7 @@ static int descriptor(const struct smb_meta_in *in, const struct smb_ndr_sd *sd,
 
 /* The descriptor has room before the others, and is stored after them. */
 static int descriptor_and_others(const struct smb_meta_in *in, const struct smb_ndr_sd *sd,
-				 const struct smb_posix *p, struct smb_maker *m)
+				 const struct smb_posix *p, bool depot, struct smb_maker *m)
 {
 	struct smb_meta *out = m->out;
 	size_t at = out->n;
@@ -256,7 +256,7 @@ static int descriptor_and_others(const struct smb_meta_in *in, const struct smb_
 
 	if (r == 0)
 		r = smb_meta_eas(m, in);
-	if (r == 0)
+	if (r == 0 && !depot)
 		r = smb_meta_streams(m, in);
 	if (r == 0 && added) {
 		acl = out->x[at];
@@ -289,8 +289,10 @@ int smb_meta_make(const struct smb_meta_config *c, const struct smb_meta_in *in,
 	}
 	if (r == 0)
 		r = attributes(&m, in);
+	if (r == 0 && c->depot)
+		r = smb_meta_depot(&m, in);
 	if (r == 0)
-		r = descriptor_and_others(in, sd, &p, &m);
+		r = descriptor_and_others(in, sd, &p, c->depot, &m);
 	if (r == -ENOSPC)
 		snprintf(why, SMB_META_WHY, "the file system has no room for a POSIX ACL");
 	smb_posix_finish(&p);
@@ -308,8 +310,11 @@ void smb_meta_finish(struct smb_meta *m)
 	}
 	for (size_t i = 0; i < m->n_lost; i++)
 		free(m->lost[i].what);
+	for (size_t i = 0; i < m->n_streams; i++)
+		free(m->streams[i].name);
 	free(m->x);
 	free(m->lost);
+	free(m->streams);
 	memset(m, 0, sizeof(*m));
 }
 

@@ -6,7 +6,8 @@
  *				SACL, control flags; and for NFS owner, group, mode,
  *				system.posix_acl_access, system.posix_acl_default (smb_acl.h)
  *   attributes, creation time	user.DOSATTRIB
- *   alternate data streams	user.DosStream.NAME:$DATA (streams_xattr)
+ *   alternate data streams	user.DosStream.NAME:$DATA (streams_xattr), or files of a
+ *				depot (streams_depot), which others make
  *   extended attributes	user.NAME
  *   times			as they are
  *
@@ -37,6 +38,7 @@ struct smb_meta_config {
 	const struct smb_idmap *idmap;
 	bool strict_delete, traverse; /* see smb_acl.h */
 	struct smb_limits limits;
+	bool depot; /* streams are for streams_depot: see struct smb_meta */
 };
 
 struct smb_stream {
@@ -93,6 +95,12 @@ struct smb_meta {
 	struct timespec atime, mtime, ctime, btime; /* btime: all 0 if not known */
 	struct smb_xattr *x; /* to be set in this order, after chown and chmod */
 	size_t n;
+	/* for a depot: files to be made there, ":NAME:$DATA"; x has their mark */
+	struct smb_kept {
+		char *name;
+		uint64_t size;
+	} *streams;
+	size_t n_streams;
 	struct smb_lost *lost;
 	size_t n_lost;
 	/* for statistics and the log */

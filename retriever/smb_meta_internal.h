@@ -20,6 +20,12 @@ int smb_meta_add(struct smb_maker *m, const char *name, void *value, size_t len,
 int smb_meta_lose(struct smb_maker *m, enum smb_lost_why why, uint64_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* Room for one more; the list is a power of two long.  False: no memory. */
+bool smb_meta_grow(void **list, size_t n, size_t size);
+
+/* Streams for a depot, and their mark. */
+int smb_meta_depot(struct smb_maker *m, const struct smb_meta_in *in);
+
 /* -ENOMEM */
 int smb_meta_eas(struct smb_maker *m, const struct smb_meta_in *in);
 int smb_meta_streams(struct smb_maker *m, const struct smb_meta_in *in);

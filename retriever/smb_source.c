@@ -177,6 +177,8 @@ struct blocking {
 	int err;
 	struct stub_attr attr;
 	struct source_meta *meta;
+	void *buf; /* STREAM: of request.length bytes */
+	int64_t got;
 	/* LIST */
 	struct part *first, **last;
 	unsigned int parts;
@@ -240,6 +242,40 @@ static int take_meta(struct source_meta *out, struct smb_answer *a)
 	return 0;
 }
 
+/* A copy of META's streams, likewise. */
+static int take_streams(struct source_meta *out, struct smb_answer *a)
+{
+	const size_t structs = a->stream_count * sizeof(struct source_stream);
+	struct source_stream *s;
+	struct smb_text name;
+	char *text;
+	uint64_t size;
+
+	if (!a->stream_count)
+		return 0;
+	s = malloc(structs + a->streams_len); /* each has had ten bytes beside its name */
+	if (!s)
+		return -ENOMEM;
+	text = (char *)s + structs;
+	out->streams = out->stream_memory = s;
+	while (smb_wire_stream(a, &name, &size)) {
+		s[out->n_streams++] = (struct source_stream){ text, size };
+		text = mempcpy(text, name.p, name.len);
+		*text++ = '\0';
+	}
+	return 0;
+}
+
+static void take_bytes(struct blocking *b, const struct smb_answer *a)
+{
+	if (a->rest_len > b->call.request.length) {
+		b->err = -EBADMSG;
+		return;
+	}
+	memcpy(b->buf, a->rest, a->rest_len);
+	b->got = (int64_t)a->rest_len;
+}
+
 static void on_done(struct smb_call *call, int err, struct smb_answer *a)
 {
 	struct blocking *b = (struct blocking *)call;
@@ -253,6 +289,10 @@ static void on_done(struct smb_call *call, int err, struct smb_answer *a)
 		b->err = take_meta(b->meta, a);
 	if (!err && b->meta && !b->err)
 		b->err = take_lost(b->meta, a);
+	if (!err && b->meta && !b->err)
+		b->err = take_streams(b->meta, a);
+	if (!err && b->buf)
+		take_bytes(b, a);
 	b->over = true;
 	pthread_cond_signal(&b->changed);
 	pthread_mutex_unlock(&b->lock);
@@ -362,6 +402,21 @@ static int meta(struct source *s, enum source_priority p, const struct stub_orig
 
 	out->attr = b.attr;
 	return r;
+}
+
+static int64_t stream(struct source *s, enum source_priority p, const struct stub_origin *o,
+		      const char *name, uint64_t offset, void *buf, uint32_t length,
+		      uint64_t *size)
+{
+	struct blocking b = { .buf = buf };
+	int r;
+
+	b.call.request.name = (struct smb_text){ name, strlen(name) };
+	b.call.request.offset = offset;
+	b.call.request.length = length;
+	r = call(s, &b, SMB_WIRE_STREAM, p, o);
+	*size = b.attr.size;
+	return r < 0 ? r : b.got;
 }
 
 /* ---- listing ---- */
@@ -636,6 +691,7 @@ const struct source_ops smb_source_ops = {
 	.lookup = lookup,
 	.getattr = getattr,
 	.meta = meta,
+	.stream = stream,
 	.list = list,
 	.read = start_read,
 	.limits = limits,

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * smb_streams.c - extended attributes, and alternate data streams as smbd's module
- * streams_xattr stores them.
+ * smb_streams.c - extended attributes, and alternate data streams as smbd's modules
+ * streams_xattr or streams_depot store them.
  *
- * A stream's value is the stream's bytes and one zero byte more: a stream may be empty, the
- * value of an attribute that smbd reads may not.
+ * streams_xattr: a stream's value is the stream's bytes and one zero byte more: a stream
+ * may be empty, the value of an attribute that smbd reads may not.
+ *
+ * streams_depot: a stream is a file (depot.h), and an attribute of the object says that
+ * its directory in the depot is its own, and not that of one that had the inode before.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +19,7 @@
 
 #define PREFIX "user.DosStream."
 #define TYPE   ":$DATA"
+#define MARK   "user.SAMBA_STREAMS"
 
 static bool is_there(const struct smb_maker *m, const char *name)
 {
@@ -85,9 +89,9 @@ static const char *name_of(const struct smb_stream *s, size_t *len, const char *
 	return name;
 }
 
-static bool name_fits(const char *name, size_t len)
+static bool name_fits(const char *name, size_t len, const char *prefix)
 {
-	if (len > SMB_NAME_MAX - strlen(PREFIX) - strlen(TYPE))
+	if (len > SMB_NAME_MAX - strlen(prefix) - strlen(TYPE))
 		return false;
 	for (size_t i = 0; i < len; i++) {
 		if ((unsigned char)name[i] < ' ' || strchr("/\\:", name[i]))
@@ -108,7 +112,7 @@ static int add_stream(struct smb_maker *m, const struct smb_stream *s)
 		return 0; /* the file's own data */
 	if (type && strcasecmp(type, TYPE))
 		return smb_meta_lose(m, SMB_LOST_KIND, 0, "stream %s", s->name);
-	if (!name_fits(name, len))
+	if (!name_fits(name, len, PREFIX))
 		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)len, name);
 	snprintf(attr, sizeof(attr), PREFIX "%.*s" TYPE, (int)len, name);
 	if (is_there(m, attr)) /* two of one name: the first one is it */
@@ -130,5 +134,68 @@ int smb_meta_streams(struct smb_maker *m, const struct smb_meta_in *in)
 
 	for (size_t i = 0; i < in->n_streams && r == 0; i++)
 		r = add_stream(m, &in->streams[i]);
+	return r;
+}
+
+static bool is_kept(const struct smb_meta *out, const char *name)
+{
+	for (size_t i = 0; i < out->n_streams; i++) {
+		if (!strcmp(out->streams[i].name, name))
+			return true;
+	}
+	return false;
+}
+
+static int keep_stream(struct smb_maker *m, const struct smb_stream *s)
+{
+	struct smb_meta *out = m->out;
+	char file[SMB_NAME_MAX + 1];
+	const char *type, *name;
+	char *copy;
+	size_t len;
+
+	name = name_of(s, &len, &type);
+	if (!len && (!type || !strcasecmp(type, TYPE)))
+		return 0; /* the file's own data */
+	if (type && strcasecmp(type, TYPE))
+		return smb_meta_lose(m, SMB_LOST_KIND, 0, "stream %s", s->name);
+	if (!len || !name_fits(name, len, ":"))
+		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)len, name);
+	snprintf(file, sizeof(file), ":%.*s" TYPE, (int)len, name);
+	if (is_kept(out, file)) /* two of one name: the first one is it */
+		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)len, name);
+	if (s->size > INT64_MAX)
+		return smb_meta_lose(m, SMB_LOST_SIZE, s->size, "stream %.*s", (int)len, name);
+	copy = strdup(file);
+	if (!copy ||
+	    !smb_meta_grow((void **)&out->streams, out->n_streams, sizeof(*out->streams))) {
+		free(copy);
+		return -ENOMEM;
+	}
+	out->streams[out->n_streams++] = (struct smb_kept){ copy, s->size };
+	return 0;
+}
+
+int smb_meta_depot(struct smb_maker *m, const struct smb_meta_in *in)
+{
+	struct smb_meta *out = m->out;
+	size_t at = out->n;
+	char *mark;
+	int r = 0;
+
+	for (size_t i = 0; i < in->n_streams && r == 0; i++)
+		r = keep_stream(m, &in->streams[i]);
+	if (r < 0 || !out->n_streams)
+		return r;
+	mark = strdup("1");
+	if (!mark)
+		return -ENOMEM;
+	r = smb_meta_add(m, MARK, mark, 1, "mark that there are streams");
+	while (r == 0 && out->n == at && out->n_streams) { /* smbd would see none of them */
+		struct smb_kept *s = &out->streams[--out->n_streams];
+
+		r = smb_meta_lose(m, SMB_LOST_SIZE, s->size, "stream %s", s->name);
+		free(s->name);
+	}
 	return r;
 }

@@ -80,6 +80,11 @@ void smb_out_u32(struct smb_out *o, uint32_t x)
 	out_le(o, x, 4);
 }
 
+void smb_out_u64(struct smb_out *o, uint64_t x)
+{
+	out_le(o, x, 8);
+}
+
 void smb_out_bytes(struct smb_out *o, const void *p, size_t len)
 {
 	void *to = smb_out_room(o, len);
@@ -181,9 +186,9 @@ void smb_out_request(struct smb_out *o, const struct smb_request *r)
 		return;
 	}
 	out_smb_text(o, &r->path);
-	if (r->type == SMB_WIRE_LOOKUP)
+	if (r->type == SMB_WIRE_LOOKUP || r->type == SMB_WIRE_STREAM)
 		out_smb_text(o, &r->name);
-	if (r->type == SMB_WIRE_READ_) {
+	if (r->type == SMB_WIRE_READ_ || r->type == SMB_WIRE_STREAM) {
 		out_le(o, r->offset, 8);
 		smb_out_u32(o, r->length);
 	}
@@ -321,7 +326,10 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		get_start(&i, &out->start);
 		break;
 	case SMB_WIRE_READ_:
+	case SMB_WIRE_STREAM:
 		get_text(&i, &out->path);
+		if (type == SMB_WIRE_STREAM)
+			get_text(&i, &out->name);
 		out->offset = get_le(&i, 8);
 		out->length = (uint32_t)get_le(&i, 4);
 		if (!out->length || out->length > SMB_WIRE_READ ||
@@ -360,6 +368,28 @@ bool smb_wire_xattr_name(const struct smb_text *name)
 	return name->len > 5 && name->len <= 255 && !memcmp(name->p, "user.", 5);
 }
 
+bool smb_wire_stream_name(const struct smb_text *name)
+{
+	static const char type[] = ":$DATA";
+	const size_t n = sizeof(type) - 1;
+
+	if (name->len < n + 2 || name->len > 255 || name->p[0] != ':' ||
+	    memcmp(name->p + name->len - n, type, n))
+		return false;
+	for (size_t i = 1; i < name->len - n; i++)
+		if ((unsigned char)name->p[i] < ' ' || strchr("/\\:", name->p[i]))
+			return false;
+	return true;
+}
+
+static void get_stream(struct in *i, struct smb_text *name, uint64_t *size)
+{
+	get_text(i, name);
+	*size = get_le(i, 8);
+	if (!i->bad && (!smb_wire_stream_name(name) || *size > INT64_MAX))
+		i->bad = true;
+}
+
 static void get_xattr(struct in *i, struct smb_text *name, const uint8_t **value, size_t *len)
 {
 	get_text(i, name);
@@ -388,10 +418,11 @@ static void check_entries(const struct in *at, uint32_t count, bool xattrs, stru
 	}
 }
 
-/* The lines behind the attributes, which end where @i is. */
+/* The lines behind the attributes, which end where @i is, and the streams behind them. */
 static void check_lost(struct smb_answer *out, struct in *i)
 {
 	struct smb_text line;
+	uint64_t size;
 
 	out->rest_len = i->bad ? 0 : (size_t)(i->p - out->rest);
 	out->lost_count = (uint32_t)get_le(i, 4);
@@ -401,6 +432,14 @@ static void check_lost(struct smb_answer *out, struct in *i)
 		i->bad = true;
 	for (uint32_t k = 0; k < out->lost_count && !i->bad; k++)
 		get_text(i, &line);
+	out->lost_len -= i->bad ? 0 : i->left;
+	out->stream_count = (uint32_t)get_le(i, 4);
+	out->streams = i->p;
+	out->streams_len = i->left;
+	if (out->stream_count > SMB_WIRE_COUNT)
+		i->bad = true;
+	for (uint32_t k = 0; k < out->stream_count && !i->bad; k++)
+		get_stream(i, &line, &size);
 }
 
 int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struct smb_answer *out)
@@ -489,6 +528,18 @@ int smb_wire_lost(struct smb_answer *a, struct smb_text *line)
 	get_text(&i, line);
 	a->lost = i.p;
 	a->lost_len = i.left;
+	return !i.bad;
+}
+
+int smb_wire_stream(struct smb_answer *a, struct smb_text *name, uint64_t *size)
+{
+	struct in i = { a->streams, a->streams_len, false };
+
+	if (!a->streams_len)
+		return 0;
+	get_stream(&i, name, size);
+	a->streams = i.p;
+	a->streams_len = i.left;
 	return !i.bad;
 }
 

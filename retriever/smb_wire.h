@@ -44,14 +44,17 @@
  *   META     text path, u8 1: its numbers are known: u32 uid, u32 gid, u32 mode without type
  *   LOOKUP   text path, text name
  *   READ     text path  u64 offset  u32 length
+ *   STREAM   text path, text name  u64 offset  u32 length
  *
  *   ALIVE, END  nothing
  *   READY, ATTRS attr
  *   OBJECT   attr, text name (as the server has it)
  *   ENTRIES  u32 count, then count times: attr, text name
- *   DATA     attr, then the bytes: fewer than asked for only at the file's end
+ *   DATA     attr, then the bytes: fewer than asked for only at the file's end (STREAM:
+ *            its end; of attr only the size counts, which is the stream's)
  *   META     attr, u32 count, then count times: text name, u32 length, bytes
  *            u32 count, then count times: text on something that cannot be kept
+ *            u32 count, then count times: text name, u64 size of a stream to be fetched
  *   FAIL     u8 1: final, 0: lost   u8 number in a table of errors   text why
  *
  * Paths are relative to the share, UTF-8, '/' between names, "" for its root.
@@ -68,7 +71,7 @@
 #define SMB_WIRE_MAX	 (17u << 20) /* the largest DATA, or META with its streams */
 #define SMB_WIRE_READ	 (16u << 20) /* bytes of one READ */
 #define SMB_WIRE_XATTRS	 1024 /* in one META; likewise lines on what is not kept */
-#define SMB_WIRE_COUNT	 4096 /* entries in one ENTRIES */
+#define SMB_WIRE_COUNT	 4096 /* entries in one ENTRIES; streams in one META */
 #define SMB_WIRE_TEXT	 4096 /* bytes of one text */
 #define SMB_WIRE_FD	 3
 
@@ -79,6 +82,7 @@ enum smb_wire_type {
 	SMB_WIRE_LIST,
 	SMB_WIRE_READ_,
 	SMB_WIRE_GETMETA,
+	SMB_WIRE_STREAM,
 	/* answers */
 	SMB_WIRE_ALIVE = 64,
 	SMB_WIRE_READY,
@@ -97,6 +101,7 @@ enum { /* START */
 	SMB_WIRE_KERBEROS = 4, /* with the tickets in the worker's home, nothing else */
 	SMB_WIRE_STRICT = 8,   /* strict_delete of smb_meta.h */
 	SMB_WIRE_TRAVERSE = 16, /* traverse */
+	SMB_WIRE_DEPOT = 32, /* depot */
 };
 
 struct smb_text { /* bytes of the message it came in, not terminated */
@@ -132,6 +137,9 @@ struct smb_answer {
 	uint32_t lost_count; /* META */
 	const uint8_t *lost;
 	size_t lost_len;
+	uint32_t stream_count; /* META */
+	const uint8_t *streams;
+	size_t streams_len;
 	bool final;
 	int error; /* FAIL: -errno of source.h */
 };
@@ -147,6 +155,7 @@ struct smb_out {
 void smb_out_begin(struct smb_out *o, enum smb_wire_type type); /* forgets what was in it */
 void smb_out_u8(struct smb_out *o, uint8_t x);
 void smb_out_u32(struct smb_out *o, uint32_t x);
+void smb_out_u64(struct smb_out *o, uint64_t x);
 void smb_out_text(struct smb_out *o, const char *p, size_t len);
 void smb_out_attr(struct smb_out *o, const struct stub_attr *a);
 void smb_out_bytes(struct smb_out *o, const void *p, size_t len);
@@ -176,9 +185,12 @@ int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len,
 int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name);
 int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len);
 int smb_wire_lost(struct smb_answer *a, struct smb_text *line); /* likewise */
+int smb_wire_stream(struct smb_answer *a, struct smb_text *name, uint64_t *size); /* likewise */
 
 /* Is @name one that may be stored for the server's sake?  Never one of ours. */
 bool smb_wire_xattr_name(const struct smb_text *name);
+/* Is @name that of a file in a depot, ":NAME:$DATA"?  Never a way out of it. */
+bool smb_wire_stream_name(const struct smb_text *name);
 
 /* Whole messages, on a blocking or non-blocking socket: 0, -ECONNRESET (it is closed),
  * -ETIMEDOUT (nothing came for @wait_ms), -ECANCELED (@wake became readable; -1: none). */

@@ -115,6 +115,9 @@ static int run(struct worker *w, const struct smb_request *r)
 		case SMB_WIRE_LIST:
 			e = worker_list(w, path);
 			break;
+		case SMB_WIRE_STREAM:
+			e = worker_stream(w, path, name, r->offset, r->length);
+			break;
 		case SMB_WIRE_READ_:
 			e = worker_read(w, path, r->offset, r->length);
 			break;

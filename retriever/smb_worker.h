@@ -77,6 +77,9 @@ int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t le
 
 int worker_meta_start(struct worker *w, const struct smb_start *s); /* -EACCES: the idmap */
 int worker_meta(struct worker *w, const char *path, const struct smb_request *r);
+/* @name: ":NAME:$DATA" */
+int worker_stream(struct worker *w, const char *path, const char *name, uint64_t offset,
+		  uint32_t length);
 
 /* ---- smb_pulse.c ---- */
 

@@ -98,6 +98,16 @@ int source_meta(struct source *s, enum source_priority p, const struct stub_orig
 	return s->ops->meta ? s->ops->meta(s, p, o, NULL, out) : s->ops->getattr(s, p, o, &out->attr);
 }
 
+int64_t source_stream(struct source *s, enum source_priority p, const struct stub_origin *o,
+		      const char *name, uint64_t offset, void *buf, uint32_t length,
+		      uint64_t *size)
+{
+	if (!s->ops->stream || !length || length > SOURCE_STREAM_MAX ||
+	    offset > INT64_MAX - (uint64_t)length)
+		return -EINVAL;
+	return s->ops->stream(s, p, o, name, offset, buf, length, size);
+}
+
 bool source_has_meta(const struct source *s, mode_t type)
 {
 	return s->ops->meta && (S_ISREG(type) || S_ISDIR(type));
@@ -107,6 +117,7 @@ void source_meta_free(struct source_meta *m)
 {
 	free(m->memory);
 	free(m->lost_memory);
+	free(m->stream_memory);
 	memset(m, 0, sizeof(*m));
 }
 

@@ -48,6 +48,7 @@ struct source_smb { /* of smb:// sources only */
 	/* bytes of one extended attribute, and of all of a file's, that the new file system
 	 * takes; 0: no limit */
 	uint32_t xattr_value, xattr_all;
+	bool depot; /* source_meta() names streams, and source_stream() brings them */
 };
 
 struct source_config {
@@ -153,7 +154,15 @@ struct source_meta {
 	const struct stub_xattr *xattrs;
 	size_t n;
 	const char *lost; /* what cannot be kept: lines that end with '\n'; NULL: nothing */
-	void *memory, *lost_memory;
+	/* streams that go into a depot (depot.h), by the names of their files there; source_stream()
+	 * has their bytes */
+	const struct source_stream *streams;
+	size_t n_streams;
+	void *memory, *lost_memory, *stream_memory;
+};
+struct source_stream {
+	const char *name; /* ":NAME:$DATA", never with a '/' */
+	uint64_t size;
 };
 int source_meta(struct source *s, enum source_priority p, const struct stub_origin *o,
 		struct source_meta *out);
@@ -164,6 +173,16 @@ static inline const struct timespec *source_meta_times(const struct source_meta 
 {
 	return m->has_times ? m->times : NULL;
 }
+
+/*
+ * Bytes [offset, offset+length) of one of its streams into @buf; @length at most
+ * SOURCE_STREAM_MAX.  Returns how many, fewer only at the stream's end; *@size is how many
+ * it has.  -ESTALE: it is not there any more.
+ */
+#define SOURCE_STREAM_MAX (1u << 20)
+int64_t source_stream(struct source *s, enum source_priority p, const struct stub_origin *o,
+		      const char *name, uint64_t offset, void *buf, uint32_t length,
+		      uint64_t *size);
 
 /* Does source_meta() bring more than look-ups and listings, of objects of this type?  What
  * those find are dummies. */

@@ -33,6 +33,9 @@ struct source_ops {
 	 * those, and without a descriptor the mode; NULL: they are the server's. */
 	int (*meta)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    const struct stub_attr *as, struct source_meta *out);
+	int64_t (*stream)(struct source *s, enum source_priority p, const struct stub_origin *o,
+			  const char *name, uint64_t offset, void *buf, uint32_t length,
+			  uint64_t *size); /* NULL: meta names none */
 	/* the next two are NULL if there is no such thing */
 	int (*readlink)(struct source *s, enum source_priority p, const struct stub_origin *o,
 			char *buf, size_t size, size_t *len);

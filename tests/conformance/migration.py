@@ -44,6 +44,7 @@ class Migration:
         self.server = servers.Ganesha(self.workdir / "new", str(volume), fsal="stub",
                                       plugin_dir=PLUGINS, shim=shim, fsal_more=fsal_more,
                                       pseudo="/export")
+        self.streams = None         # init's --streams
         self.retriever = self.crawler = None
         self._seen = 0
 
@@ -84,6 +85,8 @@ class Migration:
         options = ["--socket", self.socket, "--control", self.control]
         if self.join:
             options += ["--join", self.join]
+        if self.streams:
+            options += ["--streams", self.streams]
         if self.conf:
             (self.workdir / "postcopy.conf").write_text(self.conf)
             options += ["--config", self.workdir / "postcopy.conf"]

@@ -66,6 +66,7 @@ static void try_answer(const struct message *m)
 	struct smb_answer a;
 	struct smb_text name;
 	uint32_t n = 0;
+	uint64_t size;
 	size_t len;
 	int e = smb_wire_answer(m->type, m->p, m->len, &a);
 
@@ -92,6 +93,10 @@ static void try_answer(const struct message *m)
 			n++;
 		}
 		CHECK(n == a.count && n <= SMB_WIRE_XATTRS);
+		while (smb_wire_stream(&a, &name, &size)) {
+			check_text(&name);
+			CHECK(name.len <= 255 && !memchr(name.p, '/', name.len) && size <= INT64_MAX);
+		}
 	}
 }
 

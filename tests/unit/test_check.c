@@ -431,7 +431,7 @@ static void table_of_nfs(void **state)
 				   .time_unit = 1,
 				   .acl = true,
 				   .user_xattrs = true };
-	struct check_sides s = { "nfs", &t, &l, EXPORT_NFS, NULL };
+	struct check_sides s = { "nfs", &t, &l, EXPORT_NFS, NULL, false };
 
 	(void)state;
 	expect(&s, "names", SEEN_YES, FATE_KEPT, "byte for byte");
@@ -507,7 +507,7 @@ static void table_of_both(void **state)
 	struct source_traits nfs = { .have_info = true, .hard_links = true, .symlinks = true },
 			     smb = { .windows = true };
 	struct target_limits l = { .user_xattrs = true, .acl = true };
-	struct check_sides s = { "nfs", &nfs, &l, EXPORT_NFS | EXPORT_SMB, &smb };
+	struct check_sides s = { "nfs", &nfs, &l, EXPORT_NFS | EXPORT_SMB, &smb, false };
 	static const char *const of_nfs[] = { "names", "data", "owner", "group", "mtime",
 					      "hard-links", "symlinks", "special-files" },
 				 *const of_smb[] = { "btime", "security-descriptor", "streams",
@@ -588,7 +588,7 @@ static void table_of_smb(void **state)
 					       "btime", "user-xattrs" };
 	struct source_traits t = { .windows = true };
 	struct target_limits l = { .user_xattrs = true, .acl = true };
-	struct check_sides s = { "smb", &t, &l, EXPORT_SMB, NULL };
+	struct check_sides s = { "smb", &t, &l, EXPORT_SMB, NULL, false };
 
 	(void)state;
 	expect(&s, "names", SEEN_YES, FATE_KEPT, "UTF-8");
@@ -610,8 +610,14 @@ static void table_of_smb(void **state)
 	expect(&s, "security-descriptor", SEEN_YES, FATE_KEPT, "whole");
 	for (size_t i = 1; i < sizeof(windows) / sizeof(windows[0]); i++)
 		expect(&s, windows[i], SEEN_YES, FATE_LOST, "no user extended attributes");
+	l = (struct target_limits){ .user_xattrs = true, .acl = true, .xattrs_max = 4096 };
+	s.depot = true; /* files: room for attributes does not matter */
+	expect(&s, "streams", SEEN_YES, FATE_KEPT, "any size");
+	expect(&s, "dos-attributes", SEEN_YES, FATE_APPROXIMATED, "shares 4096 bytes");
+	l.user_xattrs = false;
+	expect(&s, "streams", SEEN_YES, FATE_LOST, "no user extended attributes");
 	t.windows = false; /* a source that brings names, sizes, data and times alone */
-	l.user_xattrs = true;
+	l = (struct target_limits){ .user_xattrs = true, .acl = true };
 	for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++)
 		expect(&s, windows[i], SEEN_YES, FATE_LOST, "does not bring it");
 	expect(&s, "posix-acl", SEEN_NO, FATE_LOST, "does not make");

@@ -312,11 +312,15 @@ static int meta_with(const char *name)
 	smb_out_u32(&o, 2);
 	smb_out_text(&o, "stream x: too long", 18);
 	smb_out_text(&o, "", 0);
+	smb_out_u32(&o, 1);
+	smb_out_text(&o, ":s:$DATA", 8);
+	smb_out_u64(&o, 1ull << 40);
 	len = body(&o, SMB_WIRE_META);
 	r = smb_wire_answer(SMB_WIRE_META, o.p + SMB_WIRE_HEADER, len, &a);
 	if (r == 0) {
 		struct smb_text got;
 		const uint8_t *value;
+		uint64_t size;
 		size_t n;
 
 		assert_attr(&a.attr);
@@ -331,6 +335,10 @@ static int meta_with(const char *name)
 		assert_int_equal(smb_wire_lost(&a, &got), 1);
 		assert_true(same(&got, ""));
 		assert_int_equal(smb_wire_lost(&a, &got), 0);
+		assert_int_equal(a.stream_count, 1);
+		assert_int_equal(smb_wire_stream(&a, &got, &size), 1);
+		assert_true(same(&got, ":s:$DATA") && size == 1ull << 40);
+		assert_int_equal(smb_wire_stream(&a, &got, &size), 0);
 		assert_exact(&o, len, false);
 	}
 	smb_out_free(&o);
