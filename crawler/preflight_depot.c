@@ -44,7 +44,7 @@ int preflight_depot(struct verdict *v, const struct target *t, const char *depot
 		return verdict_fail(v, FAIL_TARGET, "--streams %s: %s", depot, strerror(-r));
 	/* clients of NFS would see the streams as files */
 	if (is_in(place, t->path) || is_in(t->path, depot))
-		return verdict_fail(v, FAIL_TARGET_INSIDE,
+		return verdict_fail(v, FAIL_TARGET,
 				    "--streams %s: it must lie beside the volume, not in it, and not "
 				    "hold it",
 				    depot);

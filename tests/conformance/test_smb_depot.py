@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Alternate data streams of any size, as Samba's streams_depot keeps them
 (docs/decisions/0021): real smbds on both sides see the same."""
+import itertools
 import os
-import pathlib
 
 import pytest
 
@@ -19,7 +19,8 @@ WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 
 pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
 
-KIB, MIB = 1 << 10, 1 << 20
+MIB = 1 << 20
+NUMBERS = itertools.count()
 STOCK = ("acl_xattr", "fileid", "streams_depot")
 OLD = ("acl_xattr", "streams_depot")
 SIZES = (0, 1, 65535, 65536, MIB, 20 * MIB)
@@ -66,8 +67,10 @@ def old(server):
         c.write_file("odd/none", b"3")
         c.write_file("odd/secret", b"4")
         streams(c, "odd/secret", {"s": 100000})
-        raw = descriptor("D:P(A;;FA;;;{alice})(A;;FR;;;{bob})")
-        c.set_security("odd/secret", raw, smbtree.parts_of(raw))
+        for path, sddl in (("", "D:P(A;;0x1f01ff;;;WD)"), ("odd", "D:P(A;;0x1f01ff;;;WD)"),
+                           ("odd/secret", "D:P(A;;0x1f01ff;;;{alice})(A;;FR;;;{bob})")):
+            raw = descriptor(sddl)
+            c.set_security(path, raw, smbtree.parts_of(raw))
         yield c
 
 
@@ -82,14 +85,15 @@ def make(workdir, moddir, new_volume, rpcshim, server, old):
     def factory(top, url=None, conf="", **kw):
         conf += "".join('%s = "%s"\n' % x for x in (
             ("smb_credentials", login), ("smb_worker", WORKER), ("smb_idmap", moddir / "idmap")))
-        home = pathlib.Path(top) / ("m%d" % len(os.listdir(top)))
+        home = top / ("m%d" % next(NUMBERS))
         home.mkdir(mode=0o755)
-        m = SmbMigration(moddir / ("%s-%s" % (top.name, home.name)), url or server.url(),
+        m = SmbMigration(moddir / home.name, url or server.url(),
                          home / "volume", shim=rpcshim, conf=conf + "call_timeout = 5000\n",
-                         stack=(*STOCK, "stub"), more=lines(home / "streams"), **kw)
+                         stack=(*STOCK, "stub"), more=lines(top / "streams"), **kw)
         m.volume.mkdir()
-        m.depot = home / "streams"
+        m.depot = top / "streams"       # of all volumes there: it has many directories
         m.streams = "depot:%s" % m.depot
+        m.before = set(m.depot.glob("??/??/*"))
         made.append(m)
         return m
 
@@ -109,8 +113,9 @@ def xfs(new_volume):
 
 
 def found(m):
-    """Directories of objects in the depot, and what is on its way."""
-    return sorted(m.depot.glob("??/??/*")), sorted(m.depot.glob(".postcopy-*/*"))
+    """Directories of its objects in the depot, and what is on its way."""
+    return (sorted(set(m.depot.glob("??/??/*")) - m.before),
+            [p for p in m.depot.glob(".postcopy-*/*")])
 
 
 def plain(m, new_samba):
@@ -134,3 +139,147 @@ def test_all_sizes_come_over(make, disk, new_samba, old):
     there, staged = found(m)
     assert len(there) == 6 and staged == []
     assert not [x for x in os.listxattr(m.volume / "odd/none") if x == "user.SAMBA_STREAMS"]
+
+
+def test_all_sizes_on_first_sight(make, xfs, old):
+    """A client of the new smbd sees every stream before anything else was asked for."""
+    m = make(xfs).init().start()
+    with m.client() as c:
+        assert [str(d) for d in compare(old, c, migrating=True)] == []
+    m.crawl()
+    m.audit(complete=True)
+    with m.client() as c:
+        assert [str(d) for d in compare(old, c)] == []
+
+
+def test_a_joined_source_has_streams_too(make, xfs, loop_xfs, old_server, server, old):
+    """Names and data over NFS, streams over SMB."""
+    m = make(xfs, url=old_server(loop_xfs.path / "old").url())
+    m.join = server.url()
+    m.init().start()
+    with m.client() as c:
+        assert c.read_file("file:size %d" % MIB) == old.read_file("file:size %d" % MIB)
+    m.crawl()
+    m.audit(complete=True)
+    assert m.status()["mismatches"] == 0
+    with m.client() as c:
+        assert [str(d) for d in compare(old, c) if d.field.startswith("stream")] == []
+
+
+def test_what_clients_change_stays(make, xfs, old):
+    """Streams written, made and removed before and after the crawler: never an old one."""
+    m = make(xfs).init().start()
+    gone = "size 1"
+    with m.client() as c:
+        c.write_file("file:size 65536", b"new")     # a dummy until now
+        c.remove("file:%s" % gone)
+        c.write_file("dir:fresh", b"fresh")
+        m.kill_retriever()
+        m.start_retriever()
+        m.crawl()
+        m.audit(complete=True)
+        assert c.read_file("file:size 65536") == b"new"
+        assert c.read_file("dir:fresh") == b"fresh"
+        assert ":%s:$DATA" % gone not in c.streams("file")
+        wanted = {":size %d:$DATA" % size: size for size in SIZES if size != 1}
+        wanted.update({":size 65536:$DATA": 3, "::$DATA": 4})
+        assert c.streams("file") == wanted
+        assert c.read_file("file:size %d" % MIB) == old.read_file("file:size %d" % MIB)
+
+
+def test_users_have_the_rights_of_the_file(make, xfs):
+    """Who may write the file may write its streams, who may read it may read them; all users
+    may make streams of their own files."""
+    m = make(xfs).init().start()
+    data = pattern(100001, 100000)
+    with m.client("alice") as c:
+        assert c.read_file("odd/secret:s") == data
+        c.write_file("odd/secret:mine", b"alice")
+        with c.open("odd/secret:s", wire.WRITE_DATA) as f:
+            f.write(0, b"A")
+    with m.client("bob") as c:
+        assert c.read_file("odd/secret:s") == b"A" + data[1:]
+        with pytest.raises(SmbError) as caught:
+            c.write_file("odd/secret:s", b"B")
+        assert caught.value.status == "ACCESS_DENIED"
+    with m.client("carol") as c:
+        with pytest.raises(SmbError) as caught:
+            c.read_file("odd/secret:s")
+        assert caught.value.status == "ACCESS_DENIED"
+    for user in ("alice", "bob"):
+        with m.client(user) as c:
+            c.write_file("odd/%s" % user, b"1")
+            c.write_file("odd/%s:own" % user, b"2")
+            assert c.read_file("odd/%s:own" % user) == b"2"
+    path, = [p for p in found(m)[0] if (p / ":mine:$DATA").exists()]
+    assert os.stat(path / ":s:$DATA").st_mode & 0o7007 == 0
+    m.crawl()
+    m.audit(complete=True)
+
+
+def test_nothing_stays_of_what_is_removed(make, xfs):
+    m = make(xfs).init().start()
+    with m.client() as c:
+        assert c.names("odd") == ["many", "names", "none", "secret"]
+        for name in ("many", "names", "none", "secret"):
+            c.remove("odd/" + name)
+        c.remove("odd")
+        c.remove("file")
+        c.remove("dir")
+    m.crawl()
+    m.audit(complete=True)
+    there, staged = found(m)
+    assert [[p.name for p in d.iterdir()] for d in there] == [[":of the root:$DATA"]]
+    assert staged == []
+
+
+def test_killed_in_the_middle_of_a_stream(make, xfs, new_samba, old):
+    """What was half fetched is in nobody's way, and is fetched again."""
+    m = make(xfs, conf="throttle = 4096\n").init()
+    m.start_retriever()
+    m.start_crawler()
+
+    def half():
+        return [p for p in m.depot.glob(".postcopy-*/*/*") if p.stat().st_size > MIB]
+
+    wait_until(half, 60, "the middle of a stream")
+    m.kill_retriever()
+    m.kill_crawler()
+    there, staged = found(m)
+    assert half() and staged
+    assert not [p for d in there for p in d.iterdir() if p.stat().st_size > 10 * MIB]
+    m.conf = m.conf.replace("throttle = 4096", "throttle = 0")
+    m.start_retriever()
+    assert not half()
+    m.crawl()
+    m.audit(complete=True)
+    with plain(m, new_samba).client() as c:
+        assert [str(d) for d in compare(old, c)] == []
+    assert found(m)[1] == []
+
+
+def test_a_device_of_another_name_is_told(make, xfs):
+    """smbd would look for the streams elsewhere: nothing is stored where it does not look."""
+    m = make(xfs).init()
+    conf = m.volume / ".postcopy/volume.conf"
+    text = conf.read_text()
+    conf.write_text(text.replace("depot_id=", "depot_id=1"))
+    m.start_retriever(wait=False)
+    assert m.retriever.wait(30) == 1
+    assert "mounted from a device of another name" in m.log.read_text()
+    conf.write_text(text)
+    m.start_retriever()
+    m.crawl()
+    m.audit(complete=True)
+
+
+@pytest.mark.parametrize("where, code", [
+    ("depot:{volume}/streams", "target-failed"), ("depot:{volume}", "target-failed"),
+    ("depot:/nowhere/at/all", "target-failed"), ("depot:relative", "usage"),
+    ("depot:/x;y", "usage"), ("depot:/x/", "usage"), ("depot:", "usage"), ("files", "usage")])
+def test_bad_places_are_refused(make, xfs, where, code):
+    m = make(xfs)
+    m.streams = where.format(volume=m.volume)
+    answer = m.init(check=False)
+    assert answer["exit"] != 0 and answer["error"] == code, answer
+    assert not list(m.volume.iterdir())
