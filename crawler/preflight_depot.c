@@ -49,7 +49,13 @@ int preflight_depot(struct verdict *v, const struct target *t, const char *depot
 				    "hold it",
 				    depot);
 	snprintf(info->depot, sizeof(info->depot), "%s", depot);
-	info->depot_id = depot_fsname(t->fd);
+	r = depot_fsname(t->fd, &info->depot_id);
+	if (r < 0)
+		return verdict_fail(v, FAIL_TARGET, r == -ENOENT ?
+				    "--streams %s: the volume's file system is not mounted by itself, so "
+				    "that smbd has no lasting name for it" :
+				    "--streams %s: cannot read /etc/mtab",
+				    depot);
 	r = depot_make(depot);
 	if (r < 0)
 		return verdict_fail(v, r == -ENOSPC || r == -EDQUOT ? FAIL_TARGET_FULL : FAIL_TARGET,

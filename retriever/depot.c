@@ -45,28 +45,27 @@ static uint64_t fsname_hash(const char *s)
 	return UINT64_C(1103515243) * x + 12345;
 }
 
-uint64_t depot_fsname(int fd)
+int depot_fsname(int fd, uint64_t *id)
 {
 	FILE *f = setmntent("/etc/mtab", "r");
+	struct stat st, at;
 	char text[4096];
 	struct mntent m;
-	struct stat st, at;
-	uint64_t id = 0;
-	bool found = false;
+	int r = f ? -ENOENT : -errno;
 
-	if (fstat(fd, &st) == 0)
-		id = st.st_dev;
-	while (f && !found && getmntent_r(f, &m, text, sizeof(text))) {
+	if (r == -ENOENT && fstat(fd, &st) < 0)
+		r = -errno;
+	while (r == -ENOENT && getmntent_r(f, &m, text, sizeof(text))) {
 		const char *name = m.mnt_fsname;
 
 		if (stat(m.mnt_dir, &at) < 0 || at.st_dev != st.st_dev)
 			continue;
-		id = fsname_hash(strncmp(name, "/dev/", 5) ? name : name + 5);
-		found = true;
+		*id = fsname_hash(strncmp(name, "/dev/", 5) ? name : name + 5);
+		r = 0;
 	}
 	if (f)
 		endmntent(f);
-	return id;
+	return r;
 }
 
 void depot_path(uint64_t id, uint64_t ino, char out[DEPOT_PATH_MAX])
@@ -373,6 +372,23 @@ static int fetch_all(struct depot_job *job, const struct depot_item *item, char 
 	return r;
 }
 
+/* Between two looks at an object that is the same, and stands still. */
+static int fetch_still(struct depot_job *job, const struct depot_item *item, char *block)
+{
+	struct stub_attr before, after;
+	int r = source_getattr(job->source, job->p, &job->o->origin, &before);
+
+	if (r == 0)
+		r = fetch_all(job, item, block);
+	if (r == 0)
+		r = source_getattr(job->source, job->p, &job->o->origin, &after);
+	if (r == 0 && (before.fileid != job->m->attr.fileid || after.fileid != before.fileid ||
+		       memcmp(&before.mtime, &after.mtime, sizeof(after.mtime)) ||
+		       memcmp(&before.ctime, &after.ctime, sizeof(after.ctime))))
+		r = -EIO;
+	return r;
+}
+
 int depot_fetch(struct depot *d, struct depot_job *job, struct depot_item **out)
 {
 	struct depot_item *item;
@@ -394,7 +410,7 @@ int depot_fetch(struct depot *d, struct depot_job *job, struct depot_item **out)
 		item->ino = st.st_ino;
 		snprintf(item->name, sizeof(item->name), "%" PRIu64,
 			 (uint64_t)atomic_fetch_add(&d->next, 1));
-		r = fetch_all(job, item, block);
+		r = fetch_still(job, item, block);
 	}
 	free(block);
 	if (r < 0) {

@@ -29,8 +29,9 @@ struct depot_item; /* the streams of one object, on their way */
 /* Make the directories; what is there already stays.  -errno */
 int depot_make(const char *dir);
 
-/* The file system of @fd, as smbd's module fileid names it. */
-uint64_t depot_fsname(int fd);
+/* The file system of @fd, as smbd's module fileid names it.  -ENOENT: it is not mounted by
+ * itself (a subvolume of btrfs), and smbd would take its number; -errno */
+int depot_fsname(int fd, uint64_t *id);
 
 /* The path of object (@id, @ino) below DIR: "XX/YY/ID". */
 #define DEPOT_PATH_MAX 40

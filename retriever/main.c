@@ -142,11 +142,15 @@ static void find_limits(struct retriever *r, struct source_smb *out)
 static int open_depot(struct retriever *r)
 {
 	const struct stub_volume_info *info = stub_volume_info(r->volume);
+	uint64_t id = 0;
 	int e;
 
 	if (!info->depot[0])
 		return 0;
-	if (depot_fsname(stub_volume_fd(r->volume)) != info->depot_id) {
+	e = depot_fsname(stub_volume_fd(r->volume), &id);
+	if (e < 0 && e != -ENOENT)
+		return complain("/etc/mtab", e);
+	if (e < 0 || id != info->depot_id) {
 		fprintf(stderr, "postcopy-retriever: the volume's file system is mounted from a device of "
 				"another name than when it was made: smbd does not find its streams in %s; "
 				"see \"Streams\" in postcopy-retriever(8)\n", info->depot);
