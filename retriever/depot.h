@@ -37,7 +37,8 @@ int depot_fsname(int fd, uint64_t *id);
 #define DEPOT_PATH_MAX 40
 void depot_path(uint64_t id, uint64_t ino, char out[DEPOT_PATH_MAX]);
 
-/* Opens the depot that @info names; what was being fetched is forgotten.  -errno */
+/* Opens the depot that @info names; what was being fetched is forgotten.  -ENOENT: it is
+ * none, or not mounted; -errno */
 int depot_open(const struct stub_volume_info *info, struct depot **out);
 void depot_close(struct depot *d);
 /* The volume is finished: nothing of its own is left there.  -errno */

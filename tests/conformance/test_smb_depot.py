@@ -138,7 +138,34 @@ def test_all_sizes_come_over(make, disk, new_samba, old):
         assert len(c.streams("file")) == len(SIZES) + 1
     there, staged = found(m)
     assert len(there) == 6 and staged == []
-    assert not [x for x in os.listxattr(m.volume / "odd/none") if x == "user.SAMBA_STREAMS"]
+    assert "user.SAMBA_STREAMS" not in os.listxattr(m.volume / "odd/none")
+    m.kill_retriever()
+    assert list(m.depot.glob(".postcopy-*"))
+    m.tool("remove", m.volume)
+    assert not list(m.depot.glob(".postcopy-*")) and found(m)[0] == there
+
+
+def test_a_full_depot_waits_for_room(make, xfs, new_volume, new_samba, old):
+    """On a file system of its own: nothing is taken for there that is not."""
+    small = new_volume("xfs", "400M").path
+    m = make(xfs)
+    m.allow.append(" error: ")
+    m.depot = small / "streams"
+    m.streams = "depot:%s" % m.depot
+    m.init().start_retriever()
+    free = os.statvfs(small)
+    with open(small / "filler", "wb") as f:
+        os.posix_fallocate(f.fileno(), 0, free.f_bavail * free.f_frsize - 8 * MIB)
+    m.start_crawler()
+    wait_until(lambda: m.status()["pending"] and "No space left" in m.log.read_text(), 60,
+               "a full depot")
+    m.kill_crawler()
+    (small / "filler").unlink()
+    m.postcopy("retry", "--all", m.volume)
+    m.crawl()
+    m.audit(complete=True)
+    with plain(m, new_samba).client() as c:
+        assert [str(d) for d in compare(old, c)] == []
 
 
 def test_all_sizes_on_first_sight(make, xfs, old):

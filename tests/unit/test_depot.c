@@ -78,7 +78,7 @@ static int run(const char *fmt, const char *arg)
 static int setup(void **state)
 {
 	struct fixture *x = calloc(1, sizeof(*x));
-	char path[DEPOT_PATH_MAX];
+	char path[DEPOT_PATH_MAX], parent[128];
 	struct stat st;
 
 	strcpy(x->dir, "/var/tmp/test-depot-XXXXXX");
@@ -92,6 +92,11 @@ static int setup(void **state)
 	x->info.depot_id = 0x1234;
 	depot_path(x->info.depot_id, st.st_ino, path);
 	snprintf(x->place, sizeof(x->place), "%s/%s", x->dir, path);
+	assert_int_equal(depot_open(&x->info, &x->d), -ENOENT); /* not a depot */
+	assert_int_equal(run("mkdir -p %s/FF/FF", x->dir), 0); /* depot_make() makes more */
+	path[5] = '\0';
+	snprintf(parent, sizeof(parent), "%s/%s", x->dir, path);
+	assert_int_equal(run("mkdir -p %s", parent), 0);
 	x->streams[0] = (struct source_stream){ ":a:$DATA", sizeof(bytes) - 5 };
 	x->streams[1] = (struct source_stream){ ":b:$DATA", sizeof(bytes) - 5 };
 	x->m.streams = x->streams;
@@ -180,7 +185,7 @@ static void replaced(void **state)
 	struct depot_item *item;
 	bool local;
 
-	assert_int_equal(run("mkdir -p %s", x->place), 0);
+	assert_int_equal(run("mkdir -p %s/deep/er", x->place), 0);
 	put(x->place, ":old:$DATA", "old");
 	put(x->place, ":a:$DATA", "old");
 	assert_int_equal(fetch(x, &item, &local), 0);
