@@ -310,3 +310,22 @@ def test_bad_places_are_refused(make, xfs, where, code):
     answer = m.init(check=False)
     assert answer["exit"] != 0 and answer["error"] == code, answer
     assert not list(m.volume.iterdir())
+
+
+def test_the_table_knows_the_choice(make, xfs):
+    m = make(xfs)
+    conf = m.workdir / "check.conf"
+    conf.write_text(m.conf)
+
+    def streams_of(*options):
+        answer = m.tool("check", "--source", m.url, "--config", conf, *options, m.volume,
+                        check=False)
+        row, = [p for p in answer["properties"] if p["property"] == "streams"]
+        return row
+
+    assert streams_of()["volume"] == streams_of("--streams", "xattr")["volume"] == "approximated"
+    row = streams_of("--streams", m.streams)
+    assert row["volume"] == "kept" and "any size" in row["why"]
+    answer = m.init(check=False)
+    assert answer["depot"] == str(m.depot)
+    assert "alternate data streams" not in answer["not_migrated"]
