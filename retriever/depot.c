@@ -238,10 +238,15 @@ int depot_place(void *arg)
 {
 	const struct depot_item *item = arg;
 	char path[DEPOT_PATH_MAX];
+	struct stat st;
 	int fd, r;
 
-	if (!item || !item->d)
+	if (!item)
 		return 0;
+	if (fstat(item->fd, &st) < 0)
+		return -errno;
+	if (!st.st_nlink) /* removed while they came: nobody would remove them */
+		return -ENOENT;
 	depot_path(item->d->id, item->ino, path);
 	path[FAN_LEN] = '\0';
 	fd = openat(item->d->fd, path, DIR_FLAGS);

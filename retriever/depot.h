@@ -59,7 +59,8 @@ struct depot_job {
  *   -EIO  one has changed meanwhile
  *   errors of source_stream(), -ENOSPC, -EDQUOT */
 int depot_fetch(struct depot *d, struct depot_job *job, struct depot_item **out);
-/* What stub_fill_attr_and() calls; @item: struct depot_item, NULL: nothing to do. */
+/* What stub_fill_attr_and() calls; @item: struct depot_item, NULL: nothing to do.  The object
+ * is still open.  -ENOENT: it has no name any more; -errno */
 int depot_place(void *item);
 void depot_item_free(struct depot_item *item); /* removes what was not placed */
 

@@ -188,6 +188,7 @@ int depot_fetch(struct depot *d, struct depot_job *job, struct depot_item **out)
 		r = -errno;
 	if (r == 0) {
 		item->d = d;
+		item->fd = job->o->fd;
 		item->ino = st.st_ino;
 		snprintf(item->name, sizeof(item->name), "%" PRIu64,
 			 (uint64_t)atomic_fetch_add(&d->next, 1));

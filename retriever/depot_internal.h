@@ -15,6 +15,7 @@ struct depot {
 
 struct depot_item {
 	struct depot *d;
+	int fd; /* of the object, whose owner's it is */
 	uint64_t ino;
 	char name[24]; /* in staging */
 };

@@ -260,24 +260,42 @@ def test_nothing_stays_of_what_is_removed(make, xfs):
     assert staged == []
 
 
+def half(m):
+    """Streams of which more than one block has come."""
+    return [p for p in m.depot.glob(".postcopy-*/*/*") if p.stat().st_size > MIB]
+
+
+def test_removed_in_the_middle_of_a_stream(make, xfs):
+    """By somebody who does not wait for attributes, as NFS need not."""
+    m = make(xfs, conf="throttle = 1024\n").init().start_retriever()
+    m.start_crawler()
+    wait_until(lambda: half(m), 60, "the middle of a stream")
+    wait_until(lambda: len(list(m.volume.iterdir())) == 4, 60, "the root's names")
+    (m.volume / "file").unlink()
+    (m.volume / "dir").rmdir()
+    m.postcopy("throttle", m.volume, "0")
+    assert m.crawler.wait(120) == 0
+    m.audit(complete=True)
+    names = {p.name for d in found(m)[0] for p in d.iterdir()}
+    assert ":size 1:$DATA" not in names and ":stream 001:$DATA" in names
+    assert found(m)[1] == []
+
+
 def test_killed_in_the_middle_of_a_stream(make, xfs, new_samba, old):
     """What was half fetched is in nobody's way, and is fetched again."""
-    m = make(xfs, conf="throttle = 4096\n").init()
+    m = make(xfs, conf="throttle = 1024\n").init()
     m.start_retriever()
     m.start_crawler()
 
-    def half():
-        return [p for p in m.depot.glob(".postcopy-*/*/*") if p.stat().st_size > MIB]
-
-    wait_until(half, 60, "the middle of a stream")
+    wait_until(lambda: half(m), 60, "the middle of a stream")
     m.kill_retriever()
     m.kill_crawler()
     there, staged = found(m)
-    assert half() and staged
+    assert half(m) and staged
     assert not [p for d in there for p in d.iterdir() if p.stat().st_size > 10 * MIB]
-    m.conf = m.conf.replace("throttle = 4096", "throttle = 0")
+    m.conf = m.conf.replace("throttle = 1024", "throttle = 0")
     m.start_retriever()
-    assert not half()
+    assert not half(m)
     m.crawl()
     m.audit(complete=True)
     with plain(m, new_samba).client() as c:

@@ -213,6 +213,21 @@ static void given_up(void **state)
 	depot_item_free(item);
 }
 
+/* Removed over NFS while its streams came: nobody would remove those. */
+static void removed(void **state)
+{
+	struct fixture *x = *state;
+	struct depot_item *item;
+	bool local;
+
+	assert_int_equal(fetch(x, &item, &local), 0);
+	assert_int_equal(unlink(x->object), 0);
+	assert_int_equal(depot_place(item), -ENOENT);
+	depot_item_free(item);
+	assert_int_equal(access(x->place, F_OK), -1);
+	assert_true(staging_empty(x));
+}
+
 /* Bytes of two versions are never mixed. */
 static void changed(void **state)
 {
@@ -260,6 +275,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(placed, setup, teardown),
 		cmocka_unit_test_setup_teardown(replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(given_up, setup, teardown),
+		cmocka_unit_test_setup_teardown(removed, setup, teardown),
 		cmocka_unit_test_setup_teardown(changed, setup, teardown),
 		cmocka_unit_test_setup_teardown(crashed, setup, teardown),
 	};
