@@ -29,6 +29,8 @@ bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o)
 	if (!job->who[0] || !untouched(j, o))
 		return false;
 	now = jobs_now_us();
+	if (job->due_us && job->due_us <= now) /* it has been held, and paid for */
+		return false;
 	due = recalls_take(j->recalls, job->who, &job->h, now);
 	if (job->due_us && job->due_us < due)
 		due = job->due_us;

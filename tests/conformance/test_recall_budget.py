@@ -116,9 +116,11 @@ def test_smb_users(world):
 
 def test_a_session_goes_on(world):
     """Reads that wait for their turn stop nothing else of their session; a file that has
-    been begun costs nothing more; others who want the same file need not wait."""
+    been begun costs nothing more; others who want the same file need not wait.
+
+    So many wait that some meet in the table of turns: each is paid once all the same."""
     d = world.dir()
-    names = files(world, d, "c", 5 * BURST)
+    names = files(world, d, "c", 8 * BURST)
     begun = d + "/begun"
     data = world.file(begun, 3 * BLOCK)
     with world.m.client("carol") as c, world.m.client("bob") as bob:
