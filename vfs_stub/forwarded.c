@@ -33,7 +33,6 @@ const char *const stubvfs_forwarded[] = {
 	"rewind_dir",
 	"closedir",
 	/* calls openat, fstat, ftruncate and the others of the stack */
-	"create_file",
 	/* from the attributes that fstat shows */
 	"get_alloc_size",
 	"file_id_create",

@@ -170,6 +170,7 @@ struct vfs_fn_pointers stubvfs_fns = {
 	.disconnect_fn = stubvfs_disconnect,
 	.fs_capabilities_fn = stubvfs_fs_capabilities,
 
+	.create_file_fn = stubvfs_create_file,
 	.openat_fn = stubvfs_openat,
 	.close_fn = stubvfs_close,
 	.fdopendir_fn = stubvfs_fdopendir,

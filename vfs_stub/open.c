@@ -206,6 +206,7 @@ static int list_ahead(struct vfs_handle_struct *handle, const struct files_struc
 	glue_of_fd(handle, fd, &o);
 	if (!o.maybe || !S_ISDIR(o.mode))
 		return 0;
+	glue_wait_for_entries(&o, &wait);
 	r = glue_need_entries(&o, &wait);
 	return r < 0 && fsp->fsp_flags.is_dirfsp ? glue_fail(r) : 0;
 }
@@ -331,6 +332,7 @@ DIR *stubvfs_fdopendir(struct vfs_handle_struct *handle, struct files_struct *fs
 	int r = 0;
 
 	glue_of_fsp(handle, fsp, &o);
+	glue_wait_for_entries(&o, &wait);
 	if (!fsp->fsp_flags.is_dirfsp) /* that was listed when it was opened */
 		r = glue_need_entries(&o, &wait);
 	if (r < 0) {

@@ -21,6 +21,7 @@
 #define RETRY_MS  50u /* pause while no retriever is running */
 #define SHORT_MS  300u /* a call that comes again */
 #define ABSENT_MS 1000u /* a call while no retriever is running, once that is known */
+#define OVERDUE_MS 10000
 #define ROOM_MS	  200 /* between two asks for room in the record of one file */
 #define TRIES	  8 /* answers "done" that change nothing */
 
@@ -242,12 +243,17 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+unsigned int glue_wait_ms(const struct stubvfs *x)
+{
+	return x->absent ? MIN(x->wait_ms, ABSENT_MS) : x->wait_ms;
+}
+
 static void wait_begin(const struct stubvfs *x, struct glue_wait *w)
 {
 	if (w->begun)
 		return;
 	w->begun = true;
-	w->until = now_ms() + (x->absent ? MIN(x->wait_ms, ABSENT_MS) : x->wait_ms);
+	w->until = now_ms() + glue_wait_ms(x);
 }
 
 void glue_wait_short(struct glue_wait *w)
@@ -271,6 +277,22 @@ static bool retriever_runs(struct stubvfs *x)
 		return false;
 	stub_link_destroy(link);
 	return true;
+}
+
+void glue_overdue_note(const struct glue_obj *dir)
+{
+	struct stubvfs *x = dir->x;
+
+	AS_ROOT(x->absent, !retriever_runs(x));
+	x->overdue = dir->h;
+	x->overdue_until = now_ms() + OVERDUE_MS;
+}
+
+void glue_wait_for_entries(const struct glue_obj *dir, struct glue_wait *w)
+{
+	if (dir->x && dir->x->overdue.len && stub_handle_equal(&dir->x->overdue, &dir->h) &&
+	    now_ms() < dir->x->overdue_until)
+		glue_wait_short(w);
 }
 
 /* @fd: of a PASS, else NULL */

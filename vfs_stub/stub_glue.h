@@ -57,6 +57,15 @@ struct glue_wait {
 /* The call comes again if it is answered EAGAIN: it need not wait long. */
 void glue_wait_short(struct glue_wait *w);
 
+/* How long a call may wait now, ms. */
+unsigned int glue_wait_ms(const struct stubvfs *x);
+
+/* @dir's listing was waited for without stopping the session, and did not come: what asks
+ * for it next, within seconds, does not wait long. */
+void glue_overdue_note(const struct glue_obj *dir);
+/* A wait for @dir's listing begins. */
+void glue_wait_for_entries(const struct glue_obj *dir, struct glue_wait *w);
+
 /* How the object is shown now; view->needs is 0 for a normal one. */
 int glue_look(struct glue_obj *o, struct stub_view *view);
 

@@ -12,13 +12,15 @@
  *   data.c     write, truncate, seek, sync   read.c     read, asynchronously
  *   offload.c  server-side copy              xattrs.c   extended attributes
  *   guard.c    what is another volume's, or none's
+ *   defer.c    opens that wait on smbd's event loop
  *   visible.c  what clients never see        pass.c     reading where nothing is stored
  *   wait.c     asks on smbd's event loop     stub_glue.c  asks libstubcore
  *   recall.c   who may have data fetched
  *   forwarded.c  the functions that pass through on purpose
  *
- * smbd is one process for each client and one thread: a wait in any call but reads and
- * server-side copies stops that client's session, so it is bounded.  A bracket of
+ * smbd is one process for each client and one thread: a wait in any call but reads,
+ * server-side copies and opening a directory to list it stops that client's session, so
+ * it is bounded.  A bracket of
  * libstubcore (glue_change) is never open while the old server is waited for, nor
  * across a turn of the event loop.
  *
@@ -56,6 +58,8 @@ struct stubvfs {
 	uint32_t offline;	    /* DOS attributes of a file whose data is not here */
 	bool finished;		    /* .postcopy is gone, see visible.c */
 	bool absent;		    /* the last wait found no retriever */
+	struct stub_handle overdue; /* a directory whose listing was waited for in vain ... */
+	uint64_t overdue_until;	    /* ... a moment ago: until then, ms */
 	unsigned int brackets;	    /* open now */
 	struct stubvfs_link *link;
 	struct stubvfs_guard *guard; /* NULL: nothing was looked at yet */
@@ -102,6 +106,16 @@ int stubvfs_readlinkat(struct vfs_handle_struct *handle, const struct files_stru
  */
 int stubvfs_bring(struct vfs_handle_struct *handle, int dirfd, const char *path, bool follow,
 		  int error);
+
+/* defer.c */
+NTSTATUS stubvfs_create_file(struct vfs_handle_struct *handle, struct smb_request *req,
+			     struct files_struct *dirfsp, struct smb_filename *name,
+			     uint32_t access_mask, uint32_t share_access, uint32_t disposition,
+			     uint32_t options, uint32_t attributes, uint32_t oplock,
+			     const struct smb2_lease *lease, uint64_t allocation, uint32_t flags,
+			     struct security_descriptor *sd, struct ea_list *eas,
+			     files_struct **result, int *info,
+			     const struct smb2_create_blobs *in, struct smb2_create_blobs *out);
 
 /* names.c */
 int stubvfs_mkdirat(struct vfs_handle_struct *handle, struct files_struct *dirfsp,

@@ -71,27 +71,87 @@ def test_other_clients_do_not_wait(case, smb, world, cold, patient, what):
         slow.finish_open(asked, case.path("d")).close()
 
 
-@pytest.mark.parametrize("what", ["name", "listing"])
-def test_the_same_connection_waits_for_a_bounded_time(case, world, cold, what):
+def test_a_name_holds_up_its_connection_for_a_bounded_time(case, world, cold):
     """What comes behind it is answered then; what is asked again when the source answers
     is there."""
     with world.smbd.client() as c, c.open(case.path("f")) as f:
         f.info()
         began = time.monotonic()
-        asked, echo = ask_cold(c, case, what), c.send(wire.ECHO, b"\4\0\0\0")
-        if what == "name":
-            assert smb_status(c.finish_open, asked, case.path("d/x")) in (
-                "NETWORK_BUSY", "ACCESS_DENIED")
-        else:                           # open in any case, and then the listing says it
-            with c.finish_open(asked, case.path("d")) as d:
-                assert smb_status(d.list) == "NETWORK_BUSY"
+        asked, echo = ask_cold(c, case, "name"), c.send(wire.ECHO, b"\4\0\0\0")
+        assert smb_status(c.finish_open, asked, case.path("d/x")) in ("NETWORK_BUSY",
+                                                                      "ACCESS_DENIED")
         c.wait(echo)
-        assert WAIT - 0.5 < time.monotonic() - began < 2 * WAIT + ROOM
+        assert WAIT - 0.5 < time.monotonic() - began < WAIT + ROOM
         assert cold.waiting
         cold.open()
         same(f.read(BLOCK, 100), case.data("f")[BLOCK:BLOCK + 100])
         same(c.read_file(case.path("d/x")), case.data("d/x"))
         assert c.names(case.path("d")) == ["x"]
+
+
+def test_a_listing_holds_up_nothing(case, world, cold, patient):
+    """Of the same connection, for as long as it takes."""
+    with world.smbd.client(share=patient) as c:
+        asked = ask_cold(c, case, "listing")
+        wait_until(lambda: cold.waiting, 20, "the source")
+        began = time.monotonic()
+        while time.monotonic() - began < 2:
+            c.echo()
+            same(c.read_file(case.path("g")), case.data("g"))
+            assert c.stat(case.path("f")).size == SIZE
+            assert c.stat(case.path("d")).attributes & wire.ATTR_DIRECTORY
+            assert c.names(case.path("e")) == ["y"]
+        again = ask_cold(c, case, "listing")
+        c.echo()
+        assert not c.arrived(asked) and not c.arrived(again)
+        cold.open()
+        for message in (asked, again):
+            with c.finish_open(message, case.path("d")) as d:
+                assert sorted(e.name for e in d.list()) == [".", "..", "x"]
+
+
+def test_a_listing_that_does_not_come(case, world, cold):
+    """The open ends after stub:wait, the listing says that there is none."""
+    with world.smbd.client() as c:
+        for _ in range(2):
+            began = time.monotonic()
+            asked = ask_cold(c, case, "listing")
+            c.echo()
+            assert not c.arrived(asked)
+            with c.finish_open(asked, case.path("d")) as d:
+                assert WAIT - 0.5 < time.monotonic() - began < WAIT + ROOM
+                assert smb_status(d.list) == "NETWORK_BUSY"
+                assert time.monotonic() - began < WAIT + ROOM
+        cold.open()
+        assert c.names(case.path("d")) == ["x"]
+
+
+def test_a_listing_is_cancelled(case, world, cold, patient):
+    with world.smbd.client(share=patient) as c:
+        asked = ask_cold(c, case, "listing")
+        wait_until(lambda: cold.waiting, 20, "the source")
+        c.echo()
+        c.cancel(asked)
+        assert smb_status(c.finish_open, asked, case.path("d")) == "CANCELLED"
+        cold.open()
+        c.echo()
+        assert c.names(case.path("d")) == ["x"]
+
+
+def test_a_listing_without_a_retriever(case, world, cold):
+    """It is over soon, and comes when there is one."""
+    with world.smbd.client() as c:
+        world.m.kill_retriever()
+        try:
+            with c.open(case.path("d"), wire.READ_DATA, options=wire.OPT_DIRECTORY) as d:
+                assert smb_status(d.list) == "NETWORK_BUSY"
+            asked = ask_cold(c, case, "listing")
+            c.echo()
+        finally:
+            world.m.start_retriever()
+        cold.open()
+        c.finish_open(asked, case.path("d")).close()
+        wait_until(lambda: c.names(case.path("d")) == ["x"], 20, "listing")
 
 
 def test_reads_hold_up_nothing(case, world, cold):

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * defer.c - a directory that is opened to be listed waits on the event loop.
+ *
+ * smbd can put an open off, as it does when an oplock has to be broken: whoever answers
+ * SMB_VFS_CREATE_FILE may say so (push_deferred_open_message_smb) and have the request
+ * run anew later (schedule_deferred_open_message_smb), while others of the session are
+ * served.  The path is resolved by then, so only what waits for no name on the way can do
+ * this: opening an unlisted directory, which is what file managers begin with.
+ *
+ * The second run does not wait again: it finds the directory listed, or open.c gives up at
+ * once, for stub:wait is over.
+ */
+#include "stub_glue.h"
+
+#include "smbd/globals.h"
+
+#define LISTS (SEC_DIR_LIST | SEC_GENERIC_READ | SEC_GENERIC_ALL | SEC_FLAG_MAXIMUM_ALLOWED)
+#define RECORD 256 /* more than smbd's own, whose zeros say that it may be cancelled */
+
+struct deferred {
+	struct smbXsrv_connection *xconn;
+	uint64_t mid;
+};
+
+/*
+ * Requests of other kinds open too, but without a place for contexts to answer, and only a
+ * CREATE can be put off: smbd looks for that one's state.  (The request itself is not looked
+ * into: how it is laid out depends on how smbd was configured.)
+ */
+static bool is_create(const struct smb_request *req, const struct smb2_create_blobs *out)
+{
+	return req && req->smb2req && out;
+}
+
+static bool is_unlisted(struct vfs_handle_struct *handle, const struct smb_filename *name,
+			struct glue_obj *o)
+{
+	struct stub_view view;
+
+	if (!name->fsp || !VALID_STAT(name->st) || !S_ISDIR(name->st.st_ex_mode) ||
+	    is_named_stream(name))
+		return false;
+	glue_of_fsp(handle, name->fsp, o);
+	return o->maybe && glue_look(o, &view) == 0 && view.needs & STUB_NEEDS_ENTRIES;
+}
+
+/* Listed, or not in time, or never: the second run will see. */
+static void answered(struct tevent_req *ask)
+{
+	struct deferred *d = tevent_req_callback_data(ask, struct deferred);
+
+	glue_ask_recv(ask);
+	schedule_deferred_open_message_smb(d->xconn, d->mid);
+	talloc_free(d); /* and the ask */
+}
+
+/* The request owns what waits: it goes when that is cancelled, or its client. */
+static bool put_off(struct vfs_handle_struct *handle, struct smb_request *req,
+		    const struct glue_obj *o)
+{
+	struct stub_ask a = { .kind = STUB_ASK_LIST, .h = o->h };
+	struct deferred *d = talloc(req->smb2req, struct deferred);
+	unsigned int ms = glue_wait_ms(o->x);
+	struct deferred_open_record *record;
+	struct tevent_req *ask;
+
+	if (!d)
+		return false;
+	*d = (struct deferred){ req->xconn, req->mid };
+	ask = glue_ask_send(d, o->x->sconn->ev_ctx, handle, &a);
+	record = talloc_zero_size(NULL, RECORD);
+	if (!ask || !record ||
+	    !tevent_req_set_endtime(ask, o->x->sconn->ev_ctx, timeval_current_ofs_msec(ms)) ||
+	    !push_deferred_open_message_smb(req, timeval_set(ms / 1000 + 1, 0),
+					    (struct file_id){ 0 }, record)) {
+		TALLOC_FREE(record);
+		TALLOC_FREE(d);
+		return false;
+	}
+	tevent_req_set_callback(ask, answered, d);
+	return true;
+}
+
+NTSTATUS stubvfs_create_file(struct vfs_handle_struct *handle, struct smb_request *req,
+			     struct files_struct *dirfsp, struct smb_filename *name,
+			     uint32_t access_mask, uint32_t share_access, uint32_t disposition,
+			     uint32_t options, uint32_t attributes, uint32_t oplock,
+			     const struct smb2_lease *lease, uint64_t allocation, uint32_t flags,
+			     struct security_descriptor *sd, struct ea_list *eas,
+			     files_struct **result, int *info,
+			     const struct smb2_create_blobs *in, struct smb2_create_blobs *out)
+{
+	bool again = is_create(req, out) && get_deferred_open_message_state(req, NULL, NULL);
+	struct glue_obj o;
+
+	/* smbd takes its mark off before it opens a file, and only then.  With the mark an
+	 * error would be taken for "later" again. */
+	if (again && stubvfs(handle) &&
+	    (!name->fsp || options & FILE_DIRECTORY_FILE || S_ISDIR(name->st.st_ex_mode)))
+		remove_deferred_open_message_smb(req->xconn, req->mid);
+	if (glue_migrating(handle) && access_mask & LISTS && is_create(req, out) &&
+	    is_unlisted(handle, name, &o)) {
+		if (again)
+			glue_overdue_note(&o);
+		else if (put_off(handle, req, &o))
+			return NT_STATUS_SHARING_VIOLATION; /* nobody is told */
+	}
+	return SMB_VFS_NEXT_CREATE_FILE(handle, req, dirfsp, name, access_mask, share_access,
+					disposition, options, attributes, oplock, lease,
+					allocation, flags, sd, eas, result, info, in, out);
+}
