@@ -3,6 +3,7 @@
 (vfs_stub.8, docs/conformance-smb.md): reads nothing; names, listings and attributes the
 same connection, for stub:wait at most; never anybody else; and nothing of a client that
 is gone."""
+import struct
 import time
 
 import pytest
@@ -204,3 +205,84 @@ def test_an_oplock_of_a_waiting_client_is_broken_in_time(case, smb, world, cold)
         f.close()
         smb.finish_open(wanted, case.path("g")).close()
         assert time.monotonic() - began < WAIT + ROOM and cold.waiting
+
+
+# -- several requests in one message, as Windows lists a directory ---------------------------
+
+SAME = b"\xff" * 16     # the file that the request before has opened
+
+
+def bodies_of(client, *calls):
+    """(command, body) of each request that a call sends."""
+    sent, real = [], client.send
+    client.send = lambda command, body, charge=1: sent.append((command, body))
+    try:
+        for call in calls:
+            call()
+    finally:
+        client.send = real
+    return sent
+
+
+def send_related(client, requests):
+    """The message id of the first."""
+    first, packet = client.message, b""
+    for i, (command, body) in enumerate(requests):
+        one = bytearray(wire.header(command, client.message, client.tree, client.id) + body)
+        client.message += 1
+        if i + 1 < len(requests):
+            one += bytes(-len(one) % 8)
+            one[20:24] = struct.pack("<I", len(one))
+        one[16:20] = struct.pack("<I", 4 if i else 0)       # related to the one before
+        packet += one
+    client.socket.sendall(struct.pack(">I", len(packet)) + packet)
+    return first
+
+
+def answers(answer):
+    """[(status, bytes)] of all that came in one message."""
+    data, found = answer.data, []
+    while data:
+        status, = struct.unpack_from("<I", data, 8)
+        size = struct.unpack_from("<I", data, 20)[0] or len(data)
+        found.append((wire.STATUS.get(status, hex(status)), bytes(data[64:size])))
+        data = data[size:]
+    return found
+
+
+@pytest.mark.parametrize("end", ["listed", "overdue"])
+def test_a_listing_in_one_message(case, world, cold, patient, end):
+    pattern = wire.utf16("*")
+    with world.smbd.client(share=patient if end == "listed" else None) as c:
+        requests = bodies_of(c, lambda: ask_cold(c, case, "listing")) + [
+            (wire.QUERY_DIRECTORY, struct.pack("<HBBI16sHHI", 33, 37, 0, 0, SAME, 64 + 32,
+                                               len(pattern), 65536) + pattern),
+            (wire.CLOSE, struct.pack("<HHI16s", 24, 0, 0, SAME))]
+        first = send_related(c, requests)
+        wait_until(lambda: cold.waiting, 20, "the source")
+        c.echo()
+        assert not c.arrived(first)
+        if end == "listed":
+            cold.open()
+        assert c.arrived(first, 30)
+        got = answers(c.kept.pop(first))
+        wanted = "OK" if end == "listed" else "NETWORK_BUSY"
+        assert [status for status, _ in got] == ["OK", wanted, "OK"]
+        assert (wire.utf16("x") in got[1][1]) == (end == "listed")
+        cold.open()
+        assert c.names(case.path("d")) == ["x"]
+
+
+@pytest.mark.parametrize("command", ["TREE_DISCONNECT", "LOGOFF"])
+def test_a_client_takes_its_leave_while_a_listing_waits(case, smb, world, cold, patient,
+                                                        command):
+    with world.smbd.client(share=patient) as c:
+        asked = ask_cold(c, case, "listing")
+        wait_until(lambda: cold.waiting, 20, "the source")
+        c.echo()
+        pid = world.smbd.pid_of(c)
+        c.wait(c.send(getattr(wire, command), struct.pack("<HH", 4, 0)))
+        assert smb_status(c.finish_open, asked, case.path("d")) != "OK"
+        assert pid in world.smbd.processes()
+        cold.open()
+    assert smb.names(case.path("d")) == ["x"]
