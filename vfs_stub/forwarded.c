@@ -32,7 +32,6 @@ const char *const stubvfs_forwarded[] = {
 	"telldir",
 	"rewind_dir",
 	"closedir",
-	/* calls openat, fstat, ftruncate and the others of the stack */
 	/* from the attributes that fstat shows */
 	"get_alloc_size",
 	"file_id_create",

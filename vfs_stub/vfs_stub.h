@@ -13,6 +13,7 @@
  *   offload.c  server-side copy              xattrs.c   extended attributes
  *   guard.c    what is another volume's, or none's
  *   defer.c    opens that wait on smbd's event loop
+ *   edge.c     errors, log, rights
  *   visible.c  what clients never see        pass.c     reading where nothing is stored
  *   wait.c     asks on smbd's event loop     stub_glue.c  asks libstubcore
  *   recall.c   who may have data fetched
