@@ -10,7 +10,7 @@
  * punished for long, and nothing waits until somebody loses patience with it.
  *
  * Which turn a file got is remembered for each client, so that it is paid once: a
- * table by hash in which the younger replaces the older.  An entry that was replaced
+ * table by hash, of WAYS places for each, in which the latest replaces the earliest.  An entry that was replaced
  * too early costs a token more, one that is taken for another's a token less.
  *
  * The lock is a leaf.
@@ -23,6 +23,7 @@
 #include "recall.h"
 
 #define TURNS 4096
+#define WAYS  8
 
 struct client {
 	struct recall_client c; /* who "": free */
@@ -103,6 +104,20 @@ static uint64_t turn_key(const char *who, const struct stub_handle *h)
 	return key ? key : 1;
 }
 
+/* The place of @key, or the one that it may take: that of the earliest turn. */
+static struct turn *turn_of(struct recalls *r, uint64_t key)
+{
+	struct turn *set = &r->turns[(key >> 32) % (TURNS / WAYS) * WAYS], *oldest = set;
+
+	for (struct turn *t = set; t < set + WAYS; t++) {
+		if (t->key == key)
+			return t;
+		if (t->at_us < oldest->at_us)
+			oldest = t;
+	}
+	return oldest;
+}
+
 static uint64_t take_token(const struct recalls *r, struct client *c, uint64_t now_us)
 {
 	uint64_t at, latest = now_us + RECALL_HOLD_MAX_US;
@@ -120,11 +135,12 @@ uint64_t recalls_take(struct recalls *r, const char *who, const struct stub_hand
 		      uint64_t now_us)
 {
 	uint64_t key = turn_key(who, h), at = now_us;
-	struct turn *t = &r->turns[(key >> 32) % TURNS];
+	struct turn *t;
 
 	if (!who[0])
 		return now_us;
 	pthread_mutex_lock(&r->lock);
+	t = turn_of(r, key);
 	if (t->key != key) {
 		struct client *c = client_of(r, who);
 

@@ -94,6 +94,21 @@ static void a_file_is_paid_once(void **state)
 	recalls_destroy(r);
 }
 
+/* However many of them wait and are looked at again, no file takes another's place. */
+static void many_files_are_paid_once(void **state)
+{
+	struct recalls *r = create(60000, 1);
+	unsigned int n;
+
+	for (int round = 0; round < 3; round++)
+		for (uint32_t i = 0; i < 500; i++)
+			take(r, "a", i, START + (uint64_t)round);
+	n = recalls_clients(r, clients);
+	assert_int_equal(n, 1);
+	assert_int_equal(clients[0].files, 500);
+	recalls_destroy(r);
+}
+
 static void nothing_is_held_for_long(void **state)
 {
 	struct recalls *r = create(6, 1); /* one every 10 s */
@@ -166,6 +181,7 @@ int main(void)
 		cmocka_unit_test(rest_fills_the_bucket),
 		cmocka_unit_test(others_are_not_slowed),
 		cmocka_unit_test(a_file_is_paid_once),
+		cmocka_unit_test(many_files_are_paid_once),
 		cmocka_unit_test(nothing_is_held_for_long),
 		cmocka_unit_test(no_limit),
 		cmocka_unit_test(the_table_is_bounded),
