@@ -9,6 +9,7 @@ always behave like that, with the source's tree in it, whatever has been migrate
     model_plan.py    writes histories           model_world.py   the model
     model_run.py     runs one, and compares     model_client.py  the operations
     model_rig.py     servers and their troubles
+    model_joined.py  two sources of the tree
     model_mixed.py   all this with SMB clients too, whose operations are in model_smb.py
 """
 import argparse
@@ -24,6 +25,7 @@ for _path in (str(HERE), str(HERE.parent), str(HERE.parent / "conformance")):
     if _path not in sys.path:
         sys.path.insert(0, _path)
 
+from model_joined import JoinedRun  # noqa: E402
 from model_mixed import MixedRun, MixedWriter  # noqa: E402
 from model_plan import Writer  # noqa: E402
 from model_rig import Disk  # noqa: E402
@@ -48,7 +50,9 @@ class Sum:
 
 def play(disk, history, total=None, stock=False):
     """Run a history.  None, or the Failed that says what is wrong."""
-    run = (MixedRun if history["options"].get("smb") else Run)(disk, history, stock)
+    options = history["options"]
+    run = (MixedRun if options.get("smb") else JoinedRun if options.get("join") else Run)(
+        disk, history, stock)
     try:
         run.go()
     except Failed as err:
@@ -128,7 +132,7 @@ def dump(history):
 
 def run(plan, seed, say):
     """A stage of tests/crash/run.  plan: a dict, or an object with attributes:
-    operations (at least so many, default 10000) or seconds or hours; smb (both protocols); shrink (seconds,
+    operations (at least so many, default 10000) or seconds or hours; smb (both protocols); join (two sources); shrink (seconds,
     default 120); where (directory for shrunk histories, default /var/tmp)."""
     def planned(key, default):
         value = plan.get(key) if isinstance(plan, dict) else getattr(plan, key, None)
@@ -143,6 +147,7 @@ def run(plan, seed, say):
         while (time.monotonic() < end if limit
                else total.numbers["model_operations"] < operations):
             history = writer(rng.randrange(1 << 32), HISTORY).write()
+            history["options"]["join"] = planned("join", False)
             err = play(disk, history, total, planned("stock", False))
             if err:
                 total.numbers["losses"] += 1
@@ -175,7 +180,9 @@ def main():
     parser.add_argument("--replay", metavar="FILE", help="run a shrunk history")
     parser.add_argument("--stock", action="store_true",
                         help="against plain FSAL_VFS: what fails is the model's fault")
-    parser.add_argument("--smb", action="store_true", help="clients of both protocols")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--smb", action="store_true", help="clients of both protocols")
+    what.add_argument("--join", action="store_true", help="two sources: NFS and SMB")
     parser.add_argument("--shrink", type=float, default=SHRINK, metavar="SECONDS")
     parser.add_argument("--where", default="/var/tmp", metavar="DIR",
                         help="directory for shrunk histories")
@@ -188,6 +195,7 @@ def main():
     if args.history is not None:
         with Disk() as disk:
             history = (MixedWriter if args.smb else Writer)(args.history, HISTORY).write()
+            history["options"]["join"] = args.join
             err = play(disk, history, stock=args.stock)
             if err:
                 failed(disk, history, err, print, args.where, args.shrink, args.stock)
@@ -196,7 +204,7 @@ def main():
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     print("model: seed %d" % seed, flush=True)
     plan = {"operations": args.operations, "hours": args.hours, "stock": args.stock, "smb": args.smb,
-            "where": args.where, "shrink": args.shrink}
+            "join": args.join, "where": args.where, "shrink": args.shrink}
     return 1 if run(plan, seed, lambda text: print("model:", text, flush=True))["losses"] else 0
 
 

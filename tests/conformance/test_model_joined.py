@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The model-based random test on a volume with two sources (tests/crash/model_joined.py).
+
+POSTCOPY_SEED=n repeats a run (the seed is printed, and shown when a test fails); the
+shrunk history of a failure is written to POSTCOPY_TEST_DIR.
+"""
+import os
+import pathlib
+import random
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "crash"))
+
+import model  # noqa: E402
+from smbsource import with_worker  # noqa: E402
+
+OPERATIONS = 1000
+
+pytestmark = with_worker
+
+
+def test_random_histories(workdir):
+    seed = int(os.environ.get("POSTCOPY_SEED") or random.SystemRandom().randrange(1 << 32))
+    print("POSTCOPY_SEED=%d" % seed)
+    said = []
+    plan = {"operations": OPERATIONS, "join": True, "where": workdir.parent}
+    numbers = model.run(plan, seed, lambda text: (said.append(text), print(text)))
+    assert numbers["losses"] == 0, "\n".join(said)
+    assert numbers["model_operations"] >= OPERATIONS
+    assert numbers["recoveries"] > 0
