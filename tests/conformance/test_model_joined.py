@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "crash")
 import model  # noqa: E402
 from smbsource import with_worker  # noqa: E402
 
-OPERATIONS = 1000
+OPERATIONS = 800
 
 pytestmark = with_worker
 
