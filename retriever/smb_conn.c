@@ -396,6 +396,8 @@ static void *conn_main(void *arg)
 		call = smb_next(c, &idle);
 		if (!call && !idle)
 			break;
+		if (!call && smb_ticket_is_old(c))
+			continue;
 		r = call ? smb_conn_call(c, call, &silent_ms) : ping(c, &silent_ms);
 		if (r != SMB_LOST)
 			continue;

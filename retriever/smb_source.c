@@ -26,11 +26,11 @@ static struct smb_source *smb_of(struct source *s)
 
 static void release(struct smb_source *s)
 {
+	smb_ticket_destroy(s->ticket); /* first: it calls back */
 	pthread_cond_destroy(&s->work);
 	pthread_cond_destroy(&s->ready);
 	pthread_mutex_destroy(&s->lock);
 	explicit_bzero(&s->login, sizeof(s->login));
-	smb_ticket_destroy(s->ticket);
 	free(s->worker);
 	free(s->idmap);
 	if (s->wake >= 0)
