@@ -238,6 +238,20 @@ def test_a_server_without_kerberos(make, new_samba, tree, realm):
     assert "the server's name" in answer["message"], answer
 
 
+def test_the_servers_key(make, moddir, quick, tree):
+    realm = quick(3600)
+    login = ("smb_kerberos_keytab", realm.keytab("root"))
+    with running(Filer(moddir / "another-key", tree, realm)) as server:
+        server.host = "0x7f.1"      # the same address by another name
+        answer = make(server.url(), login).init(check=False)
+        assert "the KDC knows no cifs/" in answer["message"], answer
+        server.host = HOST
+        realm.new_key("cifs/" + HOST)
+        answer = make(server.url(), login).init(check=False)
+        assert answer["error"] == "source-denied", answer
+        assert "does not take the ticket for cifs/" + HOST in answer["message"], answer
+
+
 # -- in the middle of it ----------------------------------------------------------------
 
 
