@@ -368,6 +368,9 @@ static void renew(struct smb_conn *c)
 	c->out = fresh.out;
 	c->in = fresh.in;
 	c->in_size = fresh.in_size;
+	pthread_mutex_lock(&c->s->lock);
+	c->number = ++c->s->made;
+	pthread_mutex_unlock(&c->s->lock);
 }
 
 static void *conn_main(void *arg)
