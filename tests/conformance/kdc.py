@@ -103,12 +103,17 @@ kdc = FILE:%(home)s/kdc.log
     def new_key(self, name):
         """What keytabs have of it is of no use any more."""
         self.admin("change_password -randkey %s" % name)
+        for path in self.workdir.glob("*.of-cache"):
+            path.unlink()
 
-    def cache(self, name, file="cache", life=None):
+    def cache(self, name, file="cache"):
         """A ticket, as an administrator gets one."""
         path, new = self.workdir / file, self.workdir / (file + ".new")
-        self._tool("kinit", "-k", "-t", str(self.keytab(name, file=file + ".keytab")),
-                   "-l", "%ds" % (life or self.life), "-c", "FILE:%s" % new, name)
+        key = self.workdir / (name + ".of-cache")
+        if not key.exists():
+            self.keytab(name, file=key.name)
+        self._tool("kinit", "-k", "-t", str(key), "-l", "%ds" % self.life,
+                   "-c", "FILE:%s" % new, name)
         new.rename(path)
         return path
 

@@ -6,6 +6,7 @@ import random
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -295,14 +296,22 @@ def test_renewal(slow, quick):
 def test_a_cache_that_is_kept_filled(slow, quick):
     """By somebody else, with tickets that are over before the migration is."""
     realm = quick(8)
-    with slow(realm, ("smb_kerberos_cache", realm.cache("root"))) as m:
-        first, began = workers(m), time.monotonic()
+    cache, over = realm.cache("root"), threading.Event()
 
-        def filled():
+    def keep():
+        while not over.wait(0.5):
             realm.cache("root")
-            return not workers(m) & first and time.monotonic() > began + 8
 
-        wait_until(filled, 60, "new workers", interval=0.5)
+    keeper = threading.Thread(target=keep)
+    keeper.start()
+    try:
+        with slow(realm, ("smb_kerberos_cache", cache)) as m:
+            first, began = workers(m), time.monotonic()
+            wait_until(lambda: not workers(m) & first and time.monotonic() > began + 8, 60,
+                       "new workers")
+    finally:
+        over.set()
+        keeper.join()
 
 
 def test_kdc_away(slow, quick):
