@@ -117,6 +117,20 @@ def test_allocated_ranges(case, smb, place):
         assert f.allocated_ranges(0, SIZE) == [(0, SIZE)]
 
 
+def test_allocated_ranges_of_a_sparse_file(case, smb, place):
+    """Without the flag smbd says that all of it is; with it, it seeks."""
+    case.file()
+    case.enter(place, "f")
+    with smb.open(case.path("f"), ALL) as f:
+        f.ioctl(wire.FSCTL_SET_SPARSE)
+        assert f.allocated_ranges(0, SIZE) == [(0, SIZE)]
+        f.zero(BLOCK, 2 * BLOCK)
+        case.punch("f", BLOCK, BLOCK)
+        assert f.allocated_ranges(0, SIZE) == [(0, BLOCK), (2 * BLOCK, SIZE - 2 * BLOCK)]
+        assert f.allocated_ranges(BLOCK, BLOCK) == []
+        assert f.allocated_ranges(2 * BLOCK - 1, 2) == [(2 * BLOCK, 1)]
+
+
 def test_copied_from(case, smb, place):
     case.file()
     case.enter(place, "f")
