@@ -4,9 +4,11 @@ sendfile and recvfile, reserving space, with other modules in the stack, from a 
 inside of the volume.  A short run of what must not go wrong for each."""
 import pytest
 
-from smbd import Share
+from ops import ANY
+from smbd import USERS, Share
 from smbops import *  # noqa: F401,F403
 from smbops import ALL, BLOCK, DIRS, SIZE, SmbWorld, same, wire
+from smbtree import descriptor
 
 WAYS = {
     "sync": ("", "aio read size = 0\naio write size = 0"),
@@ -82,6 +84,18 @@ def test_copy(case, smb, place):
         assert to.copy_chunks(f, [(0, BLOCK + 5, 2 * BLOCK)]) == 2 * BLOCK
         case.write("to", BLOCK + 5, case.data("f")[:2 * BLOCK])
         same(to.read(), case.data("to"))
+
+
+def test_descriptor(case, smb, place):
+    """Owner and rights that a client gives, in NTACL or as a POSIX mode: they stay."""
+    case.file(mode=0o640)
+    case.enter(place, "f")
+    smb.set_security(case.path("f"), descriptor("O:{alice}D:P(A;;FA;;;{alice})(A;;FR;;;WD)"),
+                     wire.OWNER | wire.DACL)
+    case.items["f"].uid, case.items["f"].mode = USERS["alice"][0], ANY
+    found = (case.world.volume / case.path("f")).stat()
+    assert found.st_uid == USERS["alice"][0] and found.st_mode & 0o707 == 0o704, found
+    same(smb.read_file(case.path("f")), case.data("f"))
 
 
 def test_streams(case, smb, place):
