@@ -100,20 +100,33 @@ static bool name_fits(const char *name, size_t len, const char *prefix)
 	return true;
 }
 
+/* Its name without type.  1; 0: it is the file's own data, or told as lost; -errno. */
+static int name_to_keep(struct smb_maker *m, const struct smb_stream *s, const char *prefix,
+			const char **name, size_t *len)
+{
+	const char *type;
+
+	*name = name_of(s, len, &type);
+	if (!*len && (!type || !strcasecmp(type, TYPE)))
+		return 0;
+	if (type && strcasecmp(type, TYPE))
+		return smb_meta_lose(m, SMB_LOST_KIND, 0, "stream %s", s->name);
+	if (!name_fits(*name, *len, prefix))
+		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)*len, *name);
+	return 1;
+}
+
 static int add_stream(struct smb_maker *m, const struct smb_stream *s)
 {
 	char attr[SMB_NAME_MAX + 1];
-	const char *type, *name;
+	const char *name;
 	uint8_t *value;
 	size_t len;
+	int r;
 
-	name = name_of(s, &len, &type);
-	if (!len && (!type || !strcasecmp(type, TYPE)))
-		return 0; /* the file's own data */
-	if (type && strcasecmp(type, TYPE))
-		return smb_meta_lose(m, SMB_LOST_KIND, 0, "stream %s", s->name);
-	if (!name_fits(name, len, PREFIX))
-		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)len, name);
+	r = name_to_keep(m, s, PREFIX, &name, &len);
+	if (r <= 0)
+		return r;
 	snprintf(attr, sizeof(attr), PREFIX "%.*s" TYPE, (int)len, name);
 	if (is_there(m, attr)) /* two of one name: the first one is it */
 		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)len, name);
@@ -150,17 +163,14 @@ static int keep_stream(struct smb_maker *m, const struct smb_stream *s)
 {
 	struct smb_meta *out = m->out;
 	char file[SMB_NAME_MAX + 1];
-	const char *type, *name;
+	const char *name;
 	char *copy;
 	size_t len;
+	int r;
 
-	name = name_of(s, &len, &type);
-	if (!len && (!type || !strcasecmp(type, TYPE)))
-		return 0; /* the file's own data */
-	if (type && strcasecmp(type, TYPE))
-		return smb_meta_lose(m, SMB_LOST_KIND, 0, "stream %s", s->name);
-	if (!len || !name_fits(name, len, ":"))
-		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)len, name);
+	r = name_to_keep(m, s, ":", &name, &len);
+	if (r <= 0)
+		return r;
 	snprintf(file, sizeof(file), ":%.*s" TYPE, (int)len, name);
 	if (is_kept(out, file)) /* two of one name: the first one is it */
 		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)len, name);
