@@ -5,6 +5,8 @@
     make    make(url, ...): a Migration of a share of class Samba, with USERS in its idmap;
             ends with the module
 """
+import contextlib
+
 import pytest
 
 import smbd
@@ -27,24 +29,39 @@ def tree(loop_xfs):
     return top
 
 
-@pytest.fixture(scope="module")
-def make(moddir, new_volume, rpcshim):
+@contextlib.contextmanager
+def migrations(home, new_volume, rpcshim):
+    """begin(url, conf, ...): a Migration on a volume of its own.  They end with the block."""
     made = []
-    login = moddir / "login"
-    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
-    login.chmod(0o600)
-    (moddir / "idmap").write_text(IDMAP)
 
-    def factory(url, fstype="xfs", idmap=moddir / "idmap", kind=Migration, conf="", **kw):
-        """kind: class of the migration; conf: more lines of postcopy.conf; kw: its options."""
-        conf += "".join('%s = "%s"\n' % x for x in (
-            ("smb_credentials", login), ("smb_worker", WORKER), ("smb_idmap", idmap)))
-        m = kind(moddir / ("m-%d" % len(made)), url, new_volume(fstype, "2G").path / "volume",
-                 shim=rpcshim, conf=conf + "call_timeout = 2000\n", **kw)
+    def begin(url, conf, fstype="xfs", size="2G", kind=Migration, **kw):
+        """kind: class of the migration; kw: its options."""
+        m = kind(home / ("m-%d" % len(list(home.glob("m-*")))), url,
+                 new_volume(fstype, size).path / "volume", shim=rpcshim, conf=conf, **kw)
         m.volume.mkdir()
         made.append(m)
         return m
 
-    yield factory
-    for m in made:
-        m.stop()
+    try:
+        yield begin
+    finally:
+        for m in made:
+            m.stop()
+
+
+def settings(**values):
+    """Lines of postcopy.conf; the worker's is among them."""
+    return "".join("%s = %s\n" % (key, value if isinstance(value, int) else '"%s"' % value)
+                   for key, value in dict(values, smb_worker=WORKER).items())
+
+
+@pytest.fixture(scope="module")
+def make(moddir, new_volume, rpcshim):
+    login = moddir / "login"
+    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
+    login.chmod(0o600)
+    (moddir / "idmap").write_text(IDMAP)
+    with migrations(moddir, new_volume, rpcshim) as begin:
+        yield lambda url, fstype="xfs", idmap=moddir / "idmap", conf="", **kw: begin(
+            url, conf + settings(smb_credentials=login, smb_idmap=idmap, call_timeout=2000),
+            fstype, **kw)

@@ -13,10 +13,11 @@ import pytest
 
 import smbd
 from kdc import HOST, REALM, Kdc
-from migration import RETRIEVER, Migration
+from migration import RETRIEVER
+from smbsource import WORKER, migrations, settings
 from util import wait_until
 
-from test_smb_source import WORKER, children, compare, homes  # noqa: F401 (a fixture)
+from test_smb_source import children, compare, homes  # noqa: F401 (a fixture)
 
 MIB = 1 << 20
 
@@ -104,20 +105,9 @@ def old(moddir, realm, tree):
 
 @pytest.fixture
 def make(moddir, new_volume, rpcshim, homes):  # noqa: F811
-    made = []
-
-    def factory(url, *lines, **kw):
-        number = len(list(moddir.glob("m-*")))
-        conf = "".join('%s = "%s"\n' % line for line in [("smb_worker", WORKER), *lines])
-        m = Migration(moddir / ("m-%d" % number), url, new_volume("xfs", "1G").path / "volume",
-                      shim=rpcshim, conf=conf + "call_timeout = 5000\n", **kw)
-        m.volume.mkdir()
-        made.append(m)
-        return m
-
-    yield factory
-    for m in made:
-        m.stop()
+    with migrations(moddir, new_volume, rpcshim) as begin:
+        yield lambda url, *lines, **kw: begin(
+            url, settings(**dict(lines), call_timeout=5000), size="1G", **kw)
 
 
 def workers(m):

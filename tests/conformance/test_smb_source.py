@@ -16,13 +16,13 @@ import pytest
 import smbd
 from migration import BUILD, Migration
 from smbgate import SmbGate
+from smbsource import WORKER, migrations, settings
 from util import wait_until
 
 from nfsclient import NfsError, errors
 
 MIB = 1 << 20
 NS = 10 ** 9
-WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 SOURCECAT = BUILD / "tests" / "tools" / "sourcecat"
 
 pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
@@ -88,8 +88,7 @@ def login(moddir):
 
 
 def conf(login, more=""):
-    return 'smb_credentials = "%s"\nsmb_worker = "%s"\ncall_timeout = 2000\n%s' % (
-        login, WORKER, more)
+    return settings(smb_credentials=login, call_timeout=2000) + more
 
 
 @pytest.fixture(autouse=True)
@@ -102,19 +101,8 @@ def homes(tmp_path, monkeypatch):
 
 @pytest.fixture
 def make(moddir, new_volume, rpcshim, login, homes):
-    made = []
-
-    def factory(url, more="", **kw):
-        number = len(list(moddir.glob("m-*")))
-        m = Migration(moddir / ("m-%d" % number), url, new_volume("xfs", "2G").path / "volume",
-                      shim=rpcshim, conf=conf(login, more), **kw)
-        m.volume.mkdir()
-        made.append(m)
-        return m
-
-    yield factory
-    for m in made:
-        m.stop()
+    with migrations(moddir, new_volume, rpcshim) as begin:
+        yield lambda url, more="", **kw: begin(url, conf(login, more), **kw)
 
 
 def cat(url, login, *argv, options=(), check=True):
