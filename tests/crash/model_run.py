@@ -270,10 +270,12 @@ class Run:
             self.monotone(shown, reply.attrs)
 
     def monotone(self, number, attrs):
-        """ctime never goes back, whoever changes or fills."""
+        """ctime never goes back, whoever changes or fills.  Nor does the change attribute,
+        which is Ganesha's: the later of ctime and mtime; but from an mtime that a client, or
+        smbd with a finer clock than the kernel's, has set into the future it may."""
         before = self.newest.get(number, (0, 0))
         now = (attrs.ctime, attrs.change or before[1])
-        if now[0] < before[0] or now[1] < before[1]:
+        if now[0] < before[0] or now[1] < before[1] <= before[0]:
             raise Disagree("ctime or change went back: %s, before %s" % (now, before),
                            "ctime went back")
         self.newest[number] = now
