@@ -4,6 +4,7 @@
 Sizes: "small" takes /usr/include, "full" /usr/share and /usr/include.
 """
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def build(root, client, size, say):
                  "Too many levels" not in line]      # dangling links
         if done.returncode and wrong:
             raise OSError(wrong[0])
+    left_out = unspeakable(root)
+    if left_out:
+        say("left out: %d names with ':', by which no SMB client can ask for them" % left_out)
     say("making files with descriptors, streams, attributes and odd names")
     Builder(client, "kinds", entries=CROWD[size], deep=30).build()
     homes(client)
@@ -41,6 +45,17 @@ def build(root, client, size, say):
     say("making a file of %d MiB" % (oldtree.BIG[size] // MIB))
     oldtree.big(root / "big", oldtree.BIG[size])
     os.sync()
+
+
+def unspeakable(root):
+    """Remove what has a ':' in its name, as many manual pages do: a stream's name begins there."""
+    found = sorted(root.rglob("*:*"), reverse=True)
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return len(found)
 
 
 def homes(client, top="home"):
