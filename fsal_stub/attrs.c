@@ -92,7 +92,7 @@ void stubfs_going_end(struct stubfs_obj *o, int64_t before, bool gone)
 	int64_t mine = INT64_MAX;
 
 	if (gone)
-		atomic_store(&o->going, (int64_t)glue_now_ms() + GOING_MS);
+		atomic_store(&o->going, (int64_t)stub_now_ms() + GOING_MS);
 	else /* whoever else removes it keeps what he has set */
 		atomic_compare_exchange_strong(&o->going, &mine, before);
 }
@@ -101,7 +101,7 @@ static fsal_status_t going_status(struct stubfs_obj *o, fsal_status_t status)
 {
 	int64_t until = atomic_load(&o->going);
 
-	if (status.major != ERR_FSAL_STALE || until == 0 || until < (int64_t)glue_now_ms())
+	if (status.major != ERR_FSAL_STALE || until == 0 || until < (int64_t)stub_now_ms())
 		return status;
 	return glue_status(-EAGAIN);
 }

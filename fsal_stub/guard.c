@@ -32,7 +32,7 @@
 
 static void tell(struct stubfs_export *x, const char *path, const char *what)
 {
-	int64_t now = (int64_t)glue_now_ms(), last = atomic_load(&x->told);
+	int64_t now = (int64_t)stub_now_ms(), last = atomic_load(&x->told);
 
 	if ((last && now - last < TELL_MS) ||
 	    !atomic_compare_exchange_strong(&x->told, &last, now))
@@ -109,7 +109,7 @@ fsal_status_t stubfs_refuses(struct stubfs_obj *o)
 	    (o->handle.type != DIRECTORY && o->handle.type != REGULAR_FILE))
 		return fsalstat(ERR_FSAL_NO_ERROR, 0);
 	fine = atomic_load(&o->fine);
-	now = (int64_t)glue_now_ms();
+	now = (int64_t)stub_now_ms();
 	if (fine && (o->handle.type == REGULAR_FILE || now - fine < FRESH_MS))
 		return fsalstat(ERR_FSAL_NO_ERROR, 0);
 	r = look(x, o);

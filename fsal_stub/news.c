@@ -189,14 +189,14 @@ static void news_round(struct stubfs_listener *l)
 	static const struct timespec gather = { 0, GATHER_MS * 1000000L };
 	struct stubfs_export *x = l->x;
 	bool lost = false;
-	int n = stub_news_wait(x->volume, &l->reader, wait_ms(l, glue_now_ms()), l->news, BATCH,
+	int n = stub_news_wait(x->volume, &l->reader, wait_ms(l, stub_now_ms()), l->news, BATCH,
 			       &lost);
-	uint64_t now = glue_now_ms();
+	uint64_t now = stub_now_ms();
 
 	if (lost) {
 		LogInfo(COMPONENT_FSAL_UP, "STUB: news of the volume were lost");
 		tell_all(x);
-		l->all_due = glue_now_ms() + AGAIN_MS;
+		l->all_due = stub_now_ms() + AGAIN_MS;
 	}
 	for (int i = 0; i < n; i++) {
 		if (l->news[i].own)

@@ -114,14 +114,6 @@ bool glue_maybe_stub(const struct stubfs_obj *o)
 
 /* ---- waiting ---- */
 
-uint64_t glue_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static void sleep_ms(uint64_t ms)
 {
 	struct timespec t = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
@@ -136,12 +128,12 @@ static void wait_begin(const struct stubfs_export *x, struct glue_wait *w)
 	if (w->begun)
 		return;
 	w->begun = true;
-	w->until = glue_now_ms() + (v3 ? x->options.delay_v3 : x->options.delay_v4);
+	w->until = stub_now_ms() + (v3 ? x->options.delay_v3 : x->options.delay_v4);
 }
 
 static uint64_t wait_left(const struct stubfs_export *x, const struct glue_wait *w)
 {
-	uint64_t now = glue_now_ms();
+	uint64_t now = stub_now_ms();
 
 	if (atomic_load(&x->stopping) || admin_shutdown)
 		return 0;
@@ -154,7 +146,7 @@ static uint64_t wait_left(const struct stubfs_export *x, const struct glue_wait 
  * requests notice; what clients repeat comes every 15 s at the latest. */
 static int retriever_gone(struct stubfs_export *x)
 {
-	int64_t now = (int64_t)glue_now_ms(), since;
+	int64_t now = (int64_t)stub_now_ms(), since;
 	struct stub_link *link;
 
 	if (!x->options.give_up)
@@ -185,7 +177,7 @@ static int ask_within(struct stubfs_export *x, struct glue_wait *w, const struct
 		      int *fd)
 {
 	for (;;) {
-		uint64_t left = wait_left(x, w), began = glue_now_ms(), took;
+		uint64_t left = wait_left(x, w), began = stub_now_ms(), took;
 		int r = ask_once(x, ask, left, fd);
 
 		if (r != -EAGAIN) {
@@ -196,7 +188,7 @@ static int ask_within(struct stubfs_export *x, struct glue_wait *w, const struct
 		left = wait_left(x, w);
 		if (r < 0 || left == 0)
 			return r < 0 ? r : -EAGAIN;
-		took = glue_now_ms() - began;
+		took = stub_now_ms() - began;
 		if (took < RETRY_MS)
 			sleep_ms(left < RETRY_MS - took ? left : RETRY_MS - took);
 	}
@@ -483,7 +475,7 @@ void glue_room_ahead(const struct glue_change *g, struct stubfs_obj *o)
 
 	if (!g->crowded || g->open)
 		return;
-	now = (int64_t)glue_now_ms();
+	now = (int64_t)stub_now_ms();
 	if (last && now - last < ROOM_MS)
 		return;
 	if (atomic_compare_exchange_strong(&o->room_asked, &last, now) && !handle_of(o, &a.h))

@@ -27,9 +27,6 @@ int glue_handle_of_key(const struct gsh_buffdesc *key, struct stub_handle *out);
 int glue_key_of_handle(const struct fsal_filesystem *fs, const struct stub_handle *h,
 		       struct gsh_buffdesc *key);
 
-/* CLOCK_MONOTONIC, milliseconds. */
-uint64_t glue_now_ms(void);
-
 /* ---- looking and waiting ---- */
 
 /* What one request may still wait for the old server.  Zero it to start. */

@@ -31,7 +31,6 @@ void stub_log(const struct stub_log *l, enum stub_log_level level, const char *f
 
 /* ---- io.c: the one place for full-length loops and scoped resources ---- */
 
-int stub_io_pwrite(int fd, const void *buf, size_t len, uint64_t offset); /* 0 or -errno */
 int stub_io_read_file(int dirfd, const char *name, char *buf, size_t size); /* bytes, terminated */
 int stub_io_write_file(int dirfd, const char *name, const char *text);	    /* synced */
 

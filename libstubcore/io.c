@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-int stub_io_pwrite(int fd, const void *buf, size_t len, uint64_t offset)
+STUB_PUBLIC int stub_io_pwrite(int fd, const void *buf, size_t len, uint64_t offset)
 {
 	const char *p = buf;
 

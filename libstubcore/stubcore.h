@@ -72,6 +72,12 @@ typedef void (*stub_log_fn)(void *arg, enum stub_log_level level, const char *ms
  * is compared with.  Any thread. */
 uint64_t stub_now_ms(void);
 
+/* ---- writing ---------------------------------------------------------------- */
+
+/* All @len bytes at @offset, however many calls that takes.  0, -EIO: nothing could be
+ * written, or as pwrite. */
+int stub_io_pwrite(int fd, const void *buf, size_t len, uint64_t offset);
+
 /* ---- identity --------------------------------------------------------------- */
 
 /* What name_to_handle_at(2) gives: the one identity that Ganesha, Samba and the

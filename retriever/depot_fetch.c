@@ -14,37 +14,29 @@
 
 #define ACCESS "system.posix_acl_access"
 
-/* Who may use the object may use its streams: the object's ACL, @more allowed and nothing
- * but @most.  False: there is none, or it cannot be had here. */
-static bool set_acl(int fd, const struct source_meta *m, uint8_t more, uint8_t most)
-{
-	for (size_t i = 0; i < m->n; i++) {
-		const struct stub_xattr *x = &m->xattrs[i];
-		uint8_t *acl;
-		bool ok;
-
-		if (strcmp(x->name, ACCESS) || !x->len)
-			continue;
-		acl = malloc(x->len);
-		if (!acl)
-			return false;
-		memcpy(acl, x->value, x->len);
-		for (size_t at = 4; at + 8 <= x->len; at += 8) /* u16 tag, u16 perm, u32 id */
-			acl[at + 2] = (uint8_t)((acl[at + 2] & most) | more);
-		ok = fsetxattr(fd, ACCESS, acl, x->len, 0) == 0;
-		free(acl);
-		return ok;
-	}
-	return false;
-}
-
-static bool has_acl(const struct source_meta *m)
+/* The object's ACL, NULL: it has none. */
+static const struct stub_xattr *acl_of(const struct source_meta *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
 		if (!strcmp(m->xattrs[i].name, ACCESS))
-			return true;
+			return &m->xattrs[i];
 	}
-	return false;
+	return NULL;
+}
+
+/* Who may use the object may use its streams: its ACL, @more allowed and nothing but @most.
+ * What cannot be had here leaves the mode. */
+static void set_acl(int fd, const struct stub_xattr *x, uint8_t more, uint8_t most)
+{
+	uint8_t *acl = x->len ? malloc(x->len) : NULL;
+
+	if (!acl)
+		return;
+	memcpy(acl, x->value, x->len);
+	for (size_t at = 4; at + 8 <= x->len; at += 8) /* u16 tag, u16 perm, u32 id */
+		acl[at + 2] = (uint8_t)((acl[at + 2] & most) | more);
+	(void)fsetxattr(fd, ACCESS, acl, x->len, 0);
+	free(acl);
 }
 
 /* Owner, access and times of the object. */
@@ -54,31 +46,15 @@ static int dress(int fd, const struct source_meta *m, bool dir)
 	/* everybody may list streams, and in a directory w is of no use without x */
 	const uint8_t more = dir ? 5 : 0, most = dir ? 7 : 6;
 	mode_t mode = dir ? (m->attr.mode & 0222) | 0755 : m->attr.mode & 0666;
+	const struct stub_xattr *acl = acl_of(m);
 
-	if (has_acl(m)) /* then group means the ACL's mask, which is more than the group has */
+	if (acl) /* then group means the ACL's mask, which is more than the group has */
 		mode &= ~(mode_t)020 & (dir ? ~(mode_t)0 : ~(mode_t)040);
 	if (fchown(fd, m->attr.uid, m->attr.gid) < 0 || fchmod(fd, mode) < 0)
 		return -errno;
-	set_acl(fd, m, more, most);
+	if (acl)
+		set_acl(fd, acl, more, most);
 	return futimens(fd, times) < 0 ? -errno : 0;
-}
-
-static int store(int fd, const void *data, size_t n, uint64_t at)
-{
-	const char *p = data;
-
-	while (n) {
-		ssize_t w = pwrite(fd, p, n, (off_t)at);
-
-		if (w < 0 && errno != EINTR)
-			return -errno;
-		if (w > 0) {
-			p += w;
-			at += (uint64_t)w;
-			n -= (size_t)w;
-		}
-	}
-	return 0;
 }
 
 /* @block: SOURCE_STREAM_MAX bytes */
@@ -99,7 +75,7 @@ static int fetch_bytes(struct depot_job *job, const struct source_stream *x, int
 			return (int)n;
 		if (size != x->size || at + (uint64_t)n > size || (!n && at < size))
 			return -EIO; /* it is being written over there */
-		r = store(fd, block, (size_t)n, at);
+		r = stub_io_pwrite(fd, block, (size_t)n, at);
 		if (r < 0) {
 			job->local = true;
 			return r;

@@ -237,17 +237,9 @@ static int check_version(struct transfer *t, struct chunk *c)
 
 static int pass_chunk(struct transfer *t, const struct chunk *c)
 {
-	size_t done = 0;
+	int r = stub_io_pwrite(t->pass_fd, c->data, c->length, c->offset - t->pass_start);
 
-	while (done < c->length) {
-		ssize_t n = pwrite(t->pass_fd, c->data + done, c->length - done,
-				   (off_t)(c->offset + done - t->pass_start));
-
-		if (n < 0 && errno != EINTR)
-			return jobs_failed(t->j, &t->o->h, -errno, "memory for passing data on");
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return 0;
+	return r < 0 ? jobs_failed(t->j, &t->o->h, r, "memory for passing data on") : 0;
 }
 
 /* 0, or what the waiters get. */

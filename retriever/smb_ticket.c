@@ -288,19 +288,11 @@ uint64_t smb_ticket_serial(const struct smb_ticket *t)
 
 static int write_all(const char *path, const struct smb_krb5_tickets *what)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), r = 0;
-	size_t done = 0;
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), r;
 
 	if (fd < 0)
 		return -errno;
-	while (done < what->len && r == 0) {
-		ssize_t n = write(fd, what->bytes + done, what->len - done);
-
-		if (n > 0)
-			done += (size_t)n;
-		else if (errno != EINTR)
-			r = n < 0 ? -errno : -EIO;
-	}
+	r = stub_io_pwrite(fd, what->bytes, what->len, 0);
 	if (close(fd) < 0 && r == 0)
 		r = -errno;
 	return r;

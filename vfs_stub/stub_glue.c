@@ -12,7 +12,6 @@
 #include "stub_glue.h"
 
 #include <errno.h>
-#include <time.h>
 
 #define SLICE_MS  500u /* longest single wait: a lost retriever or client is noticed */
 #define RETRY_MS  50u /* pause while no retriever is running */
@@ -122,14 +121,6 @@ static void found_normal(struct glue_obj *o)
 
 /* ---- waiting ---- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 unsigned int glue_wait_ms(const struct stubvfs *x)
 {
 	return x->absent ? MIN(x->wait_ms, ABSENT_MS) : x->wait_ms;
@@ -140,18 +131,18 @@ static void wait_begin(const struct stubvfs *x, struct glue_wait *w)
 	if (w->begun)
 		return;
 	w->begun = true;
-	w->until = now_ms() + glue_wait_ms(x);
+	w->until = stub_now_ms() + glue_wait_ms(x);
 }
 
 void glue_wait_short(struct glue_wait *w)
 {
 	w->begun = true;
-	w->until = now_ms() + SHORT_MS;
+	w->until = stub_now_ms() + SHORT_MS;
 }
 
 static uint64_t wait_left(const struct glue_wait *w)
 {
-	uint64_t now = now_ms();
+	uint64_t now = stub_now_ms();
 
 	return w->until > now ? w->until - now : 0;
 }
@@ -172,13 +163,13 @@ void glue_overdue_note(const struct glue_obj *dir)
 
 	AS_ROOT(x->absent, !retriever_runs(x));
 	x->overdue = dir->h;
-	x->overdue_until = now_ms() + OVERDUE_MS;
+	x->overdue_until = stub_now_ms() + OVERDUE_MS;
 }
 
 void glue_wait_for_entries(const struct glue_obj *dir, struct glue_wait *w)
 {
 	if (dir->x && dir->x->overdue.len && stub_handle_equal(&dir->x->overdue, &dir->h) &&
-	    now_ms() < dir->x->overdue_until)
+	    stub_now_ms() < dir->x->overdue_until)
 		glue_wait_short(w);
 }
 
@@ -187,7 +178,7 @@ static int ask_as_root(struct stubvfs *x, struct glue_wait *w, const struct stub
 {
 	wait_begin(x, w);
 	for (;;) {
-		uint64_t left = wait_left(w), began = now_ms(), took;
+		uint64_t left = wait_left(w), began = stub_now_ms(), took;
 		unsigned int slice = (unsigned int)MIN(left, SLICE_MS);
 		int r = fd ? stub_pass(x->volume, ask, slice, fd) : stub_ask(x->volume, ask, slice);
 
@@ -202,7 +193,7 @@ static int ask_as_root(struct stubvfs *x, struct glue_wait *w, const struct stub
 		}
 		if (glue_client_gone(x))
 			return -ECANCELED;
-		took = now_ms() - began;
+		took = stub_now_ms() - began;
 		if (took < RETRY_MS)
 			smb_msleep((unsigned int)MIN(left, RETRY_MS - took));
 	}
@@ -520,7 +511,7 @@ void glue_room_ahead(const struct glue_change *g, struct glue_obj *o)
 
 	if (!g->crowded || g->open || !o->known)
 		return;
-	now = (int64_t)now_ms();
+	now = (int64_t)stub_now_ms();
 	if (o->known->room_asked && now - o->known->room_asked < ROOM_MS)
 		return;
 	o->known->room_asked = now;
