@@ -3,6 +3,7 @@
 
 POSTCOPY_SEED=n repeats a run (the seed is printed, and shown when a test fails).
 """
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -221,36 +222,44 @@ def create(m, path, data):
     wait_until(once, 60, "creating %r" % path)
 
 
+def kill(m, victim, delay):
+    """Soon, and start it again: what nobody has listed yet is not there without a retriever."""
+    time.sleep(delay)
+    if victim == "retriever":
+        m.kill_retriever()
+        covered(m)
+        m.start_retriever()
+    elif victim == "crawler":
+        m.kill_crawler()
+        m.start_crawler("--workers", "2")
+    else:
+        m.server.kill9()
+        m.server.start()
+
+
 def test_everything(migrating, contents, truth, nfstree, rng):
     """Acknowledged changes of clients survive, whoever dies."""
     m = migrating
-    crawler = m.start_crawler("--workers", "2")
+    m.start_crawler("--workers", "2")
     mine = {path: bytearray(data) for path, data in contents.items()
             if path.endswith(b"/f7") and not path.startswith(b"d0/e0/")}
     quiet = {path: data for path, data in contents.items() if path not in mine}
     visitor = Visitor(m, quiet, rng.random())
     visitor.start()
     todo = sorted(mine)
-    for number in range(2 * ROUNDS):
-        victim = rng.choice(("retriever", "crawler", "server"))
-        killer = threading.Timer(rng.uniform(0, 0.3), {
-            "retriever": m.kill_retriever, "crawler": m.kill_crawler,
-            "server": lambda: (m.server.kill9(), m.server.start())}[victim])
-        killer.start()
-        for path in todo[number::2 * ROUNDS]:
-            offset, data = rng.randrange(0, 25000), rng.randbytes(rng.randrange(1, 6000))
-            write(m, path, offset, data)
-            old = mine[path]
-            old.extend(bytes(max(0, offset + len(data) - len(old))))
-            old[offset:offset + len(data)] = data
-        create(m, b"inbox/new%d" % number, b"%d" % number)
-        killer.join()
-        if victim == "retriever":
-            covered(m)
-            m.start_retriever()
-        elif victim == "crawler":
-            crawler = m.start_crawler("--workers", "2")
-    to_the_end(m, crawler, truth, nfstree, skip=[*(p.decode() for p in mine), "inbox"])
+    with concurrent.futures.ThreadPoolExecutor(1) as beside:
+        for number in range(2 * ROUNDS):
+            killed = beside.submit(kill, m, rng.choice(("retriever", "crawler", "server")),
+                                   rng.uniform(0, 0.3))
+            for path in todo[number::2 * ROUNDS]:
+                offset, data = rng.randrange(0, 25000), rng.randbytes(rng.randrange(1, 6000))
+                write(m, path, offset, data)
+                old = mine[path]
+                old.extend(bytes(max(0, offset + len(data) - len(old))))
+                old[offset:offset + len(data)] = data
+            create(m, b"inbox/new%d" % number, b"%d" % number)
+            killed.result()
+    to_the_end(m, m.crawler, truth, nfstree, skip=[*(p.decode() for p in mine), "inbox"])
     visitor.finish()
     with m.client() as c:
         for path, data in mine.items():

@@ -141,7 +141,7 @@ def _clear(home):
                                 capture_output=True, text=True).stdout
         for device in listed.split():
             subprocess.run(["losetup", "-d", device], capture_output=True)
-        image.unlink()
+        image.unlink(missing_ok=True)       # another run sweeps, too
     if home.exists() and not is_mounted(str(mnt)):
         shutil.rmtree(home, ignore_errors=True)
 
