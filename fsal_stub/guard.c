@@ -59,28 +59,17 @@ static int object_open(struct stubfs_obj *o)
 	return fd;
 }
 
-/* A snapshot of our own volume: what is whole in it may be read. */
-static bool of_ours(const struct stubfs_export *x, const struct stub_volume_info *info)
-{
-	return x->volume && !strcmp(info->uuid, stub_volume_info(x->volume)->uuid);
-}
-
 static int directory_look(struct stubfs_export *x, int fd)
 {
-	struct stub_volume_info *info = gsh_malloc(sizeof(*info));
 	char path[PATH_MAX];
-	int r = stub_volume_find(fd, info, path, sizeof(path));
+	int r = stub_dir_foreign(x->volume, fd, path, sizeof(path));
 
-	if (r == -ENOENT || (r == 0 && of_ours(x, info))) {
-		r = stub_marked(fd) ? -EACCES : 0;
-		if (r < 0)
-			tell(x, "an unfinished directory", "whose volume is not here");
-	} else if (r == 0 || r == -EBADMSG || r == -EPROTONOSUPPORT) {
-		tell(x, path, "is a volume of postcopy, give it an export of its own");
-		r = -EACCES;
-	}
-	gsh_free(info);
-	return r;
+	if (r <= 0)
+		return r;
+	tell(x, path, r == STUB_FOREIGN_VOLUME ?
+			      "is a volume of postcopy, give it an export of its own" :
+			      "is an unfinished directory whose volume is not here");
+	return -EACCES;
 }
 
 static int look(struct stubfs_export *x, struct stubfs_obj *o)

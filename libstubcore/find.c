@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * find.c - where a volume is: .postcopy/ in a directory, or in one above it.
+ * find.c - where a volume is: .postcopy/ in a directory, or in one above it; and what
+ * is in a volume that a server does not serve.
  *
  * Only root makes volumes: a .postcopy that somebody else owns, or may write to, is a
  * user's directory of that name, whatever is in it.
@@ -80,8 +81,8 @@ static void name_of(int fd, char *out, size_t size)
 	out[n < 0 ? 0 : n] = '\0';
 }
 
-STUB_PUBLIC int stub_volume_find(int dir_fd, struct stub_volume_info *info, char *path,
-				 size_t size)
+/* The volume that the directory @fd is in; the path of its root. */
+static int volume_of(int dir_fd, struct stub_volume_info *info, char *path, size_t size)
 {
 	int r, fd CLEANUP_CLOSE = openat(dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -94,4 +95,20 @@ STUB_PUBLIC int stub_volume_find(int dir_fd, struct stub_volume_info *info, char
 	}
 	name_of(fd, path, size);
 	return r;
+}
+
+STUB_PUBLIC int stub_dir_foreign(const struct stub_volume *own, int dir_fd, char *path, size_t size)
+{
+	struct stub_volume_info *info CLEANUP_FREE = malloc(sizeof(*info));
+	int r = info ? volume_of(dir_fd, info, path, size) : -ENOMEM;
+
+	if (r == 0 && own && !strcmp(info->uuid, own->info.uuid))
+		r = -ENOENT; /* a snapshot of it */
+	if (r == 0 || r == -EBADMSG || r == -EPROTONOSUPPORT)
+		return STUB_FOREIGN_VOLUME;
+	if (r == -ENOENT)
+		r = stub_marked(dir_fd);
+	if (r == 1)
+		name_of(dir_fd, path, size);
+	return r == 1 ? STUB_FOREIGN_STUB : r;
 }

@@ -236,15 +236,16 @@ const struct stub_handle *stub_volume_root(const struct stub_volume *v);
 uint64_t stub_volume_root_ino(const struct stub_volume *v);
 
 /*
- * Which volume does the directory @dir_fd (any descriptor, O_PATH too) lie in, or is it
- * the root of?  For who has not opened it: what is inside must not be shown as it is.
- * 0: *info says which, @path (@size bytes, cut off if need be) where its root is.
- *   -ENOENT      in none
- *   -EBADMSG, -EPROTONOSUPPORT  in one whose volume.conf cannot be read; @path is filled,
- *                *info is not
- *   -EACCES (not root), -EIO ...
+ * May a server whose volume is @own (NULL: it has none) show the directory @dir_fd (any
+ * descriptor, O_PATH too) of another file system as it is?  0, or why not, with @path
+ * (@size bytes, cut off if need be; "" if the kernel does not know) filled:
+ *   STUB_FOREIGN_VOLUME  it is, or lies in, another volume, whose root is @path
+ *   STUB_FOREIGN_STUB    it is a stub, in no volume or in a snapshot of @own (of which may
+ *                        be shown what is whole); @path is its own
+ *   -EACCES (not root), -ENOTDIR, -EIO, -ENOMEM  it cannot be told: no
  */
-int stub_volume_find(int dir_fd, struct stub_volume_info *info, char *path, size_t size);
+enum stub_foreign { STUB_FOREIGN_VOLUME = 1, STUB_FOREIGN_STUB };
+int stub_dir_foreign(const struct stub_volume *own, int dir_fd, char *path, size_t size);
 
 /* Has the object behind @fd (any descriptor, O_PATH too) a stub record, whoever's?  What
  * has one, and is in no volume that is open, must not be served.  Takes root.

@@ -19,7 +19,6 @@
 #include "stub_glue.h"
 
 #include <errno.h>
-#include <time.h>
 
 #define FRESH_MS 1000 /* a directory that was all right is; volumes are made, but rarely */
 
@@ -33,14 +32,6 @@ struct stubvfs_guard {
 	struct seen seen[256];
 	char told[PATH_MAX]; /* the last that was refused */
 };
-
-static int64_t coarse_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static bool ours(const struct stubvfs *x, const SMB_STRUCT_STAT *st)
 {
@@ -64,49 +55,26 @@ static void tell(struct vfs_handle_struct *handle, struct stubvfs *x, const char
 		snprintf(x->guard->told, sizeof(x->guard->told), "%s", path);
 }
 
-/* A snapshot of our own volume: what is whole in it may be read. */
-static bool of_ours(const struct stubvfs *x, const struct stub_volume_info *info)
-{
-	return x->volume && !strcmp(info->uuid, stub_volume_info(x->volume)->uuid);
-}
-
-static const char *path_of(int fd, char *out, size_t size)
-{
-	char link[32];
-	ssize_t n;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = fd == AT_FDCWD ? -1 : readlink(link, out, size - 1);
-	out[n < 0 ? 0 : n] = '\0';
-	return out;
-}
-
 /* As root.  0, or -errno: to be refused.  smbd takes every error on the way but EACCES for
  * "no such path". */
 static int look(struct vfs_handle_struct *handle, struct stubvfs *x, int fd)
 {
-	struct stub_volume_info *info = talloc(x, struct stub_volume_info);
 	char path[PATH_MAX];
-	int r = info ? stub_volume_find(fd, info, path, sizeof(path)) : -ENOMEM;
+	int r = stub_dir_foreign(x->volume, fd, path, sizeof(path));
 
-	if (r == -ENOENT || (r == 0 && of_ours(x, info))) {
-		r = stub_marked(fd) ? -EACCES : 0;
-		if (r < 0)
-			tell(handle, x, path_of(fd, path, sizeof(path)),
-			     "is an unfinished directory whose volume is not here");
-	} else if (r == 0 || r == -EBADMSG || r == -EPROTONOSUPPORT) {
-		tell(handle, x, path, "is a volume of postcopy, give it a share of its own");
-		r = -EACCES;
-	}
-	TALLOC_FREE(info);
-	return r;
+	if (r <= 0)
+		return r;
+	tell(handle, x, path, r == STUB_FOREIGN_VOLUME ?
+				      "is a volume of postcopy, give it a share of its own" :
+				      "is an unfinished directory whose volume is not here");
+	return -EACCES;
 }
 
 static bool refuses(struct vfs_handle_struct *handle, int fd, const SMB_STRUCT_STAT *st)
 {
 	struct stubvfs *x = handle->data;
 	struct seen *s = seen_of(x, st);
-	int64_t now = coarse_ms();
+	int64_t now = (int64_t)stub_now_ms();
 	bool root;
 	int r;
 
