@@ -163,6 +163,13 @@ class World:
                               for text in case.compare(c)]
         return found
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        self.finished |= kind is not None
+        self.stop()
+
     def stop(self):
         try:
             found = [] if self.finished else self.finish()
@@ -492,13 +499,8 @@ def world(moddir, loop_xfs, rpcshim, request):
     options = {key.lower(): getattr(request.module, key)
                for key in ("ATTR_CACHE", "CONF", "FSAL_MORE") if hasattr(request.module, key)}
     w = World(moddir, volume, rpcshim, **options)
-    try:
+    with w:
         yield w
-    except BaseException:
-        w.finished = True
-        raise
-    finally:
-        w.stop()
 
 
 @pytest.fixture

@@ -82,13 +82,8 @@ def world(moddir, loop_xfs, rpcshim, request):
     options = {key.lower(): getattr(request.module, key) for key in ("ATTR_CACHE", "MORE")
                if hasattr(request.module, key)}
     w = SmbWorld(moddir, volume, rpcshim, **options)
-    try:
+    with w:
         yield w
-    except BaseException:
-        w.finished = True
-        raise
-    finally:
-        w.stop()
 
 
 @pytest.fixture

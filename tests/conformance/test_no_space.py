@@ -31,14 +31,11 @@ def world(moddir, small, rpcshim):
     w = World(moddir / small.fstype, volume, rpcshim)
     w.disk = Disk(small.path)
     w.m.allow.append("pending journal: transaction failed: No space left")
-    try:
-        yield w
-    except BaseException:
-        w.finished = True
-        raise
-    finally:
-        w.disk.free()
-        w.stop()
+    with w:
+        try:
+            yield w
+        finally:
+            w.disk.free()
 
 
 class Disk:

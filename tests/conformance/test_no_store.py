@@ -50,14 +50,11 @@ def world(moddir, loop_xfs, rpcshim):
               wrap=("env", "LD_PRELOAD=%s" % shim, "FAULTSHIM=%s" % faults.path))
     w.faults = faults
     w.m.allow += ALLOW
-    try:
-        yield w
-    except BaseException:
-        w.finished = True
-        raise
-    finally:
-        faults.clear()
-        w.stop()
+    with w:
+        try:
+            yield w
+        finally:
+            faults.clear()
 
 
 @pytest.fixture

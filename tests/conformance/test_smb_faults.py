@@ -197,14 +197,11 @@ def full(moddir, new_volume, rpcshim):
     w = SmbWorld(moddir / "full", volume, rpcshim, more=MORE)
     w.disk = Disk(small.path)
     w.m.allow.append("pending journal: transaction failed: No space left")
-    try:
-        yield w
-    except BaseException:
-        w.finished = True
-        raise
-    finally:
-        w.disk.free()
-        w.stop()
+    with w:
+        try:
+            yield w
+        finally:
+            w.disk.free()
 
 
 def test_a_full_volume_passes_data_on(full, request):

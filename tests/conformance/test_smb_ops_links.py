@@ -74,15 +74,10 @@ def ending(moddir, loop_xfs, rpcshim, request):
     volume = loop_xfs.path / request.node.name
     volume.mkdir()
     w = SmbWorld(moddir / "end", volume, rpcshim)
-    try:
+    with w:
         yield w
-    except BaseException:
-        w.finished = True
-        raise
-    finally:
         w.finished = True       # by the test
         w.smbd.stop()
-        w.stop()
 
 
 def test_the_end(ending):

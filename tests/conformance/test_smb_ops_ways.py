@@ -37,13 +37,8 @@ def world(moddir, loop_xfs, rpcshim, request):
                  **({"stack": tuple(stack.split())} if stack else {}))
     w.way = request.param
     w.also |= {b".recycle", b".streams-of-smbd"}
-    try:
+    with w:
         yield w
-    except BaseException:
-        w.finished = True
-        raise
-    finally:
-        w.stop()
 
 
 def test_read(case, smb, place):

@@ -22,13 +22,8 @@ def world(moddir, loop_xfs, rpcshim):
                                                  "stub"),
                  more="shadow:snapdir = %s\nshadow:mountpoint = %s" % (SNAP, volume))
     w.also.add(SNAP.encode())
-    try:
+    with w:
         yield w
-    except BaseException:
-        w.finished = True
-        raise
-    finally:
-        w.stop()
 
 
 def take(world, case):
