@@ -166,7 +166,8 @@ static int write_conf(int root_fd, int dirfd, const struct stub_volume_info *inf
 	char depot[sizeof(info->depot) + 64] = "";
 	int r;
 
-	if (strchr(info->join, '\n') || strchr(info->depot, '\n') || strchr(info->source, '\n') || strchr(info->socket, '\n') || strchr(info->control, '\n'))
+	if (strchr(info->join, '\n') || strchr(info->depot, '\n') || strchr(info->source, '\n') ||
+	    strchr(info->socket, '\n') || strchr(info->control, '\n'))
 		return -EINVAL;
 	if (info->join[0])
 		snprintf(join, sizeof(join), "join=%s\njoin_root=%llu\n", info->join,

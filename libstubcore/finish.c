@@ -245,33 +245,20 @@ static void round_of(struct stub_finisher *f, struct item *items, size_t n)
 			settle(f, &items[i], rec);
 }
 
-static struct timespec after_ms(unsigned int ms)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += ms / 1000;
-	t.tv_nsec += ms % 1000 * 1000000L;
-	t.tv_sec += t.tv_nsec / 1000000000L;
-	t.tv_nsec %= 1000000000L;
-	return t;
-}
-
 /* Wait until there is a round's worth, or nothing came for a while.  Called and
  * returns with the lock held; false when it is time to stop. */
 static bool gather(struct stub_finisher *f)
 {
-	struct timespec until;
+	uint64_t until_ms;
 
 	while (!f->stop && f->n_queue == 0 && f->dropped.n == 0)
 		pthread_cond_wait(&f->wake, &f->lock);
-	until = after_ms(f->rest_ms);
-	while (f->rest_ms && !f->stop &&
-	       pthread_cond_timedwait(&f->wake, &f->lock, &until) != ETIMEDOUT)
+	until_ms = stub_now_ms() + f->rest_ms;
+	while (f->rest_ms && !f->stop && stub_cond_wait_until(&f->wake, &f->lock, until_ms) == 0)
 		;
-	until = after_ms(GATHER_MS);
+	until_ms = stub_now_ms() + GATHER_MS;
 	while (!f->stop && !f->hurry && f->n_queue < ROUND_MAX &&
-	       pthread_cond_timedwait(&f->wake, &f->lock, &until) != ETIMEDOUT)
+	       stub_cond_wait_until(&f->wake, &f->lock, until_ms) == 0)
 		;
 	return !f->stop;
 }
@@ -306,7 +293,6 @@ STUB_PUBLIC int stub_finisher_create(struct stub_volume *v, struct stub_journal 
 				     void *log_arg, struct stub_finisher **out)
 {
 	struct stub_finisher *f = calloc(1, sizeof(*f));
-	pthread_condattr_t attr;
 	int r;
 
 	if (!f)
@@ -316,11 +302,8 @@ STUB_PUBLIC int stub_finisher_create(struct stub_volume *v, struct stub_journal 
 	f->log = (struct stub_log){ log, log_arg };
 	f->removed_before = stub_journal_removed(j);
 	pthread_mutex_init(&f->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&f->wake, &attr);
-	pthread_cond_init(&f->idle, &attr);
-	pthread_condattr_destroy(&attr);
+	stub_cond_init(&f->wake);
+	stub_cond_init(&f->idle);
 	f->sync_fd = openat(v->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	r = f->sync_fd < 0 ? errno : pthread_create(&f->thread, NULL, finisher_thread, f);
 	if (r) {

@@ -62,12 +62,10 @@ static void round_of(struct stub_volume *v, const struct batch *b)
 
 static void wait_a_while(struct stub_folder *f)
 {
-	struct timespec until;
+	uint64_t until_ms = stub_now_ms() + FOLD_MS;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += FOLD_MS / 1000;
 	while (!f->stop && f->batch->n < FOLD_MAX &&
-	       pthread_cond_timedwait(&f->wake, &f->lock, &until) != ETIMEDOUT)
+	       stub_cond_wait_until(&f->wake, &f->lock, until_ms) == 0)
 		;
 }
 
@@ -148,7 +146,6 @@ void stub_folder_note(struct stub_folder *f, const struct stub_handle *h,
 int stub_folder_create(struct stub_volume *v, struct stub_folder **out)
 {
 	struct stub_folder *f = calloc(1, sizeof(*f));
-	pthread_condattr_t attr;
 
 	if (!f)
 		return -ENOMEM;
@@ -156,10 +153,7 @@ int stub_folder_create(struct stub_volume *v, struct stub_folder **out)
 	f->batch = calloc(1, sizeof(*f->batch));
 	f->spare = calloc(1, sizeof(*f->spare));
 	pthread_mutex_init(&f->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&f->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	stub_cond_init(&f->wake);
 	if (!f->batch || !f->spare) {
 		stub_folder_destroy(f);
 		return -ENOMEM;

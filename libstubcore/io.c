@@ -72,3 +72,20 @@ STUB_PUBLIC uint64_t stub_now_ms(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
+
+STUB_PUBLIC void stub_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+STUB_PUBLIC int stub_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ms)
+{
+	struct timespec t = { (time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000 };
+
+	return -pthread_cond_timedwait(cond, lock, &t);
+}

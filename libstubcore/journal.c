@@ -72,7 +72,8 @@ int stub_journal_open_sized(const char *dir, unsigned int flags, size_t map_byte
 	struct stub_journal *j;
 	int r, dir_fd CLEANUP_CLOSE = -1;
 
-	if (!(flags & (STUB_JOURNAL_READONLY | STUB_JOURNAL_EXISTING)) && mkdir(dir, 0700) < 0 && errno != EEXIST)
+	if (!(flags & (STUB_JOURNAL_READONLY | STUB_JOURNAL_EXISTING)) && mkdir(dir, 0700) < 0 &&
+	    errno != EEXIST)
 		return -errno;
 	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)

@@ -21,8 +21,8 @@
  * find it while it overwrites that page's tree.  LMDB has put the old one back
  * into the page cache; it is synced before the environment is opened again.
  *
- * Lock order: writer_lock, the writer's queue; list lock, map_lock, LMDB's own.  No transaction is begun by a
- * thread that has one open.
+ * Lock order: writer_lock, the writer's queue; list lock, map_lock, LMDB's own.  No
+ * transaction is begun by a thread that has one open.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -344,12 +344,9 @@ static void commit_group(struct stub_jwriter *w, struct op *group)
 static bool wait_for_work(struct stub_jwriter *w)
 {
 	while (!w->waiting && !w->stop) {
-		struct timespec t = { .tv_sec = (time_t)(w->removal_due_ms / 1000),
-				      .tv_nsec = (long)(w->removal_due_ms % 1000) * 1000000 };
-
 		if (!w->first)
 			pthread_cond_wait(&w->wake, &w->lock);
-		else if (pthread_cond_timedwait(&w->wake, &w->lock, &t) == ETIMEDOUT)
+		else if (stub_cond_wait_until(&w->wake, &w->lock, w->removal_due_ms) < 0)
 			break;
 	}
 	return w->first || !w->stop;
@@ -555,13 +552,9 @@ void stub_jwriter_settle(struct stub_jenv *e)
 
 static void init_sync(struct stub_jwriter *w)
 {
-	pthread_condattr_t attr;
 
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	stub_cond_init(&w->wake);
 	pthread_cond_init(&w->done, NULL);
 }
 

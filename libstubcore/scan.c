@@ -296,8 +296,9 @@ static int open_journal(struct scan *c)
 	return stub_journal_open(path, STUB_JOURNAL_READONLY, c->v->log.fn, c->v->log.arg, &c->j);
 }
 
-STUB_PUBLIC int stub_scan(struct stub_volume *v, void (*progress)(void *arg, const struct stub_scan *s),
-			  void *arg, struct stub_scan *out)
+STUB_PUBLIC int stub_scan(struct stub_volume *v,
+			  void (*progress)(void *arg, const struct stub_scan *s), void *arg,
+			  struct stub_scan *out)
 {
 	struct scan *c CLEANUP_FREE = calloc(1, sizeof(*c));
 	struct stub_journal_counts counts;

@@ -72,6 +72,12 @@ typedef void (*stub_log_fn)(void *arg, enum stub_log_level level, const char *ms
  * is compared with.  Any thread. */
 uint64_t stub_now_ms(void);
 
+/* A condition variable for waits that end at a time of stub_now_ms(); ended as any other. */
+void stub_cond_init(pthread_cond_t *cond);
+/* pthread_cond_timedwait() of such a one, with @lock held: 0 (also for no reason), or
+ * -ETIMEDOUT at @until_ms. */
+int stub_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ms);
+
 /* ---- writing ---------------------------------------------------------------- */
 
 /* All @len bytes at @offset, however many calls that takes.  0, -EIO: nothing could be
@@ -744,11 +750,11 @@ int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struc
 
 /*
  * dummy -> partial.  @times: access and write time that clients are to see, NULL: those of
- * @attr, with which the old server is compared later.  Stored are owner, mode, then the @n extended attributes in the order given, then
- * size, times and record.  It stays a dummy until all are there; done again, it is the
- * same.  @bad may be NULL; after a failure it is the index of the extended attribute that
- * could not be stored, or @n: it was something else.  An object that is no dummy is left
- * alone (then 0).
+ * @attr, with which the old server is compared later.  Stored are owner, mode, then the
+ * @n extended attributes in the order given, then size, times and record.  It stays a
+ * dummy until all are there; done again, it is the same.  @bad may be NULL; after a failure
+ * it is the index of the extended attribute that could not be stored, or @n: it was
+ * something else.  An object that is no dummy is left alone (then 0).
  *   -ESTALE   @attr is another object's (fsid, fileid, type)
  *   -EBADMSG  @attr is hostile, or an attribute is one of ours
  *   -ENOSPC, -EDQUOT, -EROFS, -EIO; what stub_refusal() knows, -E2BIG, -ERANGE: the file

@@ -126,8 +126,8 @@ static int check_texts(cfg_t *cfg, const char *path, struct config *out)
 
 static void report(cfg_t *cfg, const char *fmt, va_list ap)
 {
-	fprintf(stderr, "%s: %s line %d: ", program_invocation_short_name, cfg->filename ? cfg->filename : "?",
-		cfg->line);
+	fprintf(stderr, "%s: %s line %d: ", program_invocation_short_name,
+		cfg->filename ? cfg->filename : "?", cfg->line);
 	vfprintf(stderr, fmt, ap);
 	fputc('\n', stderr);
 }

@@ -23,7 +23,8 @@ static void printable(const char *name, size_t len, char *out, size_t size)
 	out[n] = '\0';
 }
 
-/* @name as the old server has it; @origin and @target are where @e keeps its own.  -ENOENT also for a name that is too long over there. */
+/* @name as the old server has it; @origin and @target are where @e keeps its own.  -ENOENT
+ * also for a name that is too long over there. */
 static int lookup_entry(struct jobs *j, struct job *job, const struct stub_object *dir,
 			const char *name, size_t len, struct stub_entry *e,
 			struct stub_origin *origin, char *target)

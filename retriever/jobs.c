@@ -519,7 +519,6 @@ static int start_workers(struct jobs *j, struct queue *q, unsigned int n)
 int jobs_create(const struct jobs_config *c, struct jobs **out)
 {
 	struct jobs *j = calloc(1, sizeof(*j));
-	pthread_condattr_t monotonic;
 	int r;
 
 	if (!j)
@@ -531,10 +530,7 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	jobs_full_init(j);
 	pthread_cond_init(&j->budget.freed, NULL);
 	absent_init(&j->absent);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&j->held_wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	stub_cond_init(&j->held_wake);
 	j->budget.left[SOURCE_DEMAND] = c->buffer_bytes / 3;
 	j->budget.left[SOURCE_BACKGROUND] = c->buffer_bytes - c->buffer_bytes / 3;
 	queue_init(&j->demand);

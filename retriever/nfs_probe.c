@@ -67,7 +67,8 @@ int nfs_probe_addresses(const char *uri_text, unsigned int timeout_ms, nfs_try_f
 	return r;
 }
 
-int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size)
+int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why,
+		     size_t why_size)
 {
 	struct source_config config = nfs_config(c);
 

@@ -227,13 +227,6 @@ void nfs_delay(struct nfs_source *s, struct nfs_call *call)
 
 /* ---- time ---- */
 
-static void cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t ms)
-{
-	struct timespec t = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
-
-	pthread_cond_timedwait(cond, lock, &t); /* CLOCK_MONOTONIC, see allocate() */
-}
-
 /* Back-offs that are over: to the end of their queues.  Returns when to look again. */
 static uint64_t run_delayed(struct nfs_source *s)
 {
@@ -313,7 +306,7 @@ static void *timer_main(void *arg)
 		} else if (next == UINT64_MAX) {
 			pthread_cond_wait(&s->schedule, &s->lock);
 		} else {
-			cond_wait_until(&s->schedule, &s->lock, next);
+			stub_cond_wait_until(&s->schedule, &s->lock, next);
 		}
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -47,7 +47,6 @@ struct source_config nfs_config(const struct source_config *c)
 static struct nfs_source *allocate(const struct source_config *c)
 {
 	struct nfs_source *s = calloc(1, sizeof(*s));
-	pthread_condattr_t attr;
 
 	if (!s)
 		return NULL;
@@ -59,11 +58,8 @@ static struct nfs_source *allocate(const struct source_config *c)
 		s->silence_ms = c->give_up_ms;
 	s->lost_since_ms = stub_now_ms();
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->ready, &attr);
-	pthread_cond_init(&s->schedule, &attr);
-	pthread_condattr_destroy(&attr);
+	stub_cond_init(&s->ready);
+	stub_cond_init(&s->schedule);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);
 	TAILQ_INIT(&s->delayed);

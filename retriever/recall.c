@@ -9,9 +9,10 @@
  * RECALL_HOLD_MAX_US: a client that has asked for very much and went away again is not
  * punished for long, and nothing waits until somebody loses patience with it.
  *
- * Which turn a file got is remembered for each client, so that it is paid once: a
- * table by hash, of WAYS places for each, in which the latest replaces the earliest.  An entry that was replaced
- * too early costs a token more, one that is taken for another's a token less.
+ * Which turn a file got is remembered for each client, so that it is paid once: a table
+ * by hash, of WAYS places for each, in which the latest replaces the earliest.  An entry
+ * that was replaced too early costs a token more, one that is taken for another's a token
+ * less.
  *
  * The lock is a leaf.
  */

@@ -78,13 +78,6 @@ static struct smb_call *take(struct smb_conn *c)
 	return NULL;
 }
 
-static void wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t ms)
-{
-	struct timespec t = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
-
-	pthread_cond_timedwait(cond, lock, &t); /* CLOCK_MONOTONIC, see allocate() */
-}
-
 struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 {
 	struct smb_source *s = c->s;
@@ -94,7 +87,7 @@ struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 	pthread_mutex_lock(&s->lock);
 	c->working = false;
 	while (!s->stop && !smb_ticket_is_old(c) && !(call = take(c)) && stub_now_ms() < until)
-		wait_until(&s->work, &s->lock, until);
+		stub_cond_wait_until(&s->work, &s->lock, until);
 	c->working = call != NULL;
 	*ping = !call && !s->stop;
 	pthread_mutex_unlock(&s->lock);
@@ -232,7 +225,7 @@ bool smb_conn_wait(struct smb_conn *c)
 				   TAILQ_FIRST(&s->queue[1])))
 			give_up(s);
 		else
-			wait_until(&s->work, &s->lock, until);
+			stub_cond_wait_until(&s->work, &s->lock, until);
 	}
 	stop = s->stop;
 	pthread_mutex_unlock(&s->lock);

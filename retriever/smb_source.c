@@ -41,7 +41,6 @@ static void release(struct smb_source *s)
 static struct smb_source *allocate(const struct source_config *c)
 {
 	struct smb_source *s = calloc(1, sizeof(*s));
-	pthread_condattr_t attr;
 
 	if (!s)
 		return NULL;
@@ -61,11 +60,8 @@ static struct smb_source *allocate(const struct source_config *c)
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->lost_since_ms = stub_now_ms();
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->work, &attr);
-	pthread_cond_init(&s->ready, &attr);
-	pthread_condattr_destroy(&attr);
+	stub_cond_init(&s->work);
+	stub_cond_init(&s->ready);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);
 	if (s->worker && s->idmap && s->wake >= 0)

@@ -154,14 +154,12 @@ static bool wait_for(struct smb_ticket *t, const struct pace *p)
 {
 	while (!t->stop) {
 		uint64_t now = stub_now_ms(), until = p->next_ms;
-		struct timespec at;
 
 		if (now >= until || (t->err < 0 && is_another(t, &p->file)))
 			break;
 		if (t->err < 0 && until > now + LOOK_MS)
 			until = now + LOOK_MS;
-		at = (struct timespec){ (time_t)(until / 1000), (long)(until % 1000) * 1000000 };
-		pthread_cond_timedwait(&t->turn, &t->lock, &at);
+		stub_cond_wait_until(&t->turn, &t->lock, until);
 	}
 	return !t->stop;
 }
@@ -204,7 +202,6 @@ static void *ticket_main(void *arg)
 static struct smb_ticket *allocate(const struct smb_ticket_config *c)
 {
 	struct smb_ticket *t = calloc(1, sizeof(*t));
-	pthread_condattr_t attr;
 
 	if (!t)
 		return NULL;
@@ -215,10 +212,7 @@ static struct smb_ticket *allocate(const struct smb_ticket_config *c)
 	t->host = strdup(c->host);
 	t->holders = 2;
 	pthread_mutex_init(&t->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&t->turn, &attr);
-	pthread_condattr_destroy(&attr);
+	stub_cond_init(&t->turn);
 	if (!t->keytab || !t->principal || !t->cache || !t->host) {
 		release(t);
 		return NULL;
@@ -302,12 +296,11 @@ int smb_ticket_write(struct smb_ticket *t, const char *path, unsigned int wait_m
 		     struct smb_ticket_written *out, char *why, size_t size)
 {
 	uint64_t until = stub_now_ms() + wait_ms;
-	const struct timespec at = { (time_t)(until / 1000), (long)(until % 1000) * 1000000 };
 	int r = 0;
 
 	pthread_mutex_lock(&t->lock);
 	while (!t->stop && !valid(t) && t->err == 0 && r == 0)
-		r = -pthread_cond_timedwait(&t->turn, &t->lock, &at);
+		r = stub_cond_wait_until(&t->turn, &t->lock, until);
 	if (t->stop) {
 		r = -ECANCELED;
 		snprintf(why, size, "stopping");

@@ -160,7 +160,7 @@ static void look_at_parked(struct watch *w)
 static void *watch_thread(void *arg)
 {
 	struct watch *w = arg;
-	struct timespec until;
+	uint64_t until_ms;
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->stop) {
@@ -168,12 +168,9 @@ static void *watch_thread(void *arg)
 		sample(w);
 		watch_look(w);
 		look_at_parked(w);
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += TICK_MS * 1000000L;
-		until.tv_sec += until.tv_nsec / 1000000000L;
-		until.tv_nsec %= 1000000000L;
+		until_ms = stub_now_ms() + TICK_MS;
 		pthread_mutex_lock(&w->lock);
-		while (!w->stop && pthread_cond_timedwait(&w->wake, &w->lock, &until) != ETIMEDOUT)
+		while (!w->stop && stub_cond_wait_until(&w->wake, &w->lock, until_ms) == 0)
 			;
 	}
 	pthread_mutex_unlock(&w->lock);
@@ -183,7 +180,6 @@ static void *watch_thread(void *arg)
 int watch_create(const struct control_config *c, struct watch **out)
 {
 	struct watch *w = calloc(1, sizeof(*w));
-	pthread_condattr_t attr;
 	int r;
 
 	if (!w)
@@ -193,10 +189,7 @@ int watch_create(const struct control_config *c, struct watch **out)
 	w->complete = stub_volume_complete(c->volume);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_mutex_init(&w->look_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	stub_cond_init(&w->wake);
 	r = pthread_create(&w->thread, NULL, watch_thread, w);
 	if (r) {
 		free(w);
