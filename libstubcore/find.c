@@ -106,9 +106,10 @@ STUB_PUBLIC int stub_dir_foreign(const struct stub_volume *own, int dir_fd, char
 		r = -ENOENT; /* a snapshot of it */
 	if (r == 0 || r == -EBADMSG || r == -EPROTONOSUPPORT)
 		return STUB_FOREIGN_VOLUME;
-	if (r == -ENOENT)
-		r = stub_marked(dir_fd);
-	if (r == 1)
-		name_of(dir_fd, path, size);
-	return r == 1 ? STUB_FOREIGN_STUB : r;
+	if (r != -ENOENT)
+		return r;
+	if (stub_marked(dir_fd) == 0)
+		return 0;
+	name_of(dir_fd, path, size);
+	return STUB_FOREIGN_STUB;
 }

@@ -552,7 +552,6 @@ void stub_jwriter_settle(struct stub_jenv *e)
 
 static void init_sync(struct stub_jwriter *w)
 {
-
 	pthread_mutex_init(&w->lock, NULL);
 	stub_cond_init(&w->wake);
 	pthread_cond_init(&w->done, NULL);

@@ -246,8 +246,8 @@ uint64_t stub_volume_root_ino(const struct stub_volume *v);
  * descriptor, O_PATH too) of another file system as it is?  0, or why not, with @path
  * (@size bytes, cut off if need be; "" if the kernel does not know) filled:
  *   STUB_FOREIGN_VOLUME  it is, or lies in, another volume, whose root is @path
- *   STUB_FOREIGN_STUB    it is a stub, in no volume or in a snapshot of @own (of which may
- *                        be shown what is whole); @path is its own
+ *   STUB_FOREIGN_STUB    it is a stub, or may be one, in no volume or in a snapshot of @own
+ *                        (of which may be shown what is whole); @path is its own
  *   -EACCES (not root), -ENOTDIR, -EIO, -ENOMEM  it cannot be told: no
  */
 enum stub_foreign { STUB_FOREIGN_VOLUME = 1, STUB_FOREIGN_STUB };
