@@ -101,7 +101,8 @@ struct smb_conn {
 	/* the thread's own */
 	pid_t pid; /* the worker, 0: none */
 	int fd;
-	char home[512];
+	char home[512]; /* the worker's */
+	int held; /* of smb_home_make() */
 	uint64_t ticket; /* which ones it was connected with */
 	struct smb_out out;
 	uint8_t *in; /* the message that came in */

@@ -81,16 +81,23 @@ static int spawn(struct smb_conn *c)
 	return r;
 }
 
+static void leave_home(struct smb_conn *c)
+{
+	smb_home_remove(c->home);
+	close(c->held);
+}
+
 /* A worker with its home, and its tickets in there.  On failure nothing is left. */
 static int make_worker(struct smb_conn *c, struct smb_ticket_written *tickets)
 {
 	const struct smb_source *s = c->s;
 	char path[sizeof(c->home) + sizeof(SMB_HOME_TICKETS)];
-	int r = smb_home_make(c->home, sizeof(c->home));
+	int r = 0;
 
-	if (r < 0) {
-		lost(c, "cannot make %.150s: %s", c->home, strerror(-r));
-		return r;
+	c->held = smb_home_make(c->home, sizeof(c->home));
+	if (c->held < 0) {
+		lost(c, "cannot make %.150s: %s", c->home, strerror(-c->held));
+		return c->held;
 	}
 	snprintf(path, sizeof(path), "%s/" SMB_HOME_TICKETS, c->home);
 	if (s->ticket)
@@ -105,7 +112,7 @@ static int make_worker(struct smb_conn *c, struct smb_ticket_written *tickets)
 		}
 	}
 	if (r < 0)
-		smb_home_remove(c->home);
+		leave_home(c);
 	return r;
 }
 
@@ -118,7 +125,7 @@ void smb_conn_hangup(struct smb_conn *c)
 	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	c->pid = 0;
-	smb_home_remove(c->home);
+	leave_home(c);
 	smb_out_free(&c->out);
 	free(c->in);
 	c->in = NULL;
@@ -364,6 +371,7 @@ static void renew(struct smb_conn *c)
 	c->pid = fresh.pid;
 	c->fd = fresh.fd;
 	memcpy(c->home, fresh.home, sizeof(c->home));
+	c->held = fresh.held;
 	c->ticket = fresh.ticket;
 	c->out = fresh.out;
 	c->in = fresh.in;

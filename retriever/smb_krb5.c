@@ -23,6 +23,7 @@ struct exchange {
 	const char *from; /* the keytab or the cache, for people */
 	char principal[256]; /* who, likewise; "": not known yet */
 	char home[512]; /* "": none */
+	int held; /* of smb_home_make() */
 	char *why;
 	size_t why_size;
 };
@@ -92,8 +93,10 @@ static int begin(struct exchange *x, const char *from, char *why, size_t why_siz
 
 static void end(struct exchange *x)
 {
-	if (x->home[0])
+	if (x->home[0]) {
 		smb_home_remove(x->home);
+		close(x->held);
+	}
 	if (x->k)
 		krb5_free_context(x->k);
 }
@@ -348,12 +351,14 @@ static int to_bytes(struct exchange *x, krb5_ccache from, struct smb_krb5_ticket
 	krb5_principal who = NULL;
 	krb5_ccache to;
 	krb5_error_code e;
-	int r = smb_home_make(x->home, sizeof(x->home));
+	int r;
 
-	if (r < 0) {
-		snprintf(x->why, x->why_size, "cannot make %.150s: %s", x->home, strerror(-r));
+	x->held = smb_home_make(x->home, sizeof(x->home));
+	if (x->held < 0) {
+		snprintf(x->why, x->why_size, "cannot make %.150s: %s", x->home,
+			 strerror(-x->held));
 		x->home[0] = '\0';
-		return r;
+		return x->held;
 	}
 	snprintf(path, sizeof(path), "FILE:%s/" SMB_HOME_TICKETS, x->home);
 	e = krb5_cc_resolve(x->k, path, &to);

@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "smb_home.h"
 #include "smb_worker.h"
 
 #define PULSE_MS 250
@@ -69,10 +68,8 @@ static void *pulse(void *arg)
 		struct pollfd p = { .fd = w->fd, .events = POLLRDHUP };
 		uint64_t now;
 
-		if (poll(&p, 1, PULSE_MS) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) {
-			smb_home_remove(w->home);
-			_exit(0);
-		}
+		if (poll(&p, 1, PULSE_MS) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR))
+			worker_leave(w);
 		now = bytes_received();
 		if (now != last && atomic_load(&busy))
 			say_alive(w->fd, &o);

@@ -4,7 +4,9 @@
  * starts it and speaks the protocol of smb_wire.h with it on descriptor 3.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +132,26 @@ static int run(struct worker *w, const struct smb_request *r)
 	return e;
 }
 
+/*
+ * The other thread may be in the middle of a call that makes files, or makes the home
+ * again: a child waits until there are no threads, and removes it.
+ */
+void worker_leave(const struct worker *w)
+{
+	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+	int alive[2];
+	char c;
+
+	pthread_mutex_lock(&once);
+	if (pipe2(alive, O_CLOEXEC) == 0 && fork() == 0) {
+		close(alive[1]);
+		while (read(alive[0], &c, 1) < 0 && errno == EINTR)
+			;
+		smb_home_remove(w->home);
+	}
+	_exit(0);
+}
+
 /* One request.  False: the worker ends. */
 static bool serve(struct worker *w)
 {
@@ -168,6 +190,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	w.home = argv[1];
+	if (smb_home_hold(w.home) < 0) /* until the end */
+		return 1;
 	prctl(PR_SET_DUMPABLE, 0); /* no password in a core */
 	setlocale(LC_ALL, "C.UTF-8"); /* names are UTF-8, whatever the administrator's terminal */
 	/* what Samba has to say goes where the log goes, and into no program's answer */
@@ -175,6 +199,5 @@ int main(int argc, char **argv)
 		return 1;
 	while (serve(&w))
 		;
-	smb_home_remove(w.home);
-	return 0;
+	worker_leave(&w);
 }

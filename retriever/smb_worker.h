@@ -54,6 +54,7 @@ struct worker {
 /* ---- smb_worker.c: and smb_failed.h ---- */
 
 int worker_send(struct worker *w); /* w->out: 0 or WORKER_LOST */
+void worker_leave(const struct worker *w) __attribute__((noreturn)); /* by any thread */
 
 /* ---- smb_connect.c ---- */
 

@@ -356,6 +356,25 @@ def test_retriever_killed(make, filer, data):
     finish(m, data)
 
 
+@pytest.mark.parametrize("moment", ["worker", ".smb", "up"])
+def test_retriever_killed_early(make, filer, homes, moment):
+    """While its workers connect: what they left is removed by them, or by the next."""
+    m = make(filer.url()).init()
+    m.start_retriever()
+    if moment == "up":
+        wait_until(lambda: m.status()["state"] != "source-lost", 20, "a connection", 0)
+    elif moment == "worker":
+        wait_until(lambda: workers(m), 20, "a worker", 0)
+    else:
+        wait_until(lambda: list(homes.glob("postcopy-smb-*/" + moment)), 20, moment, 0)
+    pids = workers(m)
+    m.kill_retriever()
+    wait_until(lambda: not any(os.path.exists("/proc/%d" % p) for p in pids), 30, "workers' end")
+    left = set(homes.glob("postcopy-smb-*"))
+    m.start_retriever()
+    wait_until(lambda: not left & set(homes.glob("postcopy-smb-*")), 20, "%s removed" % left)
+
+
 def test_changed_over_there(make, filer, data):
     """Bytes of two versions are never mixed."""
     m = make(filer.url()).init().start()
