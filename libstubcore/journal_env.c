@@ -21,12 +21,13 @@
  * find it while it overwrites that page's tree.  LMDB has put the old one back
  * into the page cache; it is synced before the environment is opened again.
  *
- * Lock order: writer_lock, the writer's queue; list lock, map_lock, LMDB's own.  No
- * transaction is begun by a thread that has one open.
+ * Lock order: writer_lock, the writer's queue; list lock, map_lock, the directory's
+ * (open_alone), LMDB's own.  No transaction is begun by a thread that has one open.
  */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 
 #include "journal.h"
@@ -173,6 +174,26 @@ static int open_env(struct stub_jenv *e, const char *path, unsigned int flags)
 	return rc;
 }
 
+/*
+ * One process at a time.  LMDB's first user makes the lock file anew: it notes that there
+ * was no transaction yet, opens the data file, and only then which was the last one.  If
+ * it is killed in between, whoever waits for LMDB's own lock on the file takes it for
+ * made, and reads and writes the journal as it was at some earlier time.
+ */
+static int open_alone(struct stub_jenv *e, const char *path, unsigned int flags)
+{
+	int rc, fd CLEANUP_CLOSE = openat(e->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno;
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return errno;
+	rc = open_env(e, path, flags);
+	flock(fd, LOCK_UN); /* also for copies in forked children */
+	return rc;
+}
+
 static int check_file(const struct stub_jenv *e, bool settle)
 {
 	int fd CLEANUP_CLOSE = openat(e->dir_fd, DATA_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -200,7 +221,7 @@ static int open_checked(struct stub_jenv *e, bool settle)
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", e->dir_fd);
-	rc = open_env(e, path, 0);
+	rc = open_alone(e, path, 0);
 	if (rc) {
 		stub_log(&e->log, STUB_LOG_ERROR, "pending journal: cannot open: %s",
 			 mdb_strerror(rc));

@@ -9,6 +9,8 @@
  * (A power cut is another matter: tests/crash.)
  */
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 
 #include "journal_util.h"
 
@@ -142,10 +144,133 @@ static void killed_writers(void **state)
 	print_message("%lu acknowledgements checked\n", (unsigned long)acknowledged);
 }
 
+/* ---- killed while it opens ---- */
+
+static int stop_fd = -1;
+
+/* LMDB's open(2): a process with a stop_fd says there that the data file's turn has come,
+ * in the middle of making the lock file, and goes no further. */
+int lmdb_open(const char *path, int flags, ...) __asm__("open");
+int lmdb_open(const char *path, int flags, ...)
+{
+	va_list ap;
+	int mode;
+
+	va_start(ap, flags);
+	mode = flags & O_CREAT ? va_arg(ap, int) : 0;
+	va_end(ap);
+	if (stop_fd >= 0 && strstr(path, "data.mdb")) {
+		if (write(stop_fd, "s", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	return openat(AT_FDCWD, path, flags, mode);
+}
+
+/* Waits for a lock. */
+static bool is_waiting(pid_t pid)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	bool found = false;
+	char line[256];
+	int who;
+
+	assert_non_null(locks);
+	while (fgets(line, sizeof(line), locks))
+		found |= sscanf(line, "%*d: -> %*s %*s %*s %d", &who) == 1 && who == pid;
+	fclose(locks);
+	return found;
+}
+
+/* A reader, which says how many entries it sees, and stays. */
+static void reading_child(int to)
+{
+	struct stub_journal_counts c;
+	struct stub_journal *j;
+
+	if (stub_journal_open(journal_dir, STUB_JOURNAL_READONLY, NULL, NULL, &j) < 0 ||
+	    stub_journal_counts(j, &c) < 0 || write(to, &c.total, sizeof(c.total)) < 0)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static pid_t forked(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/*
+ * The first to open it is killed while the next one waits, which must not take what the
+ * first has made of the lock file for whole: LMDB would go on from an old transaction.
+ * With an even and an odd number of transactions, since either meta page may be the old one.
+ */
+static void killed_while_opening(void **state)
+{
+	for (uint32_t n = 7; n <= 8; n++) {
+		struct stub_journal *j = open_journal(0);
+		int says[2], counts[2];
+		uint64_t seen = 0;
+		pid_t first, next;
+		char c;
+
+		for (uint32_t i = 0; i < n; i++)
+			add_one(j, i, STUB_JOURNAL_FILE, 0);
+		stub_journal_close(j);
+		assert_int_equal(pipe(says), 0);
+		assert_int_equal(pipe(counts), 0);
+		first = forked();
+		if (first == 0) {
+			stop_fd = says[1];
+			stub_journal_open(journal_dir, 0, NULL, NULL, &j);
+			_exit(1);
+		}
+		assert_int_equal(read(says[0], &c, 1), 1);
+		next = forked();
+		if (next == 0)
+			reading_child(counts[1]);
+		for (int tries = 0; !is_waiting(next); tries++) {
+			assert_true(tries < 6000);
+			usleep(10000);
+		}
+		end_child(first);
+		close(counts[1]);
+		assert_int_equal(read(counts[0], &seen, sizeof(seen)), sizeof(seen));
+		assert_int_equal(seen, n);
+
+		j = open_journal(0);
+		assert_int_equal(counts_of(j).total, n);
+		add_one(j, n, STUB_JOURNAL_FILE, 0);
+		stub_journal_close(j);
+		end_child(next);
+		j = open_journal(STUB_JOURNAL_READONLY);
+		assert_int_equal(counts_of(j).total, n + 1);
+		stub_journal_close(j);
+		close(counts[0]);
+		close(says[0]);
+		close(says[1]);
+		assert_int_equal(remove_work_dir(NULL), 0);
+		assert_int_equal(mkdir(work_dir, 0700), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		journal_test(killed_writers),
+		journal_test(killed_while_opening),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
