@@ -56,7 +56,7 @@ from nfsclient.fakeserver import FakeServer  # noqa: E402
 # many calls of each process; errors: so many calls fail; again: that many states, points
 # of what follows on each, points that go on to the end, and real kills, per case
 PLANS = {
-    "quick": dict(rounds=1, recover=1, kills=2, errors=1, again=(3, 11, 3, 2),
+    "quick": dict(rounds=1, recover=1, kills=2, errors=1, again=(3, 11, 3, 5),
                   cases_own={"shared": dict(recover=0, again=None, kills=1, judged=120)}),
     "long": dict(rounds=3, recover=8, kills=1000, errors=40, again=(40, 1000, 40, 40)),
 }
