@@ -175,7 +175,7 @@ static int range_begin(struct stubfs_obj *o, struct glue_wait *w, struct glue_ch
 static fsal_status_t range_end(struct glue_change *change, fsal_status_t status, uint64_t offset,
 			       uint64_t done)
 {
-	int r = FSAL_IS_ERROR(status) ? 0 : glue_change_written(change, 0, offset, done);
+	int r = FSAL_IS_ERROR(status) ? 0 : stub_change_written(&change->c, 0, offset, done);
 
 	return glue_change_end(change, r < 0 ? glue_status(r) : status);
 }
@@ -201,7 +201,7 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 
 	if (r < 0)
 		return glue_status(r);
-	stub = glue_change_any(&change);
+	stub = stub_change_any(&change.c);
 	if (stub)
 		io->fsal_stable = false; /* one sync, with the record, is enough */
 	status = io_below(o->below->obj_ops->write2, o->below, bypass, io);
@@ -374,7 +374,7 @@ static fsal_status_t obj_fallocate(struct fsal_obj_handle *obj, struct state_t *
 	r = range_begin(stubfs_obj(obj), &wait, &change, offset, changed);
 	if (r < 0)
 		return glue_status(r);
-	stub = glue_change_any(&change);
+	stub = stub_change_any(&change.c);
 	status = below(sub->obj_ops->fallocate(sub, state, offset, length, allocate));
 	status = range_end(&change, status, offset, changed);
 	glue_room_ahead(&change, stubfs_obj(obj));

@@ -123,7 +123,7 @@ static fsal_status_t obj_mkdir(struct fsal_obj_handle *dir, const char *name,
 	if (FSAL_IS_ERROR(status))
 		return status;
 	status = below(parent->obj_ops->mkdir(parent, name, attrs_in, &sub, attrs_out));
-	glue_change_nlink(&m.change, 0, 1); /* its ".." */
+	stub_change_links(&m.change.c, 0, 1); /* its ".." */
 	return make_end(&m, status, sub, attrs_out, out);
 }
 
@@ -177,7 +177,7 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 	if (r < 0)
 		return glue_status(r);
 	status = below(sub->obj_ops->link(sub, stubfs_below(dir), name));
-	glue_change_nlink(&change, 0, 1);
+	stub_change_links(&change.c, 0, 1);
 	return glue_change_end(&change, status);
 }
 
@@ -200,7 +200,7 @@ static fsal_status_t still_named(const struct glue_change *change, unsigned int 
 	struct stubfs_obj *now;
 	fsal_status_t status;
 
-	if (!obj || (!w->begun && !glue_change_stub(change, i)))
+	if (!obj || (!w->begun && !stub_change_needs(&change->c, i)))
 		return ok;
 	status = names_find(dir, name, &now);
 	if (!FSAL_IS_ERROR(status) && now->handle.fileid != obj->handle.fileid)
@@ -232,7 +232,7 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 	status = still_named(&change, 1, &wait, in[1], in[0], name);
 	if (!FSAL_IS_ERROR(status) || status.major == ERR_FSAL_NOENT)
 		status = below(sub->obj_ops->unlink(sub, stubfs_below(obj), name));
-	glue_change_nlink(&change, obj->type == DIRECTORY ? 0 : 1, -1);
+	stub_change_links(&change.c, obj->type == DIRECTORY ? 0 : 1, -1);
 	status = glue_change_end(&change, status);
 	stubfs_going_end(in[1], before, !FSAL_IS_ERROR(status));
 	return status;
@@ -248,10 +248,10 @@ static void rename_links(struct glue_change *change, struct stubfs_obj *const in
 	if (in[REPLACED] && in[REPLACED]->handle.fileid == in[MOVED]->handle.fileid)
 		return; /* two names of one inode: nothing happens */
 	if (in[REPLACED])
-		glue_change_nlink(change, dir ? NEW_DIR : REPLACED, -1);
+		stub_change_links(&change->c, dir ? NEW_DIR : REPLACED, -1);
 	if (dir) {
-		glue_change_nlink(change, OLD_DIR, -1);
-		glue_change_nlink(change, NEW_DIR, 1);
+		stub_change_links(&change->c, OLD_DIR, -1);
+		stub_change_links(&change->c, NEW_DIR, 1);
 	}
 }
 

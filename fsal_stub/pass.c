@@ -113,7 +113,7 @@ static fsal_status_t read_over(struct stubfs_obj *o, bool bypass, struct fsal_io
 		return glue_status(r);
 	status = io_below(o->below->obj_ops->read2, o->below, bypass, io);
 	if (!FSAL_IS_ERROR(status)) {
-		r = complete(glue_change_missing(&change, 0), io, fd, have);
+		r = complete(stub_change_missing(&change.c, 0), io, fd, have);
 		if (r < 0)
 			status = glue_status(r);
 	}
@@ -129,7 +129,7 @@ static int look_wanted(struct stubfs_obj *o, const struct fsal_io_arg *io, struc
 
 	if (r < 0)
 		return r;
-	r = wanted(glue_change_missing(&change, 0), io, out);
+	r = wanted(stub_change_missing(&change.c, 0), io, out);
 	glue_change_drop(&change);
 	return r;
 }

@@ -368,22 +368,21 @@ int glue_missing(struct stubfs_obj *o, uint64_t offset, uint64_t end, struct stu
 
 int glue_change_begin(struct glue_change *g, struct stubfs_obj *const o[], unsigned int n)
 {
-	const struct stub_handle *list[STUB_CHANGE_OBJECTS];
+	const struct stub_handle *list[STUB_CHANGE_OBJECTS] = { NULL };
 	struct stub_handle h[STUB_CHANGE_OBJECTS];
-	unsigned int used = 0;
+	bool any = false;
 	int r;
 
 	memset(g, 0, sizeof(*g));
-	for (unsigned int i = 0; i < STUB_CHANGE_OBJECTS; i++) {
-		g->slot[i] = -1;
-		if (i >= n || !o[i] || !glue_maybe_stub(o[i]) || handle_of(o[i], &h[used]))
+	for (unsigned int i = 0; i < n; i++) {
+		if (!o[i] || !glue_maybe_stub(o[i]) || handle_of(o[i], &h[i]))
 			continue;
-		list[used] = &h[used];
-		g->slot[i] = (int)used++;
+		list[i] = &h[i];
+		any = true;
 	}
-	if (!used)
+	if (!any)
 		return 0;
-	r = stub_change_begin(stubfs_export()->volume, list, used, &g->c);
+	r = stub_change_begin(stubfs_export()->volume, list, n, &g->c);
 	g->open = r == 0;
 	return r;
 }
@@ -394,49 +393,11 @@ int glue_change_look(struct glue_change *g, struct stubfs_obj *o)
 	int r;
 
 	memset(g, 0, sizeof(*g));
-	g->slot[0] = -1;
 	if (!glue_maybe_stub(o) || handle_of(o, &h))
 		return 0;
 	r = stub_change_look(stubfs_export()->volume, &h, &g->c);
 	g->open = r == 0;
-	g->slot[0] = 0;
 	return r;
-}
-
-bool glue_change_any(const struct glue_change *g)
-{
-	return g->open && stub_change_any(&g->c);
-}
-
-bool glue_change_stub(const struct glue_change *g, unsigned int i)
-{
-	return g->open && g->slot[i] >= 0 &&
-	       stub_change_needs(&g->c, (unsigned int)g->slot[i]) != 0;
-}
-
-void glue_change_nlink(struct glue_change *g, unsigned int i, int delta)
-{
-	if (g->open && g->slot[i] >= 0)
-		g->c.obj[g->slot[i]].nlink_delta += delta;
-}
-
-int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, uint64_t length)
-{
-	unsigned int slot = (unsigned int)g->slot[i];
-	int r;
-
-	if (!g->open || g->slot[i] < 0 || length == 0)
-		return 0;
-	r = stub_change_written(&g->c, slot, offset, length);
-	g->crowded = stub_change_crowded(&g->c, slot);
-	return r;
-}
-
-const struct stub_map *glue_change_missing(const struct glue_change *g, unsigned int i)
-{
-	if (!g->open || g->slot[i] < 0)
-		return NULL;
-	return stub_change_missing(&g->c, (unsigned int)g->slot[i]);
 }
 
 void glue_change_drop(struct glue_change *g)
@@ -452,16 +413,16 @@ int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wa
 	struct stub_ask a = { .kind = STUB_ASK_ROOM };
 	int r;
 
-	if (!g->open || g->slot[0] < 0)
+	if (!g->open)
 		return 0;
-	r = stub_change_fits(&g->c, (unsigned int)g->slot[0], offset, length);
+	r = stub_change_fits(&g->c, 0, offset, length);
 	if (r == 0) {
-		r = stub_change_clear(&g->c, (unsigned int)g->slot[0], offset, length);
+		r = stub_change_clear(&g->c, 0, offset, length);
 		if (r < 0)
 			glue_change_end(g, glue_status(r));
 		return r;
 	}
-	a.h = g->c.obj[g->slot[0]].h;
+	a.h = g->c.obj[0].h;
 	glue_change_end(g, glue_status(r));
 	if (r == -ENOSPC)
 		r = ask(stubfs_export(), w, &a);
@@ -473,7 +434,7 @@ void glue_room_ahead(const struct glue_change *g, struct stubfs_obj *o)
 	int64_t now, last = atomic_load(&o->room_asked);
 	struct stub_ask a = { .kind = STUB_ASK_ROOM };
 
-	if (!g->crowded || g->open)
+	if (!g->c.crowded || g->open)
 		return;
 	now = (int64_t)stub_now_ms();
 	if (last && now - last < ROOM_MS)

@@ -66,22 +66,14 @@ int glue_missing(struct stubfs_obj *o, uint64_t offset, uint64_t end, struct stu
 /* The bracket around one operation; objects that cannot be stubs cost nothing. */
 struct glue_change {
 	bool open;
-	bool crowded; /* noticed by glue_change_written() */
-	int slot[STUB_CHANGE_OBJECTS]; /* of our objects in @c, -1: not in it */
 	struct stub_change c;
 };
 
 int glue_change_begin(struct glue_change *g, struct stubfs_obj *const o[], unsigned int n);
-bool glue_change_any(const struct glue_change *g);
-bool glue_change_stub(const struct glue_change *g, unsigned int i);
-void glue_change_nlink(struct glue_change *g, unsigned int i, int delta);
-int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, uint64_t length);
 /* Is there room in the record for a write to @o, the first object?  0 yes; 1 there is
  * now: the bracket was closed to wait for it, begin anew; -errno, the bracket is closed. */
 int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wait *w,
 		     uint64_t offset, uint64_t length);
-/* What is missing of object @i now, until the bracket ends; NULL: it is normal. */
-const struct stub_map *glue_change_missing(const struct glue_change *g, unsigned int i);
 /* A bracket for looking only, also where nothing can be stored; ended by drop. */
 int glue_change_look(struct glue_change *g, struct stubfs_obj *o);
 void glue_change_drop(struct glue_change *g);

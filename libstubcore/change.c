@@ -26,6 +26,7 @@ static void change_close(struct stub_change *c)
 		free(c->obj[i].rec);
 		c->obj[i].rec = NULL;
 	}
+	c->n = 0;
 }
 
 /* Is it a stub?  Without a lock: the answer "no" is final. */
@@ -102,12 +103,13 @@ static int begin(struct stub_volume *v, const struct stub_handle *const h[], uns
 	c->v = v;
 	for (unsigned int i = 0; i < n && r == 0; i++) {
 		struct stub_change_object *o = &c->obj[c->n];
+		bool look = h[i] && !change_known(c, h[i]);
 
-		o->fd = -1;
-		o->h = *h[i];
-		o->duplicate = change_known(c, h[i]);
 		c->n++;
-		if (o->duplicate)
+		o->fd = -1;
+		if (h[i])
+			o->h = *h[i];
+		if (!look)
 			continue;
 		r = change_look(v, o);
 		if (r == 0 && !o->stub) {
@@ -163,7 +165,7 @@ static int64_t change_links(const struct stub_change *c, const struct stub_chang
 
 	for (unsigned int i = 0; i < c->n; i++)
 		if (stub_handle_equal(&c->obj[i].h, &o->h))
-			sum += c->obj[i].nlink_delta;
+			sum += c->obj[i].links;
 	return sum;
 }
 
@@ -227,6 +229,10 @@ STUB_PUBLIC bool stub_change_any(const struct stub_change *c)
 
 static const struct stub_change_object *change_slot(const struct stub_change *c, unsigned int i)
 {
+	static const struct stub_change_object nothing = { .fd = -1 };
+
+	if (i >= c->n)
+		return &nothing;
 	for (unsigned int k = 0; k < i; k++)
 		if (stub_handle_equal(&c->obj[k].h, &c->obj[i].h))
 			return &c->obj[k];
@@ -247,13 +253,24 @@ STUB_PUBLIC const struct stub_map *stub_change_missing(const struct stub_change 
 	return o->stub ? &o->rec->now : NULL;
 }
 
+STUB_PUBLIC void stub_change_links(struct stub_change *c, unsigned int i, int delta)
+{
+	if (i < c->n)
+		c->obj[i].links += delta;
+}
+
 STUB_PUBLIC int stub_change_written(struct stub_change *c, unsigned int i, uint64_t offset,
 				    uint64_t length)
 {
 	const struct stub_change_object *o = change_slot(c, i);
 	uint64_t end = offset + length < offset ? UINT64_MAX : offset + length;
+	int r;
 
-	return o->stub ? stub_map_subtract(&o->rec->now, offset, end) : 0;
+	if (!o->stub || length == 0)
+		return 0;
+	r = stub_map_subtract(&o->rec->now, offset, end);
+	c->crowded |= o->rec->now.n >= STUB_MAP_CROWDED;
+	return r;
 }
 
 STUB_PUBLIC int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offset,
@@ -284,13 +301,6 @@ STUB_PUBLIC int stub_change_clear(const struct stub_change *c, unsigned int i, u
 		return 0;
 	fd = stub_handle_open(c->v, &o->h, O_RDWR | O_NONBLOCK);
 	return fd < 0 ? fd : stub_missing_clear(fd, &o->before, &o->rec->now, offset, end);
-}
-
-STUB_PUBLIC bool stub_change_crowded(const struct stub_change *c, unsigned int i)
-{
-	const struct stub_change_object *o = change_slot(c, i);
-
-	return o->stub && o->rec->now.n >= STUB_MAP_CROWDED;
 }
 
 /* ---- commit ---- */

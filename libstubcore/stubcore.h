@@ -326,20 +326,22 @@ int stub_data_missing(struct stub_volume *v, const struct stub_handle *h, uint64
 
 #define STUB_CHANGE_OBJECTS 4 /* rename: object, replaced object, two directories */
 
+/* The library's. */
 struct stub_change_object {
 	struct stub_handle h;
-	/* set by the caller before stub_change_end() */
-	int nlink_delta;  /* names this change added (+) or removed (-) */
-	/* the library's */
+	int links; /* names this change added (+) or removed (-) */
 	int fd;
 	bool stub;
-	bool duplicate;
 	struct stat before;
 	struct stub_record *rec;
 };
 
-/* A bracket around one operation of a client on up to four objects. */
+/* A bracket around one operation of a client on up to four objects.  One of zeros is
+ * ended, and about nothing. */
 struct stub_change {
+	/* a map has become long, see stub_change_written(); stays when the bracket ends */
+	bool crowded;
+	/* the library's */
 	struct stub_volume *v;
 	unsigned int n;
 	unsigned int locked; /* inode numbers in ino[] that are locked */
@@ -354,12 +356,12 @@ struct stub_change {
  * file system.  end() brings the records up to date and unlocks; it must be
  * called exactly once after a successful begin(), with the operation's outcome:
  * 0 or -errno (then nothing of the record changes but what the file shows).
- * Duplicate handles are allowed.
+ * Duplicate handles are allowed; NULL is an object that is absent.
  *
  * end() with result 0:
  *   - times: what the operation moved is shown from now on, ctime always moves
  *   - size: the missing maps are clipped to the file's size (truncate)
- *   - nlink: shown count moves by nlink_delta
+ *   - nlink: shown count moves by what stub_change_links() was told
  * and returns 0, or -errno if the records could not be written: then the
  * operation must be answered with that error (-ENOSPC, -EDQUOT, -EIO).
  *
@@ -375,6 +377,11 @@ int stub_change_end(struct stub_change *c, int result);
 int stub_change_look(struct stub_volume *v, const struct stub_handle *h, struct stub_change *c);
 void stub_change_drop(struct stub_change *c);
 
+/*
+ * About the objects of an open bracket.  Of those that are absent, and when the bracket
+ * has ended, they say that there is nothing missing, and what they are told is nothing.
+ */
+
 /* Is any object of the bracket a stub? */
 bool stub_change_any(const struct stub_change *c);
 
@@ -383,10 +390,14 @@ bool stub_change_any(const struct stub_change *c);
 unsigned int stub_change_needs(const struct stub_change *c, unsigned int i);
 const struct stub_map *stub_change_missing(const struct stub_change *c, unsigned int i);
 
+/* Object @i has @delta more names (or less) if the operation succeeds. */
+void stub_change_links(struct stub_change *c, unsigned int i, int delta);
+
 /*
  * Inside the bracket, after a write, punch or zero-range of object @i succeeded:
  * [offset, offset+length) is the client's now and is never fetched again.  Written
- * to disk by end().
+ * to disk by end().  If the record is filling up with ranges, c->crowded is set: ask for
+ * STUB_ASK_ROOM after the bracket, without waiting, and later writes need not wait.
  *   -ENOSPC  the map would fragment beyond the record's budget.  To be asked with
  *            stub_change_fits() before the operation.
  */
@@ -405,10 +416,6 @@ int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offse
  */
 int stub_change_clear(const struct stub_change *c, unsigned int i, uint64_t offset,
 		      uint64_t length);
-
-/* Is the record filling up with ranges?  Then ask for STUB_ASK_ROOM after the bracket,
- * without waiting, and later writes need not wait. */
-bool stub_change_crowded(const struct stub_change *c, unsigned int i);
 
 /*
  * fsync and COMMIT of a stub (DESIGN section 5): prepare(), then the caller makes

@@ -60,8 +60,8 @@ static int range_begin(struct ranging *g, struct vfs_handle_struct *handle,
 /* Close it: @done bytes are the client's now.  @result and errno as NEXT left them. */
 static ssize_t range_end(struct ranging *g, ssize_t result, uint64_t offset, uint64_t done)
 {
-	bool stub = glue_change_any(&g->change);
-	int r = result < 0 ? 0 : glue_change_written(&g->change, 0, offset, done);
+	bool stub = stub_change_any(&g->change.c);
+	int r = result < 0 ? 0 : stub_change_written(&g->change.c, 0, offset, done);
 
 	if (r < 0)
 		result = glue_fail(r);

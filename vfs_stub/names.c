@@ -135,7 +135,7 @@ int stubvfs_mkdirat(struct vfs_handle_struct *handle, struct files_struct *dirfs
 	if (r < 0)
 		return glue_fail(r);
 	r = SMB_VFS_NEXT_MKDIRAT(handle, dirfsp, name, mode);
-	glue_change_nlink(&change, 0, 1); /* its ".." */
+	stub_change_links(&change.c, 0, 1); /* its ".." */
 	return (int)glue_change_end(&change, r);
 }
 
@@ -212,7 +212,7 @@ int stubvfs_linkat(struct vfs_handle_struct *handle, struct files_struct *old_di
 	if (r < 0)
 		return glue_fail(r);
 	r = SMB_VFS_NEXT_LINKAT(handle, old_dirfsp, old_name, new_dirfsp, new_name, flags);
-	glue_change_nlink(&change, 0, 1);
+	stub_change_links(&change.c, 0, 1);
 	glue_change_tells(&change, 1, STUB_NEWS_NAMES);
 	return (int)glue_change_end(&change, r);
 }
@@ -275,7 +275,7 @@ int stubvfs_unlinkat(struct vfs_handle_struct *handle, struct files_struct *dirf
 	if (r != 0)
 		return glue_fail(r < 0 ? r : -EAGAIN);
 	r = SMB_VFS_NEXT_UNLINKAT(handle, dirfsp, name, flags);
-	glue_change_nlink(&change, flags & AT_REMOVEDIR ? 0 : 1, -1);
+	stub_change_links(&change.c, flags & AT_REMOVEDIR ? 0 : 1, -1);
 	glue_change_tells(&change, 0, STUB_NEWS_NAMES);
 	glue_change_tells(&change, 1, STUB_NEWS_ATTRS | STUB_NEWS_UNLINKED);
 	return (int)glue_change_end(&change, r);
@@ -334,12 +334,12 @@ static void rename_links(struct renaming *m)
 	if (m->replaced.ino && m->replaced.ino == m->moved.ino)
 		return; /* two names of one inode: nothing happens */
 	if (m->replaced.ino) {
-		glue_change_nlink(&m->change, dir ? NEW_DIR : REPLACED, -1);
+		stub_change_links(&m->change.c, dir ? NEW_DIR : REPLACED, -1);
 		glue_change_tells(&m->change, REPLACED, STUB_NEWS_ATTRS | STUB_NEWS_UNLINKED);
 	}
 	if (dir) {
-		glue_change_nlink(&m->change, OLD_DIR, -1);
-		glue_change_nlink(&m->change, NEW_DIR, 1);
+		stub_change_links(&m->change.c, OLD_DIR, -1);
+		stub_change_links(&m->change.c, NEW_DIR, 1);
 	}
 }
 

@@ -53,7 +53,7 @@ static int look_wanted(const struct reading *p, struct stub_range *out)
 
 	if (r < 0)
 		return r;
-	r = wanted(glue_change_missing(&change, 0), p, out);
+	r = wanted(stub_change_missing(&change.c, 0), p, out);
 	glue_change_drop(&change);
 	return r;
 }
@@ -108,7 +108,7 @@ static ssize_t read_over(const struct reading *p, int fd, const struct stub_rang
 	if (n < 0)
 		return n;
 	n = SMB_VFS_NEXT_PREAD(p->handle, p->fsp, p->data, p->end - p->offset, (off_t)p->offset);
-	n = n < 0 ? -errno : complete(p, glue_change_missing(&change, 0), n, fd, have);
+	n = n < 0 ? -errno : complete(p, stub_change_missing(&change.c, 0), n, fd, have);
 	glue_change_drop(&change);
 	return n;
 }

@@ -341,25 +341,24 @@ int glue_missing(struct glue_obj *o, uint64_t offset, uint64_t end, struct stub_
 
 int glue_change_begin(struct glue_change *g, struct glue_obj *const o[], unsigned int n)
 {
-	const struct stub_handle *list[STUB_CHANGE_OBJECTS];
-	unsigned int used = 0;
+	const struct stub_handle *list[STUB_CHANGE_OBJECTS] = { NULL };
+	bool any = false;
 	int r;
 
 	ZERO_STRUCTP(g);
-	for (unsigned int i = 0; i < STUB_CHANGE_OBJECTS; i++) {
-		g->slot[i] = -1;
-		if (i >= n || !o[i] || !o[i]->x)
+	for (unsigned int i = 0; i < n; i++) {
+		if (!o[i] || !o[i]->x)
 			continue;
 		g->x = o[i]->x;
 		g->news[i] = (struct glue_news){ .h = o[i]->h, .what = STUB_NEWS_ATTRS };
 		if (!o[i]->maybe || g->x->brackets)
 			continue;
-		list[used] = &o[i]->h;
-		g->slot[i] = (int)used++;
+		list[i] = &o[i]->h;
+		any = true;
 	}
-	if (!used)
+	if (!any)
 		return 0;
-	AS_ROOT(r, stub_change_begin(g->x->volume, list, used, &g->c));
+	AS_ROOT(r, stub_change_begin(g->x->volume, list, n, &g->c));
 	g->open = r == 0;
 	if (g->open)
 		g->x->brackets++;
@@ -371,13 +370,11 @@ int glue_change_look(struct glue_change *g, struct glue_obj *o)
 	int r;
 
 	ZERO_STRUCTP(g);
-	g->slot[0] = -1;
 	if (!o->maybe || o->x->brackets)
 		return o->maybe ? -EAGAIN : 0;
 	g->x = o->x;
 	AS_ROOT(r, stub_change_look(o->x->volume, &o->h, &g->c));
 	g->open = r == 0;
-	g->slot[0] = 0;
 	if (g->open)
 		g->x->brackets++;
 	return r;
@@ -394,42 +391,6 @@ void glue_change_drop(struct glue_change *g)
 	root = glue_root_enter();
 	stub_change_drop(&g->c);
 	glue_root_leave(root);
-}
-
-bool glue_change_any(const struct glue_change *g)
-{
-	return g->open && stub_change_any(&g->c);
-}
-
-bool glue_change_stub(const struct glue_change *g, unsigned int i)
-{
-	return g->open && g->slot[i] >= 0 &&
-	       stub_change_needs(&g->c, (unsigned int)g->slot[i]) != 0;
-}
-
-void glue_change_nlink(struct glue_change *g, unsigned int i, int delta)
-{
-	if (g->open && g->slot[i] >= 0)
-		g->c.obj[g->slot[i]].nlink_delta += delta;
-}
-
-int glue_change_written(struct glue_change *g, unsigned int i, uint64_t offset, uint64_t length)
-{
-	unsigned int slot = (unsigned int)g->slot[i];
-	int r;
-
-	if (!g->open || g->slot[i] < 0 || length == 0)
-		return 0;
-	r = stub_change_written(&g->c, slot, offset, length);
-	g->crowded = stub_change_crowded(&g->c, slot);
-	return r;
-}
-
-const struct stub_map *glue_change_missing(const struct glue_change *g, unsigned int i)
-{
-	if (!g->open || g->slot[i] < 0)
-		return NULL;
-	return stub_change_missing(&g->c, (unsigned int)g->slot[i]);
 }
 
 /* The place of the news is root's, and may be another one than when the client connected. */
@@ -488,11 +449,11 @@ int glue_change_room(struct glue_change *g, struct glue_obj *o, struct glue_wait
 	struct stub_ask a = { .kind = STUB_ASK_ROOM, .h = o->h };
 	int r;
 
-	if (!g->open || g->slot[0] < 0)
+	if (!g->open)
 		return 0;
-	r = stub_change_fits(&g->c, (unsigned int)g->slot[0], offset, length);
+	r = stub_change_fits(&g->c, 0, offset, length);
 	if (r == 0) {
-		AS_ROOT(r, stub_change_clear(&g->c, (unsigned int)g->slot[0], offset, length));
+		AS_ROOT(r, stub_change_clear(&g->c, 0, offset, length));
 		if (r < 0)
 			change_end(g, r);
 		return r;
@@ -509,7 +470,7 @@ void glue_room_ahead(const struct glue_change *g, struct glue_obj *o)
 	int64_t now;
 	int r;
 
-	if (!g->crowded || g->open || !o->known)
+	if (!g->c.crowded || g->open || !o->known)
 		return;
 	now = (int64_t)stub_now_ms();
 	if (o->known->room_asked && now - o->known->room_asked < ROOM_MS)

@@ -30,7 +30,6 @@ struct work {
 	char **arg;
 	struct stub_handle h[STUB_CHANGE_OBJECTS];
 	unsigned int what[STUB_CHANGE_OBJECTS]; /* 0: not there */
-	int slot[STUB_CHANGE_OBJECTS]; /* in the bracket, -1: not in it */
 	struct stub_change c;
 };
 
@@ -70,16 +69,10 @@ static int add_parent(struct work *w, int i, const char *path)
 static int begin(struct work *w)
 {
 	const struct stub_handle *list[STUB_CHANGE_OBJECTS];
-	unsigned int n = 0;
 
-	for (int i = 0; i < STUB_CHANGE_OBJECTS; i++) {
-		w->slot[i] = -1;
-		if (!w->what[i])
-			continue;
-		w->slot[i] = (int)n;
-		list[n++] = &w->h[i];
-	}
-	return stub_change_begin(w->v, list, n, &w->c);
+	for (int i = 0; i < STUB_CHANGE_OBJECTS; i++)
+		list[i] = w->what[i] ? &w->h[i] : NULL;
+	return stub_change_begin(w->v, list, STUB_CHANGE_OBJECTS, &w->c);
 }
 
 /* The change is made: its time, and the news. */
@@ -99,11 +92,6 @@ static int end(struct work *w, int r)
 	return 0;
 }
 
-static void link_count(struct work *w, int i, int delta)
-{
-	w->c.obj[w->slot[i]].nlink_delta = delta;
-}
-
 /* ---- operations ---- */
 
 static int do_write(struct work *w)
@@ -119,7 +107,7 @@ static int do_write(struct work *w)
 		return r;
 	r = stub_io_pwrite(fd, w->arg[2], len, at);
 	if (r == 0)
-		r = stub_change_written(&w->c, (unsigned int)w->slot[OBJ], at, len);
+		r = stub_change_written(&w->c, OBJ, at, len);
 	return end(w, r);
 }
 
@@ -168,7 +156,7 @@ static int do_mkdir(struct work *w)
 		r = begin(w);
 	if (r < 0)
 		return r;
-	link_count(w, DIR_OLD, 1);
+	stub_change_links(&w->c, DIR_OLD, 1);
 	r = mkdirat(stub_volume_fd(w->v), w->arg[0], (mode_t)strtoul(w->arg[1], NULL, 8));
 	return end(w, r < 0 ? -errno : 0);
 }
@@ -183,7 +171,7 @@ static int do_remove(struct work *w)
 		r = begin(w);
 	if (r < 0)
 		return r;
-	link_count(w, OBJ, -1);
+	stub_change_links(&w->c, OBJ, -1);
 	r = unlinkat(stub_volume_fd(w->v), w->arg[0], 0);
 	return end(w, r < 0 ? -errno : 0);
 }
@@ -206,11 +194,10 @@ static int do_rename(struct work *w)
 		r = begin(w);
 	if (r < 0)
 		return r;
-	if (w->what[REPLACED])
-		link_count(w, REPLACED, -1);
+	stub_change_links(&w->c, REPLACED, -1);
 	if (w->what[OBJ] & STUB_NEWS_MOVED) {
-		link_count(w, DIR_OLD, -1);
-		link_count(w, DIR_NEW, 1);
+		stub_change_links(&w->c, DIR_OLD, -1);
+		stub_change_links(&w->c, DIR_NEW, 1);
 	}
 	return end(w, renameat(root, w->arg[0], root, w->arg[1]) < 0 ? -errno : 0);
 }

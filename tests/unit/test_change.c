@@ -267,9 +267,66 @@ static void test_nlink_follows_the_client(void **state)
 
 	begin(x, "f", &c);
 	assert_int_equal(linkat(x->v->fd, "f", x->v->fd, "g", 0), 0);
-	c.obj[0].nlink_delta = 1;
+	stub_change_links(&c, 0, 1);
 	assert_int_equal(stub_change_end(&c, 0), 0);
 	assert_int_equal(fixture_view(x, "g").nlink, 2);
+}
+
+/* A bracket's objects keep their numbers, whichever of them are there; one that stands in
+ * it twice is one. */
+static void test_absent_and_twice(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_handle h = fixture_handle(x, "f");
+	const struct stub_handle *const hs[] = { NULL, &h, NULL, &h };
+	struct stub_change c;
+
+	assert_int_equal(stub_change_begin(x->v, hs, 4, &c), 0);
+	assert_true(stub_change_any(&c));
+	for (unsigned int i = 0; i < 6; i++) {
+		bool there = i == 1 || i == 3;
+
+		assert_int_equal(stub_change_needs(&c, i), there ? STUB_NEEDS_DATA : 0);
+		assert_true(!!stub_change_missing(&c, i) == there);
+		stub_change_links(&c, i, 1);
+	}
+	assert_ptr_equal(stub_change_missing(&c, 1), stub_change_missing(&c, 3));
+	assert_int_equal(stub_change_written(&c, 0, 0, 100), 0);
+	assert_int_equal(stub_change_written(&c, 3, 100, 100), 0);
+	assert_int_equal(stub_change_written(&c, 3, 300, 0), 0);
+	assert_int_equal(stub_change_end(&c, 0), 0);
+	assert_int_equal(stub_data_ready(x->v, &h, 0, 1), 0);
+	assert_int_equal(stub_data_ready(x->v, &h, 100, 100), 1);
+	assert_int_equal(stub_data_ready(x->v, &h, 300, 1), 0);
+	assert_int_equal(fixture_view(x, "f").nlink, 3);
+
+	assert_int_equal(stub_change_begin(x->v, hs, 1, &c), 0);
+	assert_false(stub_change_any(&c));
+	assert_int_equal(stub_change_end(&c, 0), 0);
+}
+
+/* What is asked of it, or told, when it has ended is about nothing. */
+static void test_bracket_has_ended(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_change c[3] = { 0 };
+
+	begin(x, "f", &c[1]);
+	assert_true(stub_change_any(&c[1]));
+	assert_int_equal(stub_change_end(&c[1], 0), 0);
+	begin(x, "f", &c[2]);
+	stub_change_drop(&c[2]);
+	for (size_t i = 0; i < 3; i++) {
+		assert_false(stub_change_any(&c[i]));
+		assert_int_equal(stub_change_needs(&c[i], 0), 0);
+		assert_null(stub_change_missing(&c[i], 0));
+		stub_change_links(&c[i], 0, 1);
+		assert_int_equal(stub_change_fits(&c[i], 0, 0, 1), 0);
+		assert_int_equal(stub_change_clear(&c[i], 0, 0, 1), 0);
+		assert_int_equal(stub_change_written(&c[i], 0, 0, 1), 0);
+		assert_int_equal(stub_change_end(&c[i], 0), 0);
+	}
+	assert_int_equal(fixture_view(x, "f").nlink, 1);
 }
 
 /* ---- commit and power cut ---- */
@@ -384,15 +441,17 @@ static void test_fragmented_map_asks_for_a_fetch(void **state)
 	struct stub_object o;
 	struct stub_map fetch;
 	struct stub_change c;
-	int refused = 0;
+	bool refused = false, crowded = false;
 
 	for (uint64_t i = 0; i < 900 && !refused; i++) {
 		begin(x, "f", &c);
 		refused = stub_change_fits(&c, 0, i * 100 + 50, 20) == -ENOSPC;
-		assert_true(!refused || stub_change_crowded(&c, 0));
+		assert_true(!refused || crowded);
 		if (!refused)
 			assert_int_equal(stub_change_written(&c, 0, i * 100 + 50, 20), 0);
 		assert_int_equal(stub_change_end(&c, refused ? -EAGAIN : 0), 0);
+		crowded = c.crowded;
+		assert_true(i > 0 || !crowded);
 	}
 	assert_true(refused);
 	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
@@ -594,6 +653,8 @@ int main(void)
 		ON_FILE(test_failed_operation_moves_nothing),
 		ON_FILE(test_no_room_is_told_before),
 		ON_FILE(test_nlink_follows_the_client),
+		ON_FILE(test_absent_and_twice),
+		ON_FILE(test_bracket_has_ended),
 		ON_FILE(test_other_boot_goes_back_to_durable),
 		ON_FILE(test_failed_sync_goes_back_to_durable),
 		ON_FILE(test_record_dropped_during_commit_is_durable),
