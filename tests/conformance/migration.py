@@ -183,11 +183,18 @@ class Migration:
     def audit(self, complete=False, parked=0):
         """Counter = full scan, nothing uncovered, nothing left over."""
         self.drain()
-        status, scan = self.status(), self.scan()
-        counter = status["pending"] + status["parked"] + status["conflicts"]
+
+        def counted():
+            status, scan = self.status(), self.scan()
+            counter = status["pending"] + status["parked"] + status["conflicts"]
+            if counter != scan["covered"] + scan["stale"]:
+                raise ValueError(status, scan)
+            return status, scan, counter
+
+        # polled: what was finished leaves the journal a moment (and a disk flush) later
+        status, scan, counter = wait_until(counted, 60, "counter = scan")
         assert scan["uncovered"] == 0, scan
         assert scan["corrupt"] == 0, scan
-        assert counter == scan["covered"] + scan["stale"], (status, scan)
         assert status["parked"] + status["conflicts"] == parked, (
             status, self.tool("parked", self.volume))
         if complete:

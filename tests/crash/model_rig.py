@@ -251,7 +251,7 @@ class Rig:
         self.settle()
         self.audit(False)
         crawler = self.m.start_crawler("--workers", "8")
-        assert crawler.wait(120) == 0, (self.m.workdir / "crawler.log").read_text()
+        assert crawler.wait(300) == 0, (self.m.workdir / "crawler.log").read_text()
         self.settle()
         self.audit(True)
         self.m.server.restart()
@@ -266,10 +266,16 @@ class Rig:
 
     def audit(self, complete):
         """Counter = scan, nothing parked; in the end nothing left over."""
-        status, scan = self.control("status"), self.m.scan()
-        counter = status["pending"] + status["parked"] + status["conflicts"]
+        def counted():
+            status, scan = self.control("status"), self.m.scan()
+            counter = status["pending"] + status["parked"] + status["conflicts"]
+            if counter != scan["journal"]:
+                raise ValueError(status, scan)
+            return status, scan, counter
+
+        # polled: what was finished leaves the journal a moment (and a disk flush) later
+        status, scan, counter = wait_until(counted, 60, "counter = scan")
         assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
-        assert counter == scan["journal"], (status, scan)
         assert status["parked"] + status["conflicts"] == 0, (
             status, self.m.tool("parked", self.volume))
         if complete:
