@@ -29,7 +29,7 @@ from util import wait_until
 
 # s.  0012 says milliseconds, 0.2 s for what was just being read; the rest is for machines
 # that have other work.  Untold it would be a minute.
-BOUND = 5.0
+BOUND = 20.0
 TELLING = 0.3                  # s, after which it is asked whether anybody tells at all
 UNCACHED = "Attr_Expiration_Time = 0;"
 SHARE_OF_SMB = 0.5
