@@ -115,7 +115,7 @@ class World:
             self.control("drain")
             status = self.control("status")
             return status["inflight"] == 0 and status["active"] == 0
-        wait_until(idle, 30, "retriever idle")
+        wait_until(idle, 60, "retriever idle")
 
     def audit(self):
         """Migration.audit() without its processes."""
@@ -129,7 +129,7 @@ class World:
             return status, scan
 
         # polled: a removed file that a server has not closed yet is neither there nor stale
-        status, scan = wait_until(counted, 20, "counter = scan")
+        status, scan = wait_until(counted, 60, "counter = scan")
         assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
         assert status["parked"] + status["conflicts"] == 0, (
             status, self.m.tool("parked", self.volume))
@@ -330,7 +330,7 @@ class Case:
     def _enter_normal(self, path):
         self.world.stubtool("ask", path, "fill")
         self.world.control("drain")
-        wait_until(lambda: not self.show_path(path)["stub"], 20, "%s normal" % path)
+        wait_until(lambda: not self.show_path(path)["stub"], 60, "%s normal" % path)
 
     def show(self, name=""):
         return self.world.show(self.path(name))
@@ -343,7 +343,7 @@ class Case:
         def normal():
             self.world.control("drain")
             return not self.show(name)["stub"]
-        wait_until(normal, 20, "%s normal" % name)
+        wait_until(normal, 60, "%s normal" % name)
 
     # -- the model: what a client's operation does ---------------------------
 

@@ -216,7 +216,7 @@ NFS_KRB5 { Active_krb5 = false; }
     def sigstop(self):
         """Freeze: connections stay, nothing answers.  Returns once all threads stand."""
         self.process.send_signal(signal.SIGSTOP)
-        wait_until(self._frozen, 10, "server %s frozen" % self.name)
+        wait_until(self._frozen, 60, "server %s frozen" % self.name)
 
     def _frozen(self):
         tasks = pathlib.Path("/proc/%d/task" % self.pid).iterdir()

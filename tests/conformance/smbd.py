@@ -249,7 +249,7 @@ map readonly = no
             self._signal(sig)
             self.process.wait()
             # again: one that was just forked when we looked
-            wait_until(lambda: self._signal(sig) or not self.processes(), 10,
+            wait_until(lambda: self._signal(sig) or not self.processes(), 60,
                        "end of server %s" % self.name)
 
     def _ended(self, timeout):

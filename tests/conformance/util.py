@@ -10,7 +10,7 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = TESTS / "tools"
 
 
-def wait_until(condition, timeout=10.0, what="condition", interval=0.01):
+def wait_until(condition, timeout=60.0, what="condition", interval=0.01):
     """Poll until condition() is true; return its value.
 
     An exception of condition() is remembered and shown if time runs out.
