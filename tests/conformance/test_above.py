@@ -81,11 +81,12 @@ def test_handles_that_were_kept(case, client, upper, above, loop_xfs):
     subprocess.run(["cp", "-a", str(case.world.volume / case.path()), str(home / "old")],
                    check=True)
     old = home.name + "/old"
-    d, f = upper.fh(old + "/d"), upper.fh(old + "/f")
+    top, d, f = (upper.fh(old + name) for name in ("", "/d", "/f"))
     assert upper.getattr(f).size == SIZE
     shutil.copytree(case.world.volume / ".postcopy", home / ".postcopy")
     names = itertools.count()       # that there is none of a name is remembered
-    wait_until(lambda: refused(upper.lookup, "%s/no%d" % (old, next(names))), 10, "refusal")
+    for fh in (top, d):             # each was found good at a time of its own
+        wait_until(lambda: refused(upper.lookup, (fh, b"no%d" % next(names))), 60, "refusal")
     assert refused(upper.names, d)
     assert status_of(upper.read_file, f, SIZE) == errors.IO
 
