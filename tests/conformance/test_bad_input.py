@@ -14,7 +14,7 @@ import tempfile
 import pytest
 
 from migration import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
-from util import free_port
+from util import free_port, wait_until
 from volume import LoopVolume
 
 from nfsclient import NfsError, errors
@@ -283,21 +283,24 @@ def test_damaged_volume_conf(migration, damage):
     assert migration.status()["pending"] == 1
 
 
-def test_damaged_volume_conf_refuses_the_export(migration):
+def test_damaged_volume_conf_refuses_the_export(migration, monkeypatch):
     """Else clients would see holes for data."""
     migration.init()
     conf = migration.volume / ".postcopy/volume.conf"
     conf.write_bytes(conf.read_bytes()[:20])
-    migration.server.allow = [".*"]
+    server, why = migration.server, "cannot open the volume: .postcopy is damaged"
+    server.allow, ready = [".*"], server._ready
+    monkeypatch.setattr(server, "_ready", lambda: why in server.log_text())
+    server.start(timeout=60)
     with pytest.raises((TimeoutError, AssertionError)):
-        migration.server.start(timeout=2)
-    assert "cannot open the volume: .postcopy is damaged" in migration.server.log_text()
+        wait_until(ready, 2)
+    server.kill9()
 
 
 def test_second_retriever(migration):
     migration.init().start_retriever()
     said(run(RETRIEVER, migration.volume), 1, "another retriever is serving")
-    assert migration.status()["state"] == "migrating"
+    wait_until(lambda: migration.status()["state"] == "migrating", what="a connection")
     migration.crawl()
     migration.audit(complete=True)
 
