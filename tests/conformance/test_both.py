@@ -20,7 +20,7 @@ from smb2client import SmbError
 from util import wait_until
 
 ATTR_CACHE = 60
-SOON = 5.0              # s; untold it would be a minute
+SOON = 20.0             # s; untold it would be a minute
 END = (1 << 63) - 1     # how far POSIX locks go
 # SMB's lock and NFS's: (offset, length, exclusive)
 RANGES = {
