@@ -117,7 +117,7 @@ def test_unstable_writes_survive_kill_9_of_the_crawler(moddir, loop_xfs, rpcshim
             write_unstable(case, c)
             world.fake.hook("READ", only(lambda call: call.node is node, gate))
             world.m.start_crawler()
-            wait_until(lambda: gate.waiting, 20, "the crawler's READs held")
+            wait_until(lambda: gate.waiting, 60, "the crawler's READs held")
             world.m.kill_crawler()
             gate.open()
             same(c.read_file(case.path("f")), case.data("f"))
@@ -180,7 +180,7 @@ def test_unstable_writes_become_durable_by_themselves(case, client, connect, wor
 
     def durable():
         return all(case.show(n)["now"] == case.show(n)["durable"] for n in ("now", "later"))
-    wait_until(durable, 30, "written to disk in the background")
+    wait_until(durable, 60, "written to disk in the background")
     restart_all(world.m, crash=True)
     with connect() as c:
         same(c.read_file(case.path("now")), case.data("now"))
