@@ -35,6 +35,7 @@ class SmbGate:
         self.errors = []                # of actions
         self._listener, self._pairs = None, set()
         self._lock, self._wanted = threading.Lock(), {}
+        self._acting = threading.Lock()
 
     def url(self):
         return "smb://127.0.0.1:%d/%s" % (self.port, self.share)
@@ -107,12 +108,7 @@ class SmbGate:
             while True:
                 head = receive(client, 4)
                 body = receive(client, int.from_bytes(head[1:], "big"))
-                action = self._action(body)
-                if action:
-                    try:
-                        action()
-                    except Exception as err:        # told by __exit__
-                        self.errors.append(err)
+                self._act(body)
                 if self.delay:
                     time.sleep(self.delay)
                 server.sendall(head + body)
@@ -134,10 +130,17 @@ class SmbGate:
         client.close()
         server.close()
 
-    def _action(self, body):
-        """What is to be done before this CREATE, if anything."""
+    def _act(self, body):
+        """Do what is to be done before this CREATE; no other one goes on meanwhile, as that of
+        a client that has given this one up."""
         if body[:4] != b"\xfeSMB" or struct.unpack_from("<H", body, 12)[0] != CREATE:
-            return None
+            return
         at, length = struct.unpack_from("<HH", body, 64 + 44)
-        with self._lock:
-            return self._wanted.pop(body[at:at + length], None)
+        with self._acting:
+            with self._lock:
+                action = self._wanted.pop(body[at:at + length], None)
+            try:
+                if action:
+                    action()
+            except Exception as err:        # told by __exit__
+                self.errors.append(err)

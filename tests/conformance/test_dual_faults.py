@@ -163,12 +163,12 @@ def listed(m, old, name, count):
         c.patient(30).getattr(name)
     old.smb.refuse()
     crawler = m.start_crawler()
-    wait_until(lambda: len(os.listdir(m.volume / name)) == count, 30, "names")
+    wait_until(lambda: len(os.listdir(m.volume / name)) == count, 60, "names")
     return crawler
 
 
 def the_end(m, crawler, **audit):
-    assert crawler.wait(60) == 0, (m.workdir / "crawler.log").read_text()
+    assert crawler.wait(300) == 0, (m.workdir / "crawler.log").read_text()
     m.audit(**audit)
 
 
@@ -213,7 +213,7 @@ def test_one_is_away_then_the_other(old, migrate):
                 old.nfs.refuse()
                 old.nfs.cut()
                 old.smb.accept()
-            wait_until(lambda: m.status()["state"] == "source-lost", 30, "the loss")
+            wait_until(lambda: m.status()["state"] == "source-lost", 60, "the loss")
             with pytest.raises(NfsError) as err:
                 c.getattr("away/f")
             assert err.value.status == errors.JUKEBOX and ntacl(m, "away/f") is None
