@@ -123,7 +123,7 @@ class Changer(threading.Thread):
     def run(self):
         try:
             for path in self.paths:
-                wait_until(lambda: self.change(path), 60, "an answer")
+                wait_until(lambda: self.change(path), 120, "an answer")
         except Exception as err:            # told by finish()
             self.error = err
 
@@ -136,7 +136,7 @@ class Changer(threading.Thread):
             return False
 
     def finish(self):
-        self.join(90)
+        self.join(300)
         assert not self.is_alive() and self.error is None, self.error
 
 
@@ -146,8 +146,10 @@ def kill(m, victim, rng, nfs, smb):
         covered(m)
         m.start_retriever()
     elif victim == "worker":
-        pids = wait_until(lambda: workers(m), 30, "workers")
-        os.kill(rng.choice(sorted(pids)), signal.SIGKILL)
+        def one():                          # the one killed before may just be going
+            os.kill(rng.choice(sorted(workers(m))), signal.SIGKILL)
+            return True
+        wait_until(one, 60, "workers")
     elif victim == "crawler":
         m.kill_crawler()
         covered(m)
@@ -163,7 +165,7 @@ def test_whoever_dies(make, servers, tree, contents, undisturbed):
     victims = rng.sample(VICTIMS, len(VICTIMS))
     mine = ["d%d/e%d/f7" % (d % 4, d) for d in range(1, DIRS)]
     with Proxy.for_server(servers[0]) as nfs, SmbGate(servers[1]) as smb:
-        nfs.delay, smb.delay = 0.002, 0.006
+        nfs.delay, smb.delay = 0.005, 0.03     # until all have died
         m = make(nfs.url(), join=smb.url()).init().start()
         m.start_crawler("--workers", "4")
         visitor = Visitor(m, {p: b for p, b in contents.items() if p.decode() not in mine},
@@ -177,9 +179,9 @@ def test_whoever_dies(make, servers, tree, contents, undisturbed):
             kill(m, victim, rng, nfs, smb)
         nfs.delay = smb.delay = 0
         changer.finish()
-        wait_until(lambda: m.crawler.poll() is not None, 120, "the crawler's end")
+        wait_until(lambda: m.crawler.poll() is not None, 300, "the crawler's end")
         assert m.crawler.returncode == 0, (m.workdir / "crawler.log").read_text()
-        wait_until(lambda: m.status()["state"] == "complete", 30, "complete")
+        wait_until(lambda: m.status()["state"] == "complete", 60, "complete")
         visitor.finish()
         m.audit(complete=True)
         assert busy >= 4, "too quick: nothing was left to be killed"
