@@ -219,8 +219,9 @@ def children(parent, but="ZX"):
         except OSError:
             continue
         if int(rest.split()[1]) == parent and rest.split()[0] not in but:
-            assert name.startswith("postcopy-smb"), name
-            pids.append(int(path.parent.name))
+            assert name.startswith("postcopy-"), name
+            if name.startswith("postcopy-smb"):     # not the retriever's before exec
+                pids.append(int(path.parent.name))
     return pids
 
 
