@@ -141,7 +141,7 @@ def held(case, proc, name, *ask):
     world.fake.hook(proc, only(lambda call: call.node is node, gate))
     asking = subprocess.Popen([str(STUBTOOL), "ask", str(world.volume), case.path(name), *ask])
     try:
-        wait_until(lambda: gate.waiting, 20, "%s held" % proc)
+        wait_until(lambda: gate.waiting, 60, "%s held" % proc)
         yield
         assert gate.passed == 0
     finally:

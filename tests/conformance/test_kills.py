@@ -78,7 +78,9 @@ def migrating(old, new_migration, fresh_dir):
     """A migration slow enough to be killed often; crawler not started."""
     with Proxy.for_server(old) as proxy:
         proxy.delay = 0.002
-        yield new_migration(proxy.url(), fresh_dir, conf="max_tries = 1\n").init().start()
+        m = new_migration(proxy.url(), fresh_dir, conf="max_tries = 1\n").init().start()
+        m.proxy = proxy
+        yield m
 
 
 class Visitor(threading.Thread):
@@ -93,7 +95,7 @@ class Visitor(threading.Thread):
         names = sorted(self.contents)
         while not self.ended:
             try:
-                with self.m.client("v3", patience=30, timeout=10) as c:
+                with self.m.client("v3", patience=120, timeout=10) as c:
                     while not self.ended:
                         self.look(c, self.rng.choice(names))
             except (RpcError, OSError):         # the server is away
@@ -111,7 +113,7 @@ class Visitor(threading.Thread):
 
     def finish(self):
         self.ended = True
-        self.join(60)
+        self.join(180)
         assert not self.wrong, self.wrong[:5]
         assert self.read > 0
 
@@ -125,8 +127,8 @@ def covered(m):
 
 def to_the_end(m, crawler, truth, nfstree, skip=()):
     """Counter 0, nothing left over, and the same as the old server."""
-    assert crawler.wait(120) == 0, (m.workdir / "crawler.log").read_text()[-2000:]
-    wait_until(lambda: m.status()["state"] == "complete", 30, "complete")
+    assert crawler.wait(300) == 0, (m.workdir / "crawler.log").read_text()[-2000:]
+    wait_until(lambda: m.status()["state"] == "complete", 60, "complete")
     m.audit(complete=True)
     for name in ("staging", "provisional"):
         assert os.listdir(m.volume / ".postcopy" / name) == []
@@ -151,9 +153,11 @@ def test_retriever(migrating, contents, truth, nfstree, rng):
     for _round in range(ROUNDS):
         time.sleep(rng.uniform(0, 0.8))
         m.kill_retriever()
+        m.proxy.pause()                 # how long all this takes is the machine's affair
         covered(m)
         m.start_retriever()
-    assert m.status()["pending"] > 0, "too quick: nothing was left to be killed"
+        assert m.status()["pending"] > 0, "too quick: nothing was left to be killed"
+        m.proxy.resume()
     to_the_end(m, crawler, truth, nfstree)
     visitor.finish()
 
@@ -208,7 +212,7 @@ def write(m, path, offset, data):
                 return c.patient(30).write(path, offset, data).count == len(data)
         except (RpcError, OSError):
             return False
-    wait_until(once, 60, "write to %r" % path)
+    wait_until(once, 120, "write to %r" % path)
 
 
 def create(m, path, data):
@@ -219,7 +223,7 @@ def create(m, path, data):
                 return True
         except (RpcError, OSError):
             return False
-    wait_until(once, 60, "creating %r" % path)
+    wait_until(once, 120, "creating %r" % path)
 
 
 def kill(m, victim, delay):
