@@ -33,9 +33,11 @@ def locked(volume, ino):
         yield
 
 
-def somebody_waits(ino):
+def somebody_waits(volume, ino):
+    st = os.stat(volume / ".postcopy" / "lock")
+    place = ["%02x:%02x:%d" % (os.major(st.st_dev), os.minor(st.st_dev), st.st_ino), str(ino)]
     with open("/proc/locks") as f:
-        return any(fields[1] == "->" and int(fields[-2]) == ino for fields in map(str.split, f))
+        return any(fields[1] == "->" and fields[-3:-1] == place for fields in map(str.split, f))
 
 
 @pytest.mark.parametrize("how", ["removed", "renamed"])
@@ -49,7 +51,7 @@ def test_truncating_create(case, client3, world, how):
         creating = threading.Thread(target=lambda: made.append(
             client3.create(case.path("f"), mode=0o600, size=0)), daemon=True)
         creating.start()
-        wait_until(lambda: somebody_waits(ino), 30, "CREATE waits for the lock")
+        wait_until(lambda: somebody_waits(world.volume, ino), 60, "CREATE waits for the lock")
         if how == "removed":
             os.unlink(local)
         else:
@@ -85,10 +87,10 @@ def test_rename_over_a_new_link(case, client, world):
         with locked(world.volume, inos["f"]):
             linking = threading.Thread(target=other.link, args=link, daemon=True)
             linking.start()
-            wait_until(lambda: somebody_waits(inos["f"]), 30, "LINK waits for its lock")
+            wait_until(lambda: somebody_waits(world.volume, inos["f"]), 60, "LINK waits")
             renaming = threading.Thread(target=client.rename, args=rename, daemon=True)
             renaming.start()
-            wait_until(lambda: somebody_waits(inos[name]), 30, "RENAME waits for its lock")
+            wait_until(lambda: somebody_waits(world.volume, inos[name]), 60, "RENAME waits")
         wait_until(lambda: os.path.lexists(world.volume / case.path("new")), 30, "LINK done")
     renaming.join(60), linking.join(60)
     other.close()
