@@ -4,6 +4,7 @@ that turns read-only or shuts itself down.  Never zeros, nothing acknowledged lo
 import errno
 import os
 import struct
+import time
 
 import pytest
 
@@ -98,7 +99,7 @@ def passes(case, client, world, faults, call, error):
     def stored():
         same(client.read_file(f), case.data("f"))
         return not case.show("f")["stub"]
-    wait_until(stored, 10, "file stored")
+    wait_until(stored, 60, "file stored")
 
 
 @pytest.mark.allow_log("but was set non-retryable")
@@ -111,7 +112,7 @@ def test_source_that_lies_is_not_passed_on(case, client3, world, faults):
     node, mtime = case.node("f"), case.node("f").mtime
     node.mtime += 1
     assert status_of(client3.read, f, BLOCK, 1000) == errors.IO
-    assert world.control("status")["conflicts"] == 1
+    wait_until(lambda: world.control("status")["conflicts"] == 1, what="conflict")
     node.mtime = mtime
     world.m.postcopy("retry", "--conflicts", world.volume)
     same(client3.read(f, BLOCK, 1000)[0], case.data("f")[BLOCK:BLOCK + 1000])
@@ -132,13 +133,20 @@ def test_source_gone_while_passing(case, client3, world, faults):
 
 # -- syncs that fail ---------------------------------------------------------------
 
+def syncs(world, text="sync of the volume"):
+    """Lines about syncs that failed; those that finish objects tell of the next one."""
+    return [line for line in world.m.log.read_text().splitlines() if text in line]
+
+
 def fail_a_sync(world, case, faults, name):
-    """Complete a file whose sync fails."""
-    log = world.m.log
-    seen = log.read_text().count("sync of the volume")
+    """Complete a file whose sync fails, if not the retriever's flush of every five seconds
+    comes first.  Was it the file's?"""
+    world.settle()                      # the directory's sync is over
+    seen = len(syncs(world))
     faults.set("syncfs", errno.EIO | faults.ONCE)
     world.stubtool("ask", case.path(name), "fill")
-    wait_until(lambda: log.read_text().count("sync of the volume") > seen, 10, "a sync")
+    failed = wait_until(lambda: syncs(world)[seen:], 60, "a sync")
+    return "next one in" in failed[0]
 
 
 def test_failed_sync_fetches_all_again(case, world, faults):
@@ -146,10 +154,10 @@ def test_failed_sync_fetches_all_again(case, world, faults):
     case.file("half"), case.file("whole")
     case.enter("some", "half")
     before = case.show("half")["now"]
-    fail_a_sync(world, case, faults, "whole")
-    wait_until(lambda: case.show("half")["now"] == [[0, SIZE]], 10, "half is missing again")
+    of_whole = fail_a_sync(world, case, faults, "whole")
+    wait_until(lambda: case.show("half")["now"] == [[0, SIZE]], 60, "half is missing again")
     assert before != [[0, SIZE]]
-    wait_until(lambda: case.show("whole")["stub"], 10, "whole is no normal file")
+    assert case.show("whole")["stub"] or not of_whole, "whole is no normal file"
     with world.client() as c:
         for name in ("half", "whole"):
             same(c.read_file(case.path(name)), case.data(name))
@@ -202,16 +210,16 @@ def test_failed_syncs_do_not_spin(case, world, faults):
     """As long as they fail nothing is finished; the pauses grow."""
     case.file("f")
     case.enter("partial", "f")
-    log = world.m.log
-    before = log.read_text().count("sync of the volume")
+    before, began = len(syncs(world, "next one in")), time.monotonic()
     faults.set("syncfs", errno.EIO)
     for _ in range(3):
         world.stubtool("ask", case.path("f"), "fill")
-        seen = log.read_text().count("sync of the volume")
-        wait_until(lambda: log.read_text().count("sync of the volume") > seen, 10, "a sync")
+        seen = len(syncs(world, "next one in"))
+        wait_until(lambda: len(syncs(world, "next one in")) > seen, 60, "a sync")
     assert case.show("f")["stub"]
-    assert "next one in 2000 ms" in log.read_text()
-    assert log.read_text().count("sync of the volume") - before <= 4
+    assert syncs(world, "next one in 2000 ms")
+    count = len(syncs(world, "next one in")) - before
+    assert 0.5 * (2 ** (count - 1) - 1) <= time.monotonic() - began, count
     faults.clear()
     world.stubtool("ask", case.path("f"), "fill")
     case.finished("f")
@@ -230,10 +238,15 @@ def test_crawler_goes_on_with_others(case, world, faults):
         def pending():
             world.control("drain")
             return world.control("status")["pending"]
-        wait_until(lambda: pending() == 1, 8, "all but one done")
+        wait_until(lambda: pending() <= 1, what="all but one done")
     finally:
         crawler.terminate()
-        crawler.wait(20)
+        crawler.wait(60)
     assert faults.get("pwrite") == 0
     status = world.control("status")
-    assert status["parked"] == 0 and status["pending"] == 1, status
+    assert status["parked"] == 0 and status["pending"] <= 1, status
+    # the one comes ten seconds later: if it is here, too, then after all others
+    nodes = {id(case.node(name)) for name in names}
+    reads = [(id(c.node), c.offset) for c in world.calls("READ") if id(c.node) in nodes]
+    again = next((i for i, read in enumerate(reads) if read in reads[:i]), len(reads))
+    assert {node for node, _ in reads[:again]} == nodes
