@@ -15,6 +15,8 @@ import struct
 import threading
 import time
 
+from nfsclient.rpcserver import end_listener
+
 CREATE = 5
 
 
@@ -43,16 +45,15 @@ class SmbGate:
     def accept(self):
         self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
         self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, args=(self._listener,), daemon=True)
+        self._acceptor.start()
         return self
 
     def refuse(self):
         """Nobody gets in, and who is in is thrown out."""
-        if self._listener:
-            with contextlib.suppress(OSError):
-                self._listener.shutdown(socket.SHUT_RDWR)
-            self._listener.close()
-            self._listener = None
+        listener, self._listener = self._listener, None
+        if listener:
+            end_listener(listener, self._acceptor)
         self.cut()
 
     def cut(self):

@@ -26,7 +26,7 @@ import time
 
 from .nfs3 import MOUNT_PROCS, MOUNT_PROGRAM, NFS_PROGRAM, NFS_V3, PROCS
 from .rpc import LAST_FRAGMENT, RpcError, recv_record
-from .rpcserver import reset
+from .rpcserver import end_listener, reset
 
 
 def call_name(record):
@@ -57,10 +57,20 @@ class _Pair:
         self.order = itertools.count()
         self.wake = threading.Condition()
         self.ended = False
+        self.running = 3                 # threads; the last one closes
 
     def start(self):
-        for run in (self._read_calls, self._send_calls, self._pass_replies):
-            threading.Thread(target=run, daemon=True).start()
+        for work in (self._read_calls, self._send_calls, self._pass_replies):
+            threading.Thread(target=self._run, args=(work,), daemon=True).start()
+
+    def _run(self, work):
+        work()
+        with self.wake:
+            self.running -= 1
+            last = self.running == 0
+        if last:
+            self.client.close()
+            self.server.close()
 
     def end(self):
         with self.wake:
@@ -194,18 +204,15 @@ class Proxy:
         for i, target in enumerate(self.targets):
             listener = socket.create_server((self.host, self.ports[i]), backlog=64)
             self.ports[i] = listener.getsockname()[1]
-            self._listeners.append(listener)
-            threading.Thread(target=self._accept_loop, args=(listener, target),
-                             daemon=True).start()
+            acceptor = threading.Thread(target=self._accept_loop, args=(listener, target),
+                                        daemon=True)
+            self._listeners.append((listener, acceptor))
+            acceptor.start()
 
     def refuse(self):
         """New connections are refused; those that exist go on."""
-        for listener in self._listeners:
-            try:
-                listener.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            listener.close()
+        for listener, acceptor in self._listeners:
+            end_listener(listener, acceptor)
         self._listeners = []
 
     def cut(self):
@@ -275,6 +282,7 @@ class Proxy:
                 pair = _Pair(self, client, (self.host, target))
             except OSError:              # the server is down: so are we
                 reset(client)
+                client.close()
                 continue
             with self._lock:
                 self._pairs.add(pair)

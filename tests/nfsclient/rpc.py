@@ -173,7 +173,7 @@ class RpcConnection:
                             % (self.host, self.port, err)) from err
         link = _Link(sock)
         self.connects += 1
-        threading.Thread(target=_reader, args=(link,), daemon=True,
+        threading.Thread(target=_reader, args=(link, self._lock), daemon=True,
                          name="rpc-reader-%d" % self.port).start()
         return link
 
@@ -240,14 +240,14 @@ def _break(link, error):
         link.sock.shutdown(socket.SHUT_RDWR)
     except OSError:
         pass
-    link.sock.close()
     for xid in list(link.waiting):
         future = link.waiting.pop(xid, None)
         if future:
             _fail(future, link.broken)
 
 
-def _reader(link):
+def _reader(link, lock):
+    """It also closes: while it may be about to read, nobody else gets the socket's number."""
     try:
         while True:
             xid, result = parse_reply(recv_record(link.sock))
@@ -262,6 +262,9 @@ def _reader(link):
         _break(link, err if isinstance(err, RpcBroken) else RpcBroken(str(err)))
     except (OSError, XdrError) as err:
         _break(link, RpcBroken("receive: %s" % err))
+    finally:
+        with lock:                      # of who sends
+            link.sock.close()
 
 
 def _bind_reserved(sock):

@@ -4,6 +4,7 @@
 Calls of one connection are handled by a pool of threads, so a slow one does
 not hold up others and replies may overtake each other, as with real servers.
 """
+import contextlib
 import socket
 import struct
 import threading
@@ -49,13 +50,21 @@ def _get_cred(u):
 
 
 def reset(sock):
-    """Close with RST, so that the peer notices at once."""
+    """End it with RST, so that the peer notices at once.  Who reads from it closes it: a thread
+    that is just going to use its number must not meet another socket there."""
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.shutdown(socket.SHUT_RDWR)
     except OSError:
         pass
-    sock.close()
+
+
+def end_listener(listener, acceptor):
+    """Nobody gets in any more, and nobody accepts from what has its number next."""
+    with contextlib.suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    acceptor.join(20)
+    listener.close()
 
 
 def send_record(sock, data, lock):
@@ -79,18 +88,15 @@ class RpcServer:
         self._listener = socket.create_server((self.host, self.port), backlog=64)
         self.port = self._listener.getsockname()[1]
         self._pool = ThreadPoolExecutor(self.threads, "fake-nfs")
-        threading.Thread(target=self._accept, args=(self._listener,),
-                         daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, args=(self._listener,),
+                                          daemon=True)
+        self._acceptor.start()
         return self
 
     def stop(self):
         listener, self._listener = self._listener, None
         if listener:
-            try:
-                listener.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            listener.close()
+            end_listener(listener, self._acceptor)
         self.resume()
         self.cut()
         if self._pool:
@@ -132,7 +138,10 @@ class RpcServer:
             pass
         finally:
             self._connections.discard(sock)
-            sock.close()
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            with lock:
+                sock.close()
 
     def _one(self, sock, lock, record):
         try:
