@@ -213,7 +213,7 @@ def test_while_it_is_filled(case, client, world):
     world.fake.hook("READ", only(lambda c: c.node is node, gate))
     try:
         assert status_of(client.patient(0).read, fh, 0, 100) == errors.DELAY
-        wait_until(lambda: gate.waiting, 10, "a READ at the old server")
+        wait_until(lambda: gate.waiting, 60, "a READ at the old server")
         client.patient(0).link(fh, case.path("g"))
         assert client.getattr(fh).nlink == 2
     finally:

@@ -174,7 +174,7 @@ def test_while_it_is_filled(case, client4, other, world):
     world.fake.hook("READ", only(lambda c: c.node is node, gate))
     try:
         assert status_of(client4.patient(0).read, mine, 0, 100) == errors.DELAY
-        wait_until(lambda: gate.waiting, 10, "a READ at the old server")
+        wait_until(lambda: gate.waiting, 60, "a READ at the old server")
         client4.patient(0).lock(mine, 0, 100)
         assert refused(other, yours, 0, 100)
         client4.patient(0).unlock(mine, 0, 50)

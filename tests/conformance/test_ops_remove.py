@@ -71,7 +71,7 @@ def test_handles_of_removed_files_are_stale(case, client, place):
     case.gone("f")
     for call in (lambda: client.getattr(fh), lambda: client.read(fh, 0, 100),
                  lambda: client.write(fh, 0, b"x"), lambda: client.setattr(fh, size=0)):
-        wait_until(lambda: stale(call), 10, "stale handle")
+        wait_until(lambda: stale(call), 60, "stale handle")
 
 
 @pytest.mark.parametrize("size", [100, SIZE])
@@ -215,7 +215,7 @@ def test_remove_while_the_directory_is_being_listed(case, client, world):
     try:
         hasty = client.patient(0)
         assert status_of(hasty.remove, (fh, b"f")) == errors.DELAY
-        assert gate.waiting == 1
+        wait_until(lambda: gate.waiting, 60, "a listing at the old server")
         assert hasty.getattr(ffh).size == 10
     finally:
         gate.open()
@@ -232,7 +232,7 @@ def test_remove_while_it_is_filled(case, client, world):
     world.fake.hook("READ", only(lambda c: c.node is node, gate))
     try:
         assert status_of(client.patient(0).read, fh, 0, 100) == errors.DELAY
-        wait_until(lambda: gate.waiting, 10, "a READ at the old server")
+        wait_until(lambda: gate.waiting, 60, "a READ at the old server")
         client.patient(0).remove(case.path("f"))
         client.patient(0).create(case.path("f"), how="guarded")
     finally:
@@ -333,7 +333,7 @@ def test_rmdir_while_a_file_takes_the_name(case, client3, world):
             target=lambda: seen.append(status_of(other.rmdir, (fh, b"d"))))
         remover.start()
         try:
-            wait_until(lambda: gate.waiting, 10, "a listing at the old server")
+            wait_until(lambda: gate.waiting, 60, "a listing at the old server")
             client3.rename((fh, b"d"), (fh, b"e"))
             client3.rename((fh, b"f"), (fh, b"d"))
         finally:
@@ -411,7 +411,7 @@ def test_read_after_removal(case, client4, place):
             client4.getattr(f.fh)
         except NfsError as err:
             return err.status in (errors.STALE, errors.FHEXPIRED)
-    wait_until(gone, 20, "nobody has it open")      # the retriever may, for a moment
+    wait_until(gone, 60, "nobody has it open")      # the retriever may, for a moment
 
 
 def test_write_after_removal(case, client4, place):

@@ -315,7 +315,7 @@ def test_while_it_is_filled(case, client, world, over):
     world.fake.hook("READ", only(lambda c: c.node is node, gate))
     try:
         assert status_of(client.patient(0).read, fh, 0, 100) == errors.DELAY
-        wait_until(lambda: gate.waiting, 10, "a READ at the old server")
+        wait_until(lambda: gate.waiting, 60, "a READ at the old server")
         client.patient(0).rename(case.path("a"), case.path("b"))
         client.patient(0).create(case.path("a"), how="guarded")
     finally:

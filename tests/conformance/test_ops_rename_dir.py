@@ -96,7 +96,7 @@ def test_a_directory_that_is_being_listed(case, client, world):
     world.fake.hook("READDIRPLUS", only(lambda c: c.node is node, gate))
     try:
         assert status_of(client.patient(0).readdir_page, fh) == errors.DELAY
-        wait_until(lambda: gate.waiting, 10, "a listing at the old server")
+        wait_until(lambda: gate.waiting, 60, "a listing at the old server")
         client.patient(0).rename(case.path("d"), case.path("e"))
     finally:
         gate.open()

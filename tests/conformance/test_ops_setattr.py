@@ -7,6 +7,7 @@ from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, NOW, SOCK
 from ops import *  # noqa: F401,F403
 from ops import BLOCK, DIRS, GROUP, SIZE, USER, AuthSys, errors, same, status_of
+from util import wait_until
 
 ATTR_CACHE = 0
 WHEN = 1234567890 * 10 ** 9 + 123456789
@@ -217,7 +218,7 @@ def test_while_a_dummy_gets_its_attributes(case, client, world):
     world.fake.hook("GETATTR", only(lambda c: c.node is node, gate))
     try:
         assert status_of(client.patient(0).setattr, fh, mode=0o600) == errors.DELAY
-        assert gate.waiting == 1
+        wait_until(lambda: gate.waiting, 60, "a GETATTR at the old server")
     finally:
         gate.open()
     client.setattr(fh, mode=0o600, mtime=WHEN)
