@@ -143,8 +143,8 @@ def test_a_fill_moves_nothing(case, client, world, stub):
     before = view(client.getattr(case.path("f")))
     assert (before["size"], before["mtime"]) == (SIZE, case.node("f").mtime)
     assert before["ctime"] == case.node("f").ctime
-    for offset in (0, 2 * BLOCK, 4 * BLOCK):
-        client.read(case.path("f"), offset, 10)
+    for offset in (0, 2 * BLOCK) if stub == "some" else (0, 2 * BLOCK, 4 * BLOCK):
+        client.read(case.path("f"), offset, 10)         # some: with 4 the rest would come, too
         assert view(client.getattr(case.path("f"))) == before
     client.read_file(case.path("f"))
     case.finished("f")
@@ -175,8 +175,9 @@ def test_a_fill_after_a_change_keeps_the_change(case, client):
     client.setattr(case.path("f"), mtime=OLD + 12345)
     before = view(client.getattr(case.path("f")))
     client.read(case.path("f"), 0, SIZE)
+    seen = view(client.getattr(case.path("f")))
     if case.show("f")["stub"]:
-        assert view(client.getattr(case.path("f"))) == before
+        assert seen == before
     case.finished("f")
     assert client.getattr(case.path("f")).mtime == OLD + 12345
     case.items["f"].mtime = OLD + 12345
