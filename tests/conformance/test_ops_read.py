@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """READ and READLINK on stubs: never zeros for data, and a fill moves nothing."""
-import time
-
 import pytest
 
 from nfsclient.hooks import delay, only
@@ -218,9 +216,7 @@ def test_reads_by_many_clients_fetch_once(case, world):
     try:
         from concurrent.futures import ThreadPoolExecutor
         with ThreadPoolExecutor(4) as pool:
-            start = time.monotonic()
             got = list(pool.map(lambda c: c.read(case.path("f"), 10, 1000)[0], clients))
-            assert time.monotonic() - start < 5
     finally:
         for c in clients:
             c.close()
