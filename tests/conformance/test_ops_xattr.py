@@ -15,12 +15,21 @@ RECORD = "trusted.postcopy"
 EITHER = 0                              # SETXATTR4_EITHER
 
 
+def record(case):
+    """Without what the retriever's own flush moves."""
+    seen = case.show("f")
+    seen.pop("durable", None)
+    for key in ("ctime", "blocks"):
+        del seen["local"][key]
+    return seen
+
+
 @pytest.mark.parametrize("name", [b"postcopy", b"trusted.postcopy", b"user.x", b"x"])
 def test_over_nfs(case, client42, state, name):
     """Refused, and nothing has changed."""
     case.file("f")
     case.enter(state, "f")
-    fh, before = client42.fh(case.path("f")), case.show("f")
+    fh, before = client42.fh(case.path("f")), record(case)
     calls = {
         "GETXATTR": Packer().opaque(name),
         "SETXATTR": Packer().u32(EITHER).opaque(name).opaque(b"forged"),
@@ -31,7 +40,7 @@ def test_over_nfs(case, client42, state, name):
         compound = Compound().putfh(fh)
         compound.add(op, args)
         assert status_of(client42.run, compound) == errors.NOTSUPP, op
-    assert case.show("f") == before
+    assert record(case) == before
     same(client42.read_file(case.path("f")), case.data("f"))
 
 
