@@ -112,9 +112,10 @@ class World:
     def settle(self):
         """Nothing is in flight any more."""
         def idle():
+            before = self.control("status")      # who is at work hands in what drain waits for
             self.control("drain")
             status = self.control("status")
-            return status["inflight"] == 0 and status["active"] == 0
+            return not any((before["active"], status["inflight"], status["active"]))
         wait_until(idle, 60, "retriever idle")
 
     def audit(self):

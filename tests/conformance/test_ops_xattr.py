@@ -52,7 +52,7 @@ def test_local_ones_stay(case, client, place):
     path = case.world.volume / case.path("f")
     os.setxattr(path, "user.origin", b"\0local\xff")
     same(client.read_file(case.path("f")), case.data("f"))
-    case.world.settle()
+    case.finished("f")
     assert RECORD not in os.listxattr(path)
     assert os.getxattr(path, "user.origin") == b"\0local\xff"
     attrs = client.getattr(client.fh(case.path("f")))
