@@ -20,6 +20,7 @@ from nfsclient.rpc import AuthSys
 
 MANY, FEW, SIZE = 200, 20, 3000
 RATE, BURST = 600, 20          # files a minute, at once
+SLOW = 150                     # of NFS users, whose requests are tried again
 LEAST = (MANY - BURST) * 60 / RATE
 CONF = "recall_files_per_minute = %d\nrecall_burst = %d\n" % (RATE, BURST)
 
@@ -168,7 +169,7 @@ def test_nfs_users(proto, fresh_dir, new_migration):
             tree.file(tree.root, name, Pattern(SIZE, 1000 * user + i), mode=0o666)
             want[user][name] = pattern(SIZE, 1000 * user + i)
     with FakeServer(tree) as old:
-        m = new_migration(old.url(), fresh_dir, conf=CONF.replace(str(RATE), "300"),
+        m = new_migration(old.url(), fresh_dir, conf=CONF.replace(str(RATE), str(SLOW)),
                           fsal_more="Delay_V3 = 100;\nDelay_V4 = 100;\n").init().start()
         with m.client(proto, cred=AuthSys(uid=1001, gid=1001), patience=60) as mass, \
                 m.client(proto, cred=AuthSys(uid=1002, gid=1002), patience=60) as other:
@@ -177,7 +178,7 @@ def test_nfs_users(proto, fresh_dir, new_migration):
             for name, data in want[1].items():
                 assert other.read_file(name) == data
             assert reader.done < len(want[0]), "one has waited for the other"
-            assert reader.end() >= (len(want[0]) - BURST) * 60 / 300
+            assert reader.end() >= (len(want[0]) - BURST) * 60 / SLOW
         told = clients(m)
         assert told["#1001@127.0.0.1"]["files"] == len(want[0])
         assert told["#1001@127.0.0.1"]["bytes"] == SIZE * len(want[0])
