@@ -117,14 +117,14 @@ def old(old_server, tree):
 
 def manifest(nfstree, server, path):
     done = subprocess.run([str(nfstree), "-o", str(path), server.url()], capture_output=True,
-                          text=True, timeout=120)
+                          text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return path
 
 
 def diff(nfstree, a, b):
     done = subprocess.run([str(nfstree), "--diff", str(a), str(b)],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return int(done.stdout.split()[0])
 
@@ -219,15 +219,15 @@ def test_everything_comes_over(fstype, new_volume, new_migration, nfstree, moddi
     visitors = [Visitor(m, proto, tree) for proto in ("v3", "v4.1")]
     for v in visitors:
         v.start()
-    wait_until(lambda: all(v.seen or v.error for v in visitors), 30, "clients are at it")
-    m.crawl(60)
+    wait_until(lambda: all(v.seen or v.error for v in visitors), 120, "clients are at it")
+    m.crawl()
     there, inodes = before
     assert len(inodes) > 3000
     for v in visitors:
-        v.join(60)
+        v.join(300)
         assert not v.is_alive() and not v.error and not v.wrong, (v.error, v.wrong[:5])
         assert v.seen == len(inodes) - 1
-    wait_until(lambda: m.status()["state"] == "complete", 30)
+    wait_until(lambda: m.status()["state"] == "complete", 60)
     status, scan = m.audit(complete=True)
     assert status["counter"] == scan["journal"] == scan["missing_bytes"] == 0
     assert scan["clean"] and scan["finished"]
