@@ -208,17 +208,21 @@ map readonly = no
             assert done.returncode == 0, done.stdout + done.stderr + self.tail()
         return True
 
-    def processes(self):
-        """Pids of the server: the listener, one for each client, and helpers."""
-        pids = []
+    def _states(self):
+        """{pid: state} of what processes() tells."""
+        states = {}
         for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
             try:
                 fields = stat.read_text().rpartition(")")[2].split()
             except OSError:
                 continue
             if int(fields[3]) == self.pid and fields[0] not in "ZX":
-                pids.append(int(stat.parent.name))
-        return pids
+                states[int(stat.parent.name)] = fields[0]
+        return states
+
+    def processes(self):
+        """Pids of the server: the listener, one for each client, and helpers."""
+        return list(self._states())
 
     def pid_of(self, client):
         """The process that serves a client: the one whose socket is the other end."""
@@ -258,8 +262,11 @@ map readonly = no
         wait_until(lambda: not self.processes(), timeout, "end of the clients' processes")
 
     def sigstop(self):
-        """Freeze all of it."""
-        self._signal(signal.SIGSTOP)
+        """Freeze all of it.  Returns once all processes stand, also those just forked."""
+        os.kill(self.pid, signal.SIGSTOP)
+        wait_until(lambda: self._states()[self.pid] == "T", 60, "listener frozen")
+        wait_until(lambda: self._signal(signal.SIGSTOP) or
+                   set(self._states().values()) == {"T"}, 60, "server %s frozen" % self.name)
 
     def sigcont(self):
         self._signal(signal.SIGCONT)
