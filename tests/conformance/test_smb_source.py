@@ -211,17 +211,16 @@ def under_way(m):
 
 
 def children(parent, but="ZX"):
-    """Pids of a process's workers."""
-    pids = []
+    """Pids of a process's workers; one that is not yet executed has its parent's name."""
+    pids, own = [], pathlib.Path("/proc/%d/comm" % parent).read_text().strip()
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             name, rest = path.read_text().split("(", 1)[1].rsplit(")", 1)
         except OSError:
             continue
         if int(rest.split()[1]) == parent and rest.split()[0] not in but:
-            assert name.startswith("postcopy-"), name
-            if name.startswith("postcopy-smb"):     # not the retriever's before exec
-                pids.append(int(path.parent.name))
+            assert name.startswith("postcopy-smb") or name == own, name
+            pids += [int(path.parent.name)] if name != own else []
     return pids
 
 
