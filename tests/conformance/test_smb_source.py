@@ -106,8 +106,8 @@ def make(moddir, new_volume, rpcshim, login, homes):
 
 
 def cat(url, login, *argv, options=(), check=True):
-    done = subprocess.run([str(SOURCECAT), "-a", str(login), "-p", str(WORKER), *options, url,
-                           *argv], capture_output=True, timeout=120)
+    done = subprocess.run([str(SOURCECAT), "-t", "60000", "-a", str(login), "-p", str(WORKER), *options,
+                           url, *argv], capture_output=True, timeout=120)
     if check:
         assert done.returncode == 0, done.stderr
     return done
@@ -275,7 +275,7 @@ def test_idle_connections_lost(make, filer, data):
         m = make(gate.url(), "max_tries = 1\n").init().start()
         with m.client("v3") as c:
             for name in ("file-0", "file-1"):
-                wait_until(lambda: gate.connections == 4, 30, "connections")
+                wait_until(lambda: gate.connections == 4, 60, "connections")
                 wait_until(lambda: m.status()["active"] == 0, 30, "idle")
                 gate.cut()
                 assert c.patient(60).getattr(name).size == (data / name).stat().st_size
@@ -626,8 +626,9 @@ def test_a_huge_directory_takes_no_memory(new_samba, moddir, login, new_volume):
     for i in range(60000):
         os.mknod(top / ("a rather long name of one file, number %06d" % i))
     server = new_samba("huge", top)
-    process = subprocess.Popen([str(SOURCECAT), "-c", "1", "-a", str(login), "-p", str(WORKER),
-                                "-n", "3", server.url(), "count", ""], stdout=subprocess.PIPE)
+    process = subprocess.Popen([str(SOURCECAT), "-t", "60000", "-c", "1", "-a", str(login), "-p",
+                                str(WORKER), "-n", "3", server.url(), "count", ""],
+                               stdout=subprocess.PIPE)
     most = 0
     while process.poll() is None:
         for pid in [process.pid, *children(process.pid)]:    # it, and its worker
