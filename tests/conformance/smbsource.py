@@ -62,6 +62,6 @@ def make(moddir, new_volume, rpcshim):
     login.chmod(0o600)
     (moddir / "idmap").write_text(IDMAP)
     with migrations(moddir, new_volume, rpcshim) as begin:
-        yield lambda url, fstype="xfs", idmap=moddir / "idmap", conf="", **kw: begin(
-            url, conf + settings(smb_credentials=login, smb_idmap=idmap, call_timeout=2000),
-            fstype, **kw)
+        yield lambda url, fstype="xfs", idmap=moddir / "idmap", conf="", call_timeout=2000, \
+            **kw: begin(url, conf + settings(smb_credentials=login, smb_idmap=idmap,
+                                             call_timeout=call_timeout), fstype, **kw)

@@ -80,7 +80,7 @@ def test_few_credits(new_samba, make, tree, old, credits):
     """A server that takes few calls at once: not what three questions of two credits want."""
     few = new_samba("few%d" % credits, tree, more=smbtree.RAW_NAMES,
                     conf="smb2 max credits = %d" % credits)
-    m = make(few.url()).init().start()
+    m = make(few.url(), call_timeout=15000).init().start()
     m.crawl()
     m.audit(complete=True)
     assert m.status()["source_reconnects"] == 0
@@ -147,7 +147,7 @@ def test_a_file_with_too_many_streams_is_parked(new_samba, make, loop_xfs):
             os.setxattr(top / name, "user.DosStream.s%03d:$DATA" % i, b"%03d" % i * 20000 + b"\0")
     m = make(new_samba("streams", top).url(), allow=[" error: "]).init().start_retriever()
     m.start_crawler()
-    wait_until(lambda: m.status()["parked"] == 1 and not m.status()["pending"], 60, "the end")
+    wait_until(lambda: m.status()["parked"] == 1 and not m.status()["pending"], 120, "the end")
     assert 'streams of "many": more than 16 MiB of them' in m.log.read_text()
     some = os.listxattr(m.volume / "some")
     assert len([name for name in some if name.startswith("user.DosStream.")]) == 30
