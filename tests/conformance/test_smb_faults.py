@@ -12,7 +12,8 @@ import pytest
 
 from nfsclient.hooks import Gate, only
 from smbops import *  # noqa: F401,F403
-from smbops import ALL, BLOCK, SIZE, SmbError, SmbWorld, same, smb_status, wire
+from smbd import Share
+from smbops import ALL, BLOCK, SIZE, STACK, SmbError, SmbWorld, same, smb_status, wire
 from test_no_space import Disk
 from util import wait_until
 
@@ -136,7 +137,10 @@ def test_a_slow_name_holds_up_no_other_client(case, smb, world):
     case.file("f")
     case.list()
     gate = held(world, "LOOKUP", case.node("d"))
-    with world.smbd.client() as other:
+    world.smbd.shares.append(Share(str(world.volume), name="patient", vfs=STACK,
+                                   more="stub:wait = 60000"))
+    world.smbd.write_config()
+    with world.smbd.client(share="patient") as other:
         asked = other.send_open(case.path("d/g"))
         wait_until(lambda: gate.waiting, 20, "LOOKUP at the source")
         same(smb.read_file(case.path("f")), case.data("f"))
@@ -194,7 +198,7 @@ def full(moddir, new_volume, rpcshim):
     small = new_volume("xfs", "320M")
     volume = small.path / "volume"
     volume.mkdir()
-    w = SmbWorld(moddir / "full", volume, rpcshim, more=MORE)
+    w = SmbWorld(moddir / "full", volume, rpcshim)
     w.disk = Disk(small.path)
     w.m.allow.append("pending journal: transaction failed: No space left")
     with w:
