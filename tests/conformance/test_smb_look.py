@@ -2,8 +2,8 @@
 """Looking is not reading: listings, attributes, streams, descriptors and opens fetch no
 byte of any file from the old server.  What is shown is the old server's; OFFLINE tells
 which files are not here yet."""
+import itertools
 import os
-import struct
 
 import pytest
 
@@ -68,17 +68,39 @@ def test_one_read_fetches_no_more_than_its_block(world, client):
     assert client.stat(d + "/f").attributes & wire.ATTR_OFFLINE
 
 
+def watched(handle, filter_, touch):
+    """Until what touch() does is told: only then does the kernel, too, know of the watcher
+    (smbd has another process for that)."""
+    waiting = handle.send_notify(filter_)
+    wait_until(lambda: touch() or handle.client.arrived(waiting, 1), 60, "a watcher")
+    handle.finish_notify(waiting)
+
+
+def news_of(handle, filter_, wanted):
+    """All that is told until that is."""
+    seen = []
+    while wanted not in seen:
+        seen += handle.finish_notify(handle.send_notify(filter_))
+    return seen
+
+
 def test_completion_is_notified(world, client):
     """A client that watches learns that OFFLINE is gone."""
     d = world.dir()
     world.file(d + "/f")
     client.names(d)
+    client.write_file(d + "/mine", b"")
+
+    def touch():
+        with client.open(d + "/mine", wire.WRITE_ATTRIBUTES) as f:
+            f.set_basic(attributes=wire.ATTR_HIDDEN)
+            f.set_basic(attributes=wire.ATTR_ARCHIVE)
+
     with world.m.client() as watcher, watcher.open(d, wire.READ_DATA) as handle:
-        waiting = handle.send_notify(0x4)                       # attributes only
-        watcher.echo()
+        watched(handle, 0x4, touch)                             # attributes only
         client.read_file(d + "/f")
         world.finish(d + "/f")
-        assert (3, "f") in handle.finish_notify(waiting, timeout=20)
+        assert (3, "f") in news_of(handle, 0x4, (3, "f"))
 
 
 def test_a_watcher_of_names_sees_no_fill(world, client):
@@ -89,14 +111,15 @@ def test_a_watcher_of_names_sees_no_fill(world, client):
     for path in files:
         files[path] = world.file(path, 3 * BLOCK)
     assert len(client.names(d)) == 20
+    number = itertools.count()
     with world.m.client() as watcher, watcher.open(d, wire.READ_DATA) as handle:
-        waiting = handle.send_notify(0x3)                       # names of files, directories
-        watcher.echo()
-        for path, data in files.items():
+        watched(handle, 0x3, lambda: client.write_file("%s/mine%d" % (d, next(number)), b""))
+        for path, data in files.items():                        # 3: names of files, directories
             assert client.read_file(path) == data
         world.finish(d + "/7")
         client.write_file(d + "/made", b"")
-        assert handle.finish_notify(waiting) == [(1, "made")]
+        seen = news_of(handle, 0x3, (1, "made"))
+        assert {n for n in seen if "mine" not in n[1]} == {(1, "made")}
 
 
 @pytest.mark.parametrize("stub", ["cold", "listed"])
@@ -187,17 +210,13 @@ def test_a_listing_that_waits_holds_up_no_other_client(world, client):
     data = world.file(sub + "/g")
     client.names(d)
     with world.held("READDIRPLUS READDIR", sub) as gate, world.m.client() as slow:
-        with slow.open(sub, wire.READ_DATA) as handle:
-            asked = slow.send(wire.QUERY_DIRECTORY, listing(handle))
-            wait_until(lambda: gate.waiting, 20, "READDIRPLUS at the source")
-            assert client.names(d) == ["f", "sub"]
-            assert client.read_file(sub + "/g") == data
-            gate.open()
-            assert slow.wait(asked)
-
-
-def listing(handle):
-    return struct.pack("<HBBI16sHHI", 33, wire.DIR_ID_BOTH, 1, 0, handle.id, 96, 2, 65536) + b"*\0"
+        asked = slow.send_open(sub, wire.READ_DATA, options=wire.OPT_DIRECTORY)
+        wait_until(lambda: gate.waiting, 20, "READDIRPLUS at the source")
+        assert client.names(d) == ["f", "sub"]
+        assert client.read_file(sub + "/g") == data
+        gate.open()
+        with slow.finish_open(asked, sub) as handle:
+            assert "g" in [e.name for e in handle.list()]
 
 
 def test_the_retriever_is_gone(world, client):
