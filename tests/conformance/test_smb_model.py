@@ -12,6 +12,7 @@ import pytest
 from smbops import *  # noqa: F401,F403
 from ops import STUBTOOL
 from smbops import ALL, ANY, BLOCK, SIZE, same, wire
+from util import wait_until
 
 STEPS = int(os.environ.get("POSTCOPY_MODEL_STEPS", "120"))
 SEEDS = range(int(os.environ.get("POSTCOPY_MODEL_SEEDS", "6")))
@@ -196,6 +197,8 @@ class Run:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        # what has not died yet has its files open still: they would not be removed
+        wait_until(lambda: not self.mine & set(self.world.smbd.processes()), 60, "its end")
         self.connect()
 
     def drain(self, name):
