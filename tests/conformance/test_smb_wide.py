@@ -57,8 +57,8 @@ class Counter:
         data = b""
         try:
             while got := source.recv(1 << 16):
-                sink.sendall(got)
                 data = look(source, data + got) if look else b""
+                sink.sendall(got)       # counted before it can be answered
             sink.shutdown(socket.SHUT_WR)
         except OSError:
             source.close()
