@@ -266,7 +266,7 @@ def slow(make, moddir, tmp_path):
             yield m
             m.postcopy("throttle", m.volume, "0")
             finish(m, data)
-            assert "source_trouble" not in m.status()
+            wait_until(lambda: "source_trouble" not in m.status(), 60, "no trouble")
             m.stop()
 
     return begin
