@@ -40,7 +40,7 @@ class SmbWorld(ops.World):
             fh, attrs = client.lookup(path)
             return attrs.mtime == os.lstat(self.volume / path).st_mtime_ns and (fh, attrs)
 
-        return wait_until(told, 30, "the time of %s" % path, interval=0.001)
+        return wait_until(told, 60, "the time of %s" % path, interval=0.001)
 
     def audit(self):
         """As ever, but for files that SMB clients have removed while Ganesha has them open:
