@@ -61,18 +61,22 @@ def started(new_migration, fresh_dir):
 
 
 class Reader(threading.Thread):
-    """A client that reads a file from end to end, patiently."""
+    """A client that reads a file from end to end, patiently; but no more than half of it
+    before it is told to go on."""
 
     def __init__(self, m, path, chunk=256 << 10):
         super().__init__(daemon=True)
         self.m, self.path, self.chunk = m, path, chunk
         self.data, self.error, self.delays, self.client = b"", None, 0, None
+        self.on = threading.Event()
 
     def run(self):
         try:
             with self.m.client("v3", patience=60) as self.client:
                 size = self.client.getattr(self.path).size
                 while len(self.data) < size:
+                    if len(self.data) >= size // 2:
+                        self.on.wait()
                     self.data += self.client.patient(60).read(
                         self.path, len(self.data), self.chunk)[0]
         except Exception as err:
@@ -83,7 +87,8 @@ class Reader(threading.Thread):
         return len(self.data)
 
     def finish(self, content):
-        self.join(60)
+        self.on.set()
+        self.join(120)
         assert not self.is_alive() and self.error is None, self.error
         assert self.data == content
 
@@ -103,8 +108,9 @@ def test_frozen_in_mid_read(old, started, content):
     reader.start()
     wait_until(lambda: reader.got > 2 * MIB, 20)
     old.sigstop()
+    reader.on.set()
     try:
-        wait_until(lambda: reader.client.delays > 0, 20, "a DELAY")
+        wait_until(lambda: reader.client.delays > 0, 60, "a DELAY")
         assert reader.got < SIZE and reader.data == content[:reader.got]
         with m.client() as c:             # what is there goes on being served
             assert c.read("big", 0, 1000)[0] == content[:1000]
@@ -120,12 +126,13 @@ def test_black_hole_in_mid_read(proxy, started, content, conf):
     reader.start()
     wait_until(lambda: reader.got > MIB, 20)
     proxy.pause()
-    wait_until(lambda: reader.client.delays > 1, 20, "DELAYs")
+    reader.on.set()
+    wait_until(lambda: reader.client.delays > 1, 60, "DELAYs")
     if conf != BLOCKS:
-        wait_until(lambda: m.status()["state"] == "source-lost", 20, "loss noticed")
+        wait_until(lambda: m.status()["state"] == "source-lost", 60, "loss noticed")
     proxy.resume()
     reader.finish(content)
-    assert m.status()["state"] == "migrating"
+    wait_until(lambda: m.status()["state"] == "migrating", 60, "source is back")
     if conf != BLOCKS:
         assert m.status()["source_reconnects"] > 0
 
@@ -138,9 +145,10 @@ def test_killed_in_mid_read(old, started, content):
     reader.start()
     wait_until(lambda: reader.got > MIB, 20)
     old.kill9()
+    reader.on.set()
     try:
-        wait_until(lambda: reader.client.delays > 0, 20, "a DELAY")
-        assert m.status()["state"] == "source-lost"
+        wait_until(lambda: reader.client.delays > 0, 60, "a DELAY")
+        wait_until(lambda: m.status()["state"] == "source-lost", 60, "loss noticed")
     finally:
         old.restart()
     reader.finish(content)
@@ -176,8 +184,10 @@ def test_connections_reset_in_mid_read(proxy, started, content):
     reader = Reader(m, "big")
     reader.start()
     for part in range(1, 6):
-        wait_until(lambda: reader.got > part * 3 * MIB, 30)
+        wait_until(lambda: reader.got >= part * 3 * MIB, 60)
         proxy.cut()
+        if part == 4:
+            reader.on.set()
     reader.finish(content)
 
 
