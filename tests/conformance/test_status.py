@@ -57,8 +57,9 @@ max_tries = 1
 @pytest.fixture
 def running(m):
     m.start()
-    with m.client(patience=20) as c:
-        yield m, c
+    wait_until(lambda: m.status()["source_connected"], 60, "a connection")
+    with m.client() as c:
+        yield m, c.patient(60)
 
 
 def told(m, *command, check=True):
@@ -295,7 +296,7 @@ class Watcher:
         except OSError:                                # a terminal whose other end is gone
             pass
 
-    def end(self, timeout=20):
+    def end(self, timeout=60):
         """Its exit status, and what it said."""
         try:
             code = self.process.wait(timeout)
@@ -329,7 +330,7 @@ def test_watch(running, fake, options):
         assert [s["state"] for s in seen[-2:]] == ["migrating", "complete"]
         assert seen[0]["pending"] == 1 and seen[0]["done"] == 0
         assert seen[-1]["pending"] == 0 and seen[-1]["done"] >= OBJECTS - 1
-    assert m.crawler.wait(20) == 0
+    assert m.crawler.wait(60) == 0
     m.audit(complete=True)
 
 
@@ -355,8 +356,14 @@ def test_rates(running):
     m, _c = running
     status = m.status()
     assert status["rate_files"] == status["rate_bytes"] == 0
-    m.crawl()
-    wait_until(lambda: m.status()["rate_files"] > 0 and m.status()["rate_bytes"] > 0, 10)
+    crawler, seen = m.start_crawler(), set()
+
+    def both():                         # not at once, if the disk is slow
+        now = m.status()
+        seen.update(key for key in ("rate_files", "rate_bytes") if now[key] > 0)
+        return len(seen) == 2
+    wait_until(both, 60, "rates")
+    assert crawler.wait(60) == 0
 
 
 # -- pause, resume, throttle --------------------------------------------------------------------
@@ -411,7 +418,7 @@ def test_throttle(running, fake):
     wait_until(lambda: fake.bytes_read > 0, 20)
     assert crawler.wait(60) == 0
     took = time.monotonic() - start
-    assert 0.5 * BIG / (2 * MIB) < took < 4 * BIG / (2 * MIB) + 3, took
+    assert 0.5 * BIG / (2 * MIB) < took < 10 * BIG / (2 * MIB), took
     m.audit(complete=True)
 
 
@@ -420,7 +427,7 @@ def test_throttle_leaves_clients_alone(running):
     throttle(m, "1K")
     start = time.monotonic()
     assert c.read_file("big", chunk=256 << 10) == Pattern(BIG).read(0, BIG)
-    assert time.monotonic() - start < 20               # by that rate: 2 h
+    assert time.monotonic() - start < 60               # by that rate: 2 h
 
 
 def test_new_throttle_counts_at_once(running):
@@ -430,7 +437,7 @@ def test_new_throttle_counts_at_once(running):
     crawler = m.start_crawler()
     wait_until(lambda: m.status()["active"] > 8, 20)
     assert "not limited" in throttle(m, "0").stdout
-    assert crawler.wait(20) == 0
+    assert crawler.wait(60) == 0
     m.audit(complete=True)
 
 
@@ -465,7 +472,7 @@ def test_finish(running):
     m.crawl()
     before = c.getattr(b"")
     told(m, "finish")
-    assert m.retriever.wait(10) == 0
+    assert m.retriever.wait(60) == 0
     assert not (m.volume / ".postcopy").exists()
     assert not any(RECORD in os.listxattr(p, follow_symlinks=False)
                    for p in [m.volume, *m.volume.rglob("*")])
