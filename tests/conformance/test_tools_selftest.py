@@ -138,7 +138,7 @@ def test_jukebox_and_short_reads(nfstree):
         want = hashlib.sha256(Pattern(3 << 20).read(0, 3 << 20)).hexdigest()
         assert parse(done.stdout)["f"]["sha256"] == want
         fake.hook("READ", hooks.status(errors.JUKEBOX))
-        done = run(nfstree, "--retry-seconds", 1, fake.url())
+        done = run(nfstree, "--retry-seconds", 5, fake.url())
         assert done.returncode == 2 and "JUKEBOX" in parse(done.stdout)["f"]["error"]
 
 
