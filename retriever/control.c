@@ -109,14 +109,15 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	struct watch_rates rates;
 	struct jobs_stats s;
 	struct json_object *o;
-	int r = stub_journal_counts(c->c.journal, &n);
+	int r;
 
+	jobs_stats(c->c.jobs, &s); /* first: what a job hands on meanwhile is told as inflight */
+	r = stub_journal_counts(c->c.journal, &n);
 	if (r < 0)
 		return answer_error("the journal cannot be read");
 	stub_finisher_stats(c->c.finisher, &f);
 	watch_look(c->watch); /* after both: counter 0 is never told as "migrating" */
 	source_state(c->c.source, &src);
-	jobs_stats(c->c.jobs, &s);
 	watch_rates(c->watch, &rates);
 	o = answer_ok();
 	json_object_object_add(o, "state", json_object_new_string(state_name(c, &s, &src)));
