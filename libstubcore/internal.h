@@ -33,6 +33,7 @@ void stub_log(const struct stub_log *l, enum stub_log_level level, const char *f
 
 int stub_io_read_file(int dirfd, const char *name, char *buf, size_t size); /* bytes, terminated */
 int stub_io_write_file(int dirfd, const char *name, const char *text);	    /* synced */
+int stub_io_flock(int fd); /* exclusive; waits, whatever signals come */
 
 static inline void stub_cleanup_close(int *fd)
 {

@@ -3,6 +3,7 @@
  * io.c - full-length I/O, in one place.
  */
 #include <fcntl.h>
+#include <sys/file.h>
 
 #include "internal.h"
 
@@ -24,6 +25,14 @@ STUB_PUBLIC int stub_io_pwrite(int fd, const void *buf, size_t len, uint64_t off
 		len -= (size_t)n;
 		offset += (uint64_t)n;
 	}
+	return 0;
+}
+
+int stub_io_flock(int fd)
+{
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return -errno;
 	return 0;
 }
 

@@ -182,15 +182,12 @@ static int open_env(struct stub_jenv *e, const char *path, unsigned int flags)
  */
 static int open_alone(struct stub_jenv *e, const char *path, unsigned int flags)
 {
-	int rc, fd CLEANUP_CLOSE = openat(e->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = -stub_io_flock(e->dir_fd);
 
-	if (fd < 0)
-		return errno;
-	while (flock(fd, LOCK_EX) < 0)
-		if (errno != EINTR)
-			return errno;
+	if (rc)
+		return rc;
 	rc = open_env(e, path, flags);
-	flock(fd, LOCK_UN); /* also for copies in forked children */
+	flock(e->dir_fd, LOCK_UN); /* also for copies in forked children */
 	return rc;
 }
 

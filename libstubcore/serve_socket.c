@@ -83,9 +83,9 @@ static int open_socket(struct stub_serve_socket *s, const char *path, const stru
 	s->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->fd < 0)
 		return -errno;
-	while (flock(dir_fd, LOCK_EX) < 0)
-		if (errno != EINTR)
-			return -errno;
+	r = stub_io_flock(dir_fd);
+	if (r < 0)
+		return r;
 	r = bind_locked(s, &addr, log);
 	flock(dir_fd, LOCK_UN);
 	return r;
