@@ -64,15 +64,12 @@ static int hold(const char *path, int lock)
 	while (r == -EINTR);
 	if (r == 0 && (fstat(fd, &st) < 0 || lstat(path, &now) < 0))
 		r = -errno;
-	if (r < 0)
-		goto fail;
-	if (st.st_dev != now.st_dev || st.st_ino != now.st_ino)
+	if (r == 0 && (st.st_dev != now.st_dev || st.st_ino != now.st_ino))
 		r = -ENOENT;
-	else if (st.st_uid != geteuid() || (st.st_mode & 0777) != 0700)
+	if (r == 0 && (st.st_uid != geteuid() || (st.st_mode & 0777) != 0700))
 		r = -EPERM;
-	else
+	if (r == 0)
 		return fd;
-fail:
 	close(fd);
 	return r;
 }
@@ -86,8 +83,10 @@ static void sweep(void)
 	int n, fd;
 
 	while (dir && (e = readdir(dir))) {
+		if (!is_home(e->d_name))
+			continue;
 		n = snprintf(path, sizeof(path), "%s/%s", parent(), e->d_name);
-		if (!is_home(e->d_name) || n < 0 || (size_t)n >= sizeof(path))
+		if (n < 0 || (size_t)n >= sizeof(path))
 			continue;
 		fd = hold(path, LOCK_EX | LOCK_NB);
 		if (fd < 0)

@@ -102,6 +102,21 @@ static int make(char *home, size_t size)
 	return fd;
 }
 
+static void leave(const char *home, int fd)
+{
+	smb_home_remove(home);
+	close(fd);
+}
+
+/* One that is made and left: what nobody has goes with it. */
+static void sweep_others(void)
+{
+	char home[512];
+	int fd = make(home, sizeof(home));
+
+	leave(home, fd);
+}
+
 static void made_and_removed(void **state)
 {
 	char home[512], small[16], other[600];
@@ -114,8 +129,7 @@ static void made_and_removed(void **state)
 	assert_int_equal(st.st_mode, S_IFDIR | 0700);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	fill(home);
-	smb_home_remove(home);
-	close(fd);
+	leave(home, fd);
 	assert_false(is_there(home));
 	smb_home_remove(home);
 	assert_int_equal(smb_home_hold(home), -ENOENT);
@@ -130,34 +144,29 @@ static void made_and_removed(void **state)
 /* What somebody has stays; what nobody has goes with the next that is made. */
 static void swept(void **state)
 {
-	char held[512], left[512], third[512];
-	int h = make(held, sizeof(held)), l = make(left, sizeof(left)), again, t;
+	char held[512], left[512];
+	int h = make(held, sizeof(held)), l = make(left, sizeof(left)), again;
 
 	(void)state;
 	fill(left);
 	again = smb_home_hold(left);
 	assert_true(again >= 0);
 	close(l);
-	t = make(third, sizeof(third));
+	sweep_others();
 	assert_true(is_there(held));
 	assert_true(is_there(left));
-	smb_home_remove(third);
-	close(t);
 
 	close(again);
-	t = make(third, sizeof(third));
+	sweep_others();
 	assert_true(is_there(held));
 	assert_false(is_there(left));
-	smb_home_remove(third);
-	close(t);
-	smb_home_remove(held);
-	close(h);
+	leave(held, h);
 }
 
 static void swept_after_a_kill(void **state)
 {
-	char home[512], next[512];
-	int pipes[2], fd;
+	char home[512];
+	int pipes[2];
 	pid_t pid;
 	char c;
 
@@ -167,26 +176,22 @@ static void swept_after_a_kill(void **state)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever is asserted */
-		fd = smb_home_make(home, sizeof(home));
-		if (fd < 0 || write(pipes[1], home, sizeof(home)) != sizeof(home))
+		if (smb_home_make(home, sizeof(home)) < 0 ||
+		    write(pipes[1], home, sizeof(home)) != sizeof(home))
 			_exit(1);
 		for (;;)
 			pause();
 	}
 	close(pipes[1]);
 	assert_int_equal(read(pipes[0], home, sizeof(home)), sizeof(home));
-	fd = make(next, sizeof(next));
-	smb_home_remove(next);
-	close(fd);
+	sweep_others();
 	assert_true(is_there(home));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(read(pipes[0], &c, 1), 0);
 	close(pipes[0]);
-	fd = make(next, sizeof(next));
+	sweep_others();
 	assert_false(is_there(home));
-	smb_home_remove(next);
-	close(fd);
 }
 
 /* In /tmp anybody can make what looks like ours. */
@@ -197,7 +202,7 @@ static void not_swept(void **state)
 		"postcopy-smb-000002", /* another's */
 		"postcopy-smb-12345", "postcopy-smb-1234567", "postcopy-000000",
 	};
-	char home[512], link[600], target[600];
+	char link[600], target[600];
 	int fd;
 
 	(void)state;
@@ -214,9 +219,7 @@ static void not_swept(void **state)
 
 	assert_int_equal(smb_home_hold(in(top, names[0])), -EPERM);
 	assert_int_equal(smb_home_hold(in(top, names[1])), -EPERM);
-	fd = make(home, sizeof(home));
-	smb_home_remove(home);
-	close(fd);
+	sweep_others();
 	for (size_t i = 0; i < 5; i++)
 		assert_int_equal(rmdir(in(top, names[i])), 0);
 	assert_int_equal(unlink(in(top, "postcopy-smb-000004")), 0);
@@ -295,8 +298,7 @@ static void stolen_before_it_is_held(void **state)
 	stolen = 3;
 	fd = make(home, sizeof(home));
 	assert_int_equal(stolen, 0);
-	smb_home_remove(home);
-	close(fd);
+	leave(home, fd);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
