@@ -31,6 +31,21 @@ PLUGINS = BUILD / "fsal_stub"
 BAD_LINES = re.compile(r" error: |Sanitizer|runtime error:|SEGV|assert|== ?ERROR|terminate")
 
 
+def counted(status, scan, *found):
+    """(status, scan, counter) when the counter is the sum of what the scan has found.
+
+    Polled: what was finished leaves the journal a moment (and a disk flush) later, and a
+    removed file that a server has not closed yet is neither there nor stale."""
+    def agree():
+        now, seen = status(), scan()
+        counter = now["pending"] + now["parked"] + now["conflicts"]
+        if counter != sum(seen[what] for what in found):
+            raise ValueError(now, seen)
+        return now, seen, counter
+
+    return wait_until(agree, 60, "counter = scan")
+
+
 class Migration:
     def __init__(self, workdir, url, volume, shim=None, conf="", fsal_more="", allow=(),
                  wrap=(), join=None):
@@ -183,16 +198,7 @@ class Migration:
     def audit(self, complete=False, parked=0):
         """Counter = full scan, nothing uncovered, nothing left over."""
         self.drain()
-
-        def counted():
-            status, scan = self.status(), self.scan()
-            counter = status["pending"] + status["parked"] + status["conflicts"]
-            if counter != scan["covered"] + scan["stale"]:
-                raise ValueError(status, scan)
-            return status, scan, counter
-
-        # polled: what was finished leaves the journal a moment (and a disk flush) later
-        status, scan, counter = wait_until(counted, 60, "counter = scan")
+        status, scan, counter = counted(self.status, self.scan, "covered", "stale")
         assert scan["uncovered"] == 0, scan
         assert scan["corrupt"] == 0, scan
         assert status["parked"] + status["conflicts"] == parked, (

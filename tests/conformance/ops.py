@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from migration import BUILD, Migration
+from migration import BUILD, Migration, counted
 from nfsclient import PROTOCOLS, NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
@@ -121,16 +121,8 @@ class World:
     def audit(self):
         """Migration.audit() without its processes."""
         self.settle()
-
-        def counted():
-            status, scan = self.control("status"), self.m.scan()
-            counter = status["pending"] + status["parked"] + status["conflicts"]
-            if counter != scan["covered"] + scan["stale"]:
-                raise ValueError(status, scan)
-            return status, scan
-
-        # polled: a removed file that a server has not closed yet is neither there nor stale
-        status, scan = wait_until(counted, 60, "counter = scan")
+        status, scan, _counter = counted(lambda: self.control("status"), self.m.scan,
+                                         "covered", "stale")
         assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
         assert status["parked"] + status["conflicts"] == 0, (
             status, self.m.tool("parked", self.volume))

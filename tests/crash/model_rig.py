@@ -23,7 +23,7 @@ for _path in (str(TESTS), str(TESTS / "conformance")):
     if _path not in sys.path:
         sys.path.insert(0, _path)
 
-from migration import Migration  # noqa: E402
+from migration import Migration, counted  # noqa: E402
 from nfsclient import errors, hooks  # noqa: E402
 from nfsclient.fakeserver import FakeServer, Refuse  # noqa: E402
 from nfsclient.faketree import Tree  # noqa: E402
@@ -266,15 +266,7 @@ class Rig:
 
     def audit(self, complete):
         """Counter = scan, nothing parked; in the end nothing left over."""
-        def counted():
-            status, scan = self.control("status"), self.m.scan()
-            counter = status["pending"] + status["parked"] + status["conflicts"]
-            if counter != scan["journal"]:
-                raise ValueError(status, scan)
-            return status, scan, counter
-
-        # polled: what was finished leaves the journal a moment (and a disk flush) later
-        status, scan, counter = wait_until(counted, 60, "counter = scan")
+        status, scan, counter = counted(lambda: self.control("status"), self.m.scan, "journal")
         assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
         assert status["parked"] + status["conflicts"] == 0, (
             status, self.m.tool("parked", self.volume))
