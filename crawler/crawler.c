@@ -126,6 +126,10 @@ static void link_lost(struct crawl *w, uint64_t now)
 	stub_link_destroy(w->link);
 	w->link = NULL;
 	w->s.connected = false;
+	if (w->s.inflight == 0) { /* the retriever closes what is idle: nothing is lost */
+		w->connect_at_ms = now + CONNECT_MIN_MS;
+		return;
+	}
 	w->s.lost++;
 	w->connect_wait_ms = CONNECT_MIN_MS;
 	w->connect_at_ms = now + CONNECT_MIN_MS;

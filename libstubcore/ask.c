@@ -10,7 +10,9 @@
  *
  * No retriever is not an error here: it is looked for every RETRY_MS until the
  * deadline.  The same after an answer AGAIN (the retriever is stopping), and when
- * the connection breaks: asks are idempotent, so they are sent again.
+ * the connection breaks: asks are idempotent, so they are sent again.  The retriever
+ * closes connections that were idle for some seconds (serve.c): one from the pool that
+ * proves closed is no failure, the next one is tried at once.
  *
  * Fork: the child must not use the parent's connections (both would read the same
  * answers).  The pool notices by the process id and starts empty.  A link is the

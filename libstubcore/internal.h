@@ -29,6 +29,17 @@ struct stub_log {
 void stub_log(const struct stub_log *l, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* A line that many may cause: once a minute, with the number of those left out. */
+struct stub_log_rate {
+	uint64_t said_ms;
+	unsigned int more;
+};
+
+/* By one thread. */
+void stub_log_seldom(struct stub_log_rate *rate, const struct stub_log *l,
+		     enum stub_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
 /* ---- io.c: the one place for full-length loops and scoped resources ---- */
 
 int stub_io_read_file(int dirfd, const char *name, char *buf, size_t size); /* bytes, terminated */

@@ -10,6 +10,12 @@
  * STUB_WIRE_IN_FLIGHT unanswered asks is not read from (so its queue of answers is
  * bounded too), and one that leaves answers unread for long is dropped.
  *
+ * A file server has a connection or two for each of its own clients, thousands of them,
+ * of which few ask at any time.  One that asks nothing for IDLE_MS is closed, and when
+ * there is no descriptor for a new one, those that asked nothing for longest are; the
+ * asker connects again with its next ask (ask.c).  While every one has asks on their way,
+ * new ones wait in the socket's backlog.
+ *
  * Who owns what
  *   client   the thread's, from accept to close; only the thread closes it, so
  *            that a descriptor is never closed under somebody.  Requests hold
@@ -25,14 +31,18 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "wire.h"
 
-#define CLIENTS_MAX	1024
+#define CLIENTS_MAX	65536
+#define OTHERS_FDS	1024 /* descriptors that the program itself needs, or half of all */
 #define EVENTS		64
 #define READ_BURST	64 /* messages of one client before the others' turn */
 #define STALL_MS	10000 /* answers unread for so long: dropped */
+#define IDLE_MS		10000 /* nothing asked for so long: closed */
+#define ROOM_MAX	64 /* idle clients closed at once for new ones */
 #define ACCEPT_PAUSE_MS 100 /* after running out of descriptors */
 
 struct answer {
@@ -43,13 +53,14 @@ struct answer {
 };
 
 struct client {
-	struct client *next, **prev;
+	struct client *next, *prev; /* in the server's ring; who asked last comes first */
 	int fd; /* -1: closed */
 	pid_t pid; /* for the log */
 	unsigned int refs; /* the connection's and its requests' */
 	unsigned int in_flight; /* asks whose answers are not in the socket yet */
 	struct answer *first, **last; /* answers that the socket did not take */
 	uint64_t stalled_ms; /* since when they make no progress */
+	uint64_t used_ms; /* last time that something was asked or answered */
 	uint32_t events;
 };
 
@@ -69,14 +80,20 @@ struct stub_server {
 	pthread_t thread;
 	struct stub_serve_socket socket;
 	int epoll_fd, wake_fd;
-	uint64_t accept_again_ms; /* the thread's: not accepting until then; 0: accepting */
+	/* the thread's */
+	uint64_t accept_again_ms; /* not accepting until then; 0: accepting */
+	bool crowded; /* a new client found no descriptor */
+	struct stub_log_rate said_full, said_stranger, said_stalled, said_garbage;
 
 	pthread_mutex_t lock; /* all below, and the clients */
 	unsigned int refs; /* the owner's and the requests' */
 	unsigned int stall_ms;
+	unsigned int idle_ms;
+	uint64_t sweep_ms; /* when to look for idle clients again */
+	unsigned int max_clients;
 	unsigned int n_clients;
 	unsigned int n_queued; /* clients with answers in their queue */
-	struct client *clients;
+	struct client clients; /* the ring's head, no client itself */
 	struct request *requests;
 	bool stop;
 };
@@ -98,6 +115,27 @@ static void watch(struct stub_server *s, struct client *c)
 		ev.events |= EPOLLOUT;
 	if (ev.events != c->events && epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, c->fd, &ev) == 0)
 		c->events = ev.events;
+}
+
+static void ring_add(struct stub_server *s, struct client *c)
+{
+	c->prev = &s->clients;
+	c->next = s->clients.next;
+	c->next->prev = c;
+	s->clients.next = c;
+}
+
+static void ring_remove(struct client *c)
+{
+	c->prev->next = c->next;
+	c->next->prev = c->prev;
+}
+
+static void client_used(struct stub_server *s, struct client *c)
+{
+	c->used_ms = stub_now_ms();
+	ring_remove(c);
+	ring_add(s, c);
 }
 
 static void client_unref(struct client *c)
@@ -123,9 +161,7 @@ static void client_close(struct stub_server *s, struct client *c)
 	shutdown(c->fd, SHUT_RDWR);
 	close(c->fd);
 	c->fd = -1;
-	*c->prev = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
+	ring_remove(c);
 	s->n_clients--;
 	client_unref(c);
 }
@@ -146,6 +182,7 @@ static void deliver(struct stub_server *s, struct client *c, uint32_t id, int re
 {
 	struct answer *a;
 
+	client_used(s, c);
 	if (c->first || put_answer(c, id, result, fd) == -EAGAIN) {
 		a = malloc(sizeof(*a));
 		if (!a) { /* without its answer it would wait in vain: start afresh */
@@ -192,15 +229,38 @@ static void drop_stalled(struct stub_server *s)
 	struct client *c, *next;
 
 	pthread_mutex_lock(&s->lock);
-	for (c = s->n_queued ? s->clients : NULL; c; c = next) {
+	for (c = s->clients.next; s->n_queued && c != &s->clients; c = next) {
 		next = c->next;
 		if (c->first && now - c->stalled_ms >= s->stall_ms) {
-			stub_log(&s->log, STUB_LOG_WARN,
-				 "asks: process %d does not read its answers, dropped", c->pid);
+			stub_log_seldom(&s->said_stalled, &s->log, STUB_LOG_WARN,
+					"asks: process %d does not read its answers, dropped",
+					c->pid);
 			client_close(s, c);
 		}
 	}
 	pthread_mutex_unlock(&s->lock);
+}
+
+/*
+ * Close up to @max clients that asked nothing for @ms.  One may be just about to ask: its
+ * ask is lost with the connection, and comes again on a new one.
+ */
+static unsigned int drop_idle(struct stub_server *s, unsigned int ms, unsigned int max)
+{
+	uint64_t now = stub_now_ms();
+	struct client *c, *prev;
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (c = s->clients.prev; c != &s->clients && n < max && now - c->used_ms >= ms; c = prev) {
+		prev = c->prev;
+		if (c->in_flight == 0) {
+			client_close(s, c);
+			n++;
+		}
+	}
+	pthread_mutex_unlock(&s->lock);
+	return n;
 }
 
 /* ---- requests ---- */
@@ -282,6 +342,7 @@ static void take_ask(struct stub_server *s, struct client *c, const struct stub_
 	pthread_mutex_lock(&s->lock);
 	c->in_flight++;
 	c->refs++;
+	client_used(s, c);
 	s->refs++;
 	q->prev = &s->requests;
 	q->next = s->requests;
@@ -301,7 +362,8 @@ static void refuse(struct stub_server *s, struct client *c, uint32_t id, int err
 	const char *text = error == EPROTO ? "another version of the protocol" :
 					     "malformed message";
 
-	stub_log(&s->log, STUB_LOG_WARN, "asks: process %d: %s, dropped", c->pid, text);
+	stub_log_seldom(&s->said_garbage, &s->log, STUB_LOG_WARN, "asks: process %d: %s, dropped",
+			c->pid, text);
 	stub_wire_send(c->fd, buf, stub_wire_put_error(buf, id, error, text));
 }
 
@@ -358,7 +420,7 @@ static int client_create(struct stub_server *s, int fd, pid_t pid)
 {
 	struct client *c = calloc(1, sizeof(*c));
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
-	int r = 0;
+	int r;
 
 	if (!c)
 		return -ENOMEM;
@@ -366,23 +428,17 @@ static int client_create(struct stub_server *s, int fd, pid_t pid)
 	c->pid = pid;
 	c->refs = 1;
 	c->events = ev.events;
-	pthread_mutex_lock(&s->lock);
-	if (s->n_clients >= CLIENTS_MAX)
-		r = -EMFILE;
-	else if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+	c->used_ms = stub_now_ms();
+	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
 		r = -errno;
-	if (r == 0) {
-		c->prev = &s->clients;
-		c->next = s->clients;
-		if (c->next)
-			c->next->prev = &c->next;
-		s->clients = c;
-		s->n_clients++;
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (r < 0)
 		free(c);
-	return r;
+		return r;
+	}
+	pthread_mutex_lock(&s->lock);
+	ring_add(s, c);
+	s->n_clients++;
+	pthread_mutex_unlock(&s->lock);
+	return 0;
 }
 
 static void listen_events(struct stub_server *s, uint32_t events)
@@ -393,31 +449,50 @@ static void listen_events(struct stub_server *s, uint32_t events)
 	s->accept_again_ms = events ? 0 : stub_now_ms() + ACCEPT_PAUSE_MS;
 }
 
+/*
+ * Only after the events of a round: one of them may be of a client that is closed here.
+ * When none is idle, those that connect wait.
+ */
+static void make_room(struct stub_server *s)
+{
+	s->crowded = false;
+	if (drop_idle(s, 0, ROOM_MAX) > 0)
+		return;
+	stub_log_seldom(&s->said_full, &s->log, STUB_LOG_WARN,
+			"asks: %u connections, all of them with asks: new ones wait; "
+			"more descriptors (LimitNOFILE=) would help", s->n_clients);
+	listen_events(s, 0);
+}
+
 static void accept_client(struct stub_server *s)
 {
-	int fd CLEANUP_CLOSE = accept4(s->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd CLEANUP_CLOSE = -1;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	int r;
 
+	pthread_mutex_lock(&s->lock);
+	s->crowded = s->n_clients >= s->max_clients;
+	pthread_mutex_unlock(&s->lock);
+	if (s->crowded)
+		return;
+	fd = accept4(s->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-			stub_log(&s->log, STUB_LOG_WARN, "asks: accept: %s", strerror(errno));
-			listen_events(s, 0);
-		}
+		s->crowded = errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+			     errno == ENOBUFS;
 		return;
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return;
 	if (cred.uid != 0) {
-		stub_log(&s->log, STUB_LOG_WARN, "asks: process %d of user %u refused", cred.pid,
-			 cred.uid);
+		stub_log_seldom(&s->said_stranger, &s->log, STUB_LOG_WARN,
+				"asks: process %d of user %u refused", cred.pid, cred.uid);
 		return;
 	}
 	r = client_create(s, fd, cred.pid);
 	if (r < 0)
-		stub_log(&s->log, STUB_LOG_WARN, "asks: process %d refused: %s", cred.pid,
-			 strerror(-r));
+		stub_log_seldom(&s->said_full, &s->log, STUB_LOG_WARN,
+				"asks: process %d refused: %s", cred.pid, strerror(-r));
 	else
 		stub_steal_fd(&fd);
 }
@@ -430,10 +505,30 @@ static int timeout_ms(struct stub_server *s)
 	pthread_mutex_lock(&s->lock);
 	if (s->n_queued && (ms < 0 || s->stall_ms / 4 + 1 < (unsigned int)ms))
 		ms = (int)(s->stall_ms / 4 + 1);
+	if (s->n_clients && (ms < 0 || s->idle_ms / 4 + 1 < (unsigned int)ms))
+		ms = (int)(s->idle_ms / 4 + 1);
 	if (s->stop)
 		ms = -2;
 	pthread_mutex_unlock(&s->lock);
 	return ms;
+}
+
+static void sweep(struct stub_server *s)
+{
+	uint64_t now = stub_now_ms();
+	unsigned int idle_ms = 0;
+
+	if (s->crowded)
+		make_room(s);
+	drop_stalled(s);
+	pthread_mutex_lock(&s->lock);
+	if (now >= s->sweep_ms) {
+		idle_ms = s->idle_ms;
+		s->sweep_ms = now + idle_ms / 4;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (idle_ms)
+		drop_idle(s, idle_ms, CLIENTS_MAX);
 }
 
 static void *server_thread(void *arg)
@@ -457,7 +552,7 @@ static void *server_thread(void *arg)
 		}
 		if (s->accept_again_ms && stub_now_ms() >= s->accept_again_ms)
 			listen_events(s, EPOLLIN);
-		drop_stalled(s);
+		sweep(s);
 	}
 	return NULL;
 }
@@ -469,6 +564,17 @@ static void close_descriptors(struct stub_server *s)
 	stub_serve_socket_close(&s->socket);
 	stub_cleanup_close(&s->epoll_fd);
 	stub_cleanup_close(&s->wake_fd);
+}
+
+/* What the limit of descriptors leaves to clients. */
+static unsigned int clients_max(void)
+{
+	struct rlimit l;
+	rlim_t n = CLIENTS_MAX;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur != RLIM_INFINITY)
+		n = l.rlim_cur > 2 * OTHERS_FDS ? l.rlim_cur - OTHERS_FDS : l.rlim_cur / 2;
+	return n < CLIENTS_MAX ? (unsigned int)n : CLIENTS_MAX;
 }
 
 static int start(struct stub_server *s)
@@ -505,6 +611,9 @@ STUB_PUBLIC int stub_server_create(struct stub_volume *v, stub_serve_fn fn, void
 	s->socket.fd = s->epoll_fd = s->wake_fd = -1;
 	s->refs = 1;
 	s->stall_ms = STALL_MS;
+	s->idle_ms = IDLE_MS;
+	s->max_clients = clients_max();
+	s->clients.next = s->clients.prev = &s->clients;
 	pthread_mutex_init(&s->lock, NULL);
 	r = stub_serve_socket_open(stub_volume_info(v)->socket, &s->log, &s->socket);
 	if (r == 0)
@@ -530,8 +639,8 @@ STUB_PUBLIC void stub_server_destroy(struct stub_server *s)
 	pthread_mutex_lock(&s->lock);
 	while (s->requests)
 		request_settle(s->requests, -EAGAIN, -1);
-	while (s->clients)
-		client_close(s, s->clients);
+	while (s->clients.next != &s->clients)
+		client_close(s, s->clients.next);
 	close_descriptors(s);
 	server_unref(s, true);
 }
@@ -540,5 +649,15 @@ void stub_server_set_stall(struct stub_server *s, unsigned int ms)
 {
 	pthread_mutex_lock(&s->lock);
 	s->stall_ms = ms;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void stub_server_set_idle(struct stub_server *s, unsigned int ms, unsigned int max_clients)
+{
+	pthread_mutex_lock(&s->lock);
+	s->idle_ms = ms;
+	s->sweep_ms = 0;
+	s->max_clients = max_clients;
+	wake(s);
 	pthread_mutex_unlock(&s->lock);
 }

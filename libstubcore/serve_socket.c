@@ -15,7 +15,7 @@
 
 #include "wire.h"
 
-#define BACKLOG 256
+#define BACKLOG 4096 /* a file server's sessions may all come at once, after a restart */
 
 /* Does anybody listen at @addr? */
 static bool alive(const struct sockaddr_un *addr)

@@ -12,6 +12,8 @@
  *            <--------------------------------   ERROR id errno text; close
  *   close    --------------------------------->  answers still due are dropped; the
  *                                                work goes on
+ *            <--------------------------------   close, after some seconds without asks:
+ *                                                connect again with the next one
  *
  * A SOCK_SEQPACKET socket in the UNIX domain: one message is one packet.  Objects
  * are named by kernel file handle.  No descriptors cross the socket but one: the
@@ -132,5 +134,7 @@ void stub_serve_socket_close(struct stub_serve_socket *s);
 
 /* How long a client may leave its answers unread before it is dropped (tests). */
 void stub_server_set_stall(struct stub_server *s, unsigned int ms);
+/* How long one may ask nothing before it is closed, and how many there may be (tests). */
+void stub_server_set_idle(struct stub_server *s, unsigned int ms, unsigned int max_clients);
 
 #endif
