@@ -163,6 +163,15 @@ def test_failed_sync_fetches_all_again(case, world, faults):
             same(c.read_file(case.path(name)), case.data(name))
 
 
+def lost_unless_flushed(case, name, offset, data):
+    """A write whose client was told that it may be lost.  If a server's own flush had come
+    before the sync that failed, the record knows that it is not, and it stays for good."""
+    record = case.show(name)
+    assert record["stub"]
+    if not any(start < offset + len(data) and offset < end for start, end in record["durable"]):
+        case.write(name, offset, data)
+
+
 @pytest.mark.allow_log("but was set non-retryable")
 def test_commit_after_a_failed_sync(case, client, world, faults):
     """What the client wrote may be lost: it hears so, and what it sends again stays."""
@@ -176,8 +185,7 @@ def test_commit_after_a_failed_sync(case, client, world, faults):
     client.write(f, 9000, b"unstable" * 10, UNSTABLE)
     fail_a_sync(world, case, faults, "other")
     assert status_of(client.commit, f) == errors.IO
-    if not any(start <= 9000 < end for start, end in case.show("f")["durable"]):
-        case.write("f", 9000, b"unstable" * 10)    # the server's own flush came first
+    lost_unless_flushed(case, "f", 9000, b"unstable" * 10)
     same(client.read(f, 0, BLOCK)[0], case.data("f")[:BLOCK])
     client.write(f, 9000, b"unstable" * 10, UNSTABLE)
     client.commit(f)
@@ -187,8 +195,9 @@ def test_commit_after_a_failed_sync(case, client, world, faults):
     same(client.read_file(f), case.data("f"))
 
 
+@pytest.mark.parametrize("flushed", (False, True))
 @pytest.mark.allow_log("but was set non-retryable")
-def test_each_client_hears_of_it(case, world, faults, monkeypatch):
+def test_each_client_hears_of_it(case, world, faults, monkeypatch, flushed):
     f = case.file("f")
     case.file("other")
     case.enter("partial", "f", "other")
@@ -197,6 +206,8 @@ def test_each_client_hears_of_it(case, world, faults, monkeypatch):
         other.setattr(RpcConnection, "source", "127.0.0.2")
         two = world.client("v3")
         two.write(f, 200, b"two", UNSTABLE)
+        if flushed:
+            wait_until(lambda: len(case.show("f")["durable"]) == 3, 60, "the server's own flush")
         fail_a_sync(world, case, faults, "other")
         assert status_of(one.commit, f) == errors.IO
         one.commit(f)
@@ -204,6 +215,9 @@ def test_each_client_hears_of_it(case, world, faults, monkeypatch):
         two.commit(f)
         two.close()
         case.items["f"].mtime = ANY
+        lost_unless_flushed(case, "f", 100, b"one")
+        lost_unless_flushed(case, "f", 200, b"two")
+        assert not flushed or case.data("f")[200:203] == b"two"
 
 
 def test_failed_syncs_do_not_spin(case, world, faults):
