@@ -8,6 +8,8 @@
  *     (table below) for as long as the journal has it: nothing is taken for done
  *     because the retriever said so; done is what left the journal.
  *   - Every wait has a limit and ends early for an answer or a signal.
+ *   - While anything is unfinished somebody crawls: what is parked may be tried again
+ *     (`postcopy retry`) at any time, and nobody else would begin with it.
  */
 #include "crawler.h"
 
@@ -41,6 +43,7 @@ struct crawl {
 	struct crawl_stats s;
 
 	bool said_waiting;
+	bool said_parked;
 	bool full; /* the volume took no data when it was last tried: one ask at a time */
 	unsigned int connect_wait_ms;
 	uint64_t connect_at_ms; /* no attempt before */
@@ -247,6 +250,22 @@ static int refill(struct crawl *w, uint64_t now)
 
 /* ---- end, wait --------------------------------------------------------------- */
 
+/* Nothing but parked entries is left. */
+static int only_parked(struct crawl *w)
+{
+	uint64_t parked = w->s.left.errors + w->s.left.conflicts;
+
+	if (w->c->leave_parked || parked == 0)
+		return CRAWL_NOTHING_LEFT;
+	if (!w->said_parked)
+		say(w, STUB_LOG_WARN,
+		    "nothing left but %llu parked objects: see 'postcopy parked'; waiting until "
+		    "they are tried again ('postcopy retry')",
+		    (unsigned long long)parked);
+	w->said_parked = true;
+	return -EINPROGRESS;
+}
+
 /* An enum crawl_end, -EINPROGRESS to go on, or -errno of the journal. */
 static int ended(struct crawl *w)
 {
@@ -264,7 +283,8 @@ static int ended(struct crawl *w)
 		return r < 0 ? r : -EINPROGRESS;
 	}
 	if (w->s.left.total == w->s.left.errors + w->s.left.conflicts)
-		return CRAWL_NOTHING_LEFT;
+		return only_parked(w);
+	w->said_parked = false;
 	return -EINPROGRESS;
 }
 

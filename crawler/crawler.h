@@ -32,6 +32,7 @@ struct crawl_config {
 	const char *journal; /* its directory */
 	unsigned int workers; /* asks in flight, 1..CRAWL_WORKERS_MAX */
 	bool once; /* one pass, then end */
+	bool leave_parked; /* end also when only parked entries are left */
 	int stop_fd; /* readable: end at once */
 	unsigned int report_ms; /* how often @report is called, 0: never */
 	void (*report)(void *arg, const struct crawl_stats *s);
@@ -41,7 +42,7 @@ struct crawl_config {
 };
 
 enum crawl_end {
-	CRAWL_NOTHING_LEFT, /* no entry that is not parked */
+	CRAWL_NOTHING_LEFT, /* no entry; with leave_parked: none that is not parked */
 	CRAWL_ONCE, /* the one pass is over */
 	CRAWL_STOPPED, /* stop_fd */
 	CRAWL_REMOVED, /* the journal is gone: the volume was finished */

@@ -18,7 +18,7 @@
 
 struct options {
 	unsigned int workers;
-	bool once, progress, json;
+	bool once, leave_parked, progress, json;
 	const char *volume;
 };
 
@@ -32,12 +32,16 @@ struct reporter {
 static void usage(FILE *f)
 {
 	fprintf(f,
-		"Usage: postcopy-crawler [--workers N] [--once] [--progress] [--json] VOLUME\n"
+		"Usage: postcopy-crawler [--workers N] [--once] [--leave-parked] [--progress] "
+		"[--json] VOLUME\n"
 		"\n"
-		"Asks the retriever for everything in VOLUME that is not migrated yet.\n"
+		"Asks the retriever for everything in VOLUME that is not migrated yet, until\n"
+		"nothing is left.\n"
 		"\n"
 		"  -w, --workers N  asks in flight, 1 to %d (default %d)\n"
 		"  -1, --once       go through the pending journal once, then end\n"
+		"  -l, --leave-parked  end also when only parked objects are left, instead of\n"
+		"                   waiting until they are tried again\n"
 		"  -p, --progress   a line of progress on stderr\n"
 		"  -j, --json       progress as JSON, one line a second, on stdout\n"
 		"  -V, --version    print the version\n"
@@ -51,6 +55,7 @@ static int options_parse(int argc, char **argv, struct options *o)
 	static const struct option longs[] = {
 		{ "workers", required_argument, NULL, 'w' },
 		{ "once", no_argument, NULL, '1' },
+		{ "leave-parked", no_argument, NULL, 'l' },
 		{ "progress", no_argument, NULL, 'p' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "version", no_argument, NULL, 'V' },
@@ -62,7 +67,7 @@ static int options_parse(int argc, char **argv, struct options *o)
 	int c;
 
 	*o = (struct options){ .workers = WORKERS_DEFAULT };
-	while ((c = getopt_long(argc, argv, "w:1pjVh", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "w:1lpjVh", longs, NULL)) != -1) {
 		switch (c) {
 		case 'w':
 			errno = 0;
@@ -78,6 +83,9 @@ static int options_parse(int argc, char **argv, struct options *o)
 			break;
 		case '1':
 			o->once = true;
+			break;
+		case 'l':
+			o->leave_parked = true;
 			break;
 		case 'p':
 			o->progress = true;
@@ -241,6 +249,8 @@ int main(int argc, char **argv)
 	stop_fd = stop_fd_create();
 	if (stop_fd < 0 || volume_open(o.volume, &volume) < 0)
 		return EXIT_FAILURE;
+	if (stub_crawler_enter(volume) < 0)
+		log_line(NULL, STUB_LOG_WARN, "'postcopy status' will not show that a crawler runs");
 	/* by descriptor: what is mounted over the path later does not matter */
 	snprintf(journal, sizeof(journal), "/proc/self/fd/%d/" STUB_DIR "/journal",
 		 stub_volume_fd(volume));
@@ -248,6 +258,7 @@ int main(int argc, char **argv)
 					  .journal = journal,
 					  .workers = o.workers,
 					  .once = o.once,
+					  .leave_parked = o.leave_parked,
 					  .stop_fd = stop_fd,
 					  .report_ms = o.progress || o.json ? 1000 : 0,
 					  .report = report,

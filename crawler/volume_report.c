@@ -108,6 +108,7 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 		json_str(&j, "control", info->control);
 		json_u64(&j, "created", info->created);
 		json_bool(&j, "complete", c.total == 0);
+		json_bool(&j, "crawler", stub_crawler_runs(o.volume));
 		print_counts(&j, &c);
 		r = json_end(&j) < 0 ? 1 : 0;
 	}

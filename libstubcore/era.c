@@ -29,6 +29,7 @@
 /* Bytes of .postcopy/lock */
 #define OPEN_LOCK  INT64_MAX	   /* shared by all that have it open */
 #define ENTER_LOCK (INT64_MAX - 1) /* held while one looks whether there is anybody */
+#define CRAWL_LOCK (INT64_MAX - 2) /* shared by the crawlers */
 #define BUCKETS	   1024
 #define NOTES_MAX  65536
 
@@ -114,6 +115,25 @@ int stub_volume_enter(struct stub_volume *v)
 		r = lock_byte(v, OPEN_LOCK, F_OFD_SETLKW, F_RDLCK);
 	(void)lock_byte(v, ENTER_LOCK, F_OFD_SETLK, F_UNLCK);
 	return r;
+}
+
+/* ---- crawlers ---- */
+
+STUB_PUBLIC int stub_crawler_enter(struct stub_volume *v)
+{
+	return lock_byte(v, CRAWL_LOCK, F_OFD_SETLK, F_RDLCK);
+}
+
+STUB_PUBLIC bool stub_crawler_runs(const struct stub_volume *v)
+{
+	struct flock f = {
+		.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = CRAWL_LOCK,
+		.l_len = 1,
+	};
+
+	return fcntl(v->lock_fd, F_OFD_GETLK, &f) == 0 && f.l_type != F_UNLCK;
 }
 
 /* ---- unstable writes ---- */

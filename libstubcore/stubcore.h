@@ -258,6 +258,12 @@ int stub_dir_foreign(const struct stub_volume *own, int dir_fd, char *path, size
  * 1, 0, or -errno. */
 int stub_marked(int fd);
 
+/* This process asks for what nobody has asked for yet, until it closes @v or dies.
+ *   -ENOLCK ...  others do not know of it */
+int stub_crawler_enter(struct stub_volume *v);
+/* Does another one, or more?  One system call. */
+bool stub_crawler_runs(const struct stub_volume *v);
+
 /* Is everything migrated?  One memory read, no system call.  Never goes back to
  * false: a plugin may stop looking for records for good. */
 bool stub_volume_complete(const struct stub_volume *v);

@@ -60,6 +60,11 @@ static void add_u(struct json_object *o, const char *key, uint64_t x)
 	json_object_object_add(o, key, json_object_new_uint64(x));
 }
 
+static void add_b(struct json_object *o, const char *key, bool x)
+{
+	json_object_object_add(o, key, json_object_new_boolean(x));
+}
+
 static void add_f(struct json_object *o, const char *key, double x)
 {
 	char text[32];
@@ -132,7 +137,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_f(o, "rate_bytes", rates.bytes);
 	json_object_object_add(o, "source",
 			       json_object_new_string(stub_volume_info(c->c.volume)->source));
-	json_object_object_add(o, "source_connected", json_object_new_boolean(src.connected));
+	add_b(o, "source_connected", src.connected);
 	add_f(o, "source_lost_s",
 	      src.lost_since_ms ? (double)(stub_now_ms() - src.lost_since_ms) / 1000 : 0);
 	if (src.trouble[0])
@@ -163,6 +168,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 		json_object_object_add(o, "mismatch", json_object_new_string(src.mismatch));
 	}
 	add_u(o, "held", s.held);
+	add_b(o, "crawler", stub_crawler_runs(c->c.volume));
 	add_clients(c, o);
 	return o;
 }
@@ -188,6 +194,7 @@ static struct json_object *cmd_retry(struct control *c, struct json_object *in)
 		return answer_error(strerror((int)-n));
 	o = answer_ok();
 	add_u(o, "retried", (uint64_t)n);
+	add_b(o, "crawler", stub_crawler_runs(c->c.volume));
 	return o;
 }
 

@@ -3,7 +3,7 @@
  * control.h - the control socket: one JSON object per line, each way.
  *
  *   {"cmd":"status"}                  numbers, see postcopy(8)
- *   {"cmd":"retry","what":"errors"}   or "conflicts", "all": un-park
+ *   {"cmd":"retry","what":"errors"}   or "conflicts", "all": un-park; says whether a crawler runs
  *   {"cmd":"pause"} {"cmd":"resume"}  the crawler's work
  *   {"cmd":"throttle","bytes_per_s":N} the crawler's data, 0 = no limit
  *   {"cmd":"drain"}                   answers when all finished objects are durable

@@ -150,7 +150,10 @@ class Migration:
         self.server.start()
         return self
 
-    def start_crawler(self, *options):
+    def start_crawler(self, *options, stay=False):
+        """stay: it waits for parked objects to be tried again, as it does by itself."""
+        if not stay:
+            options += "--leave-parked",
         with open(self.workdir / "crawler.log", "ab") as out:
             self.crawler = subprocess.Popen([str(CRAWLER), *options, str(self.volume)],
                                             stdin=subprocess.DEVNULL, stdout=out, stderr=out,

@@ -220,6 +220,34 @@ def test_with_parked_objects(running, fake):
     m.audit(complete=True)
 
 
+def test_retry_is_heard(running, fake):
+    """A crawler stays while anything is unfinished: `retry` alone is enough. Without one
+    the command says so, and `status` says it all the time."""
+    m, _c = running
+    node = fake.tree.find("big")
+    fails = fake.hook("READ", hooks.only(lambda call: call.node is node,
+                                         hooks.status(errors.IO)))
+    assert m.status()["crawler"] is False and "none runs" in told(m, "status").stdout
+    m.start_crawler(stay=True)
+    wait_until(lambda: m.status()["parked"] == 1 and m.status()["pending"] == 0, 60, "parked")
+    log = m.workdir / "crawler.log"
+    wait_until(lambda: "1 parked objects" in log.read_text(), 30, "it says what it waits for")
+    assert m.crawler.poll() is None and m.status()["crawler"] is True
+    assert "running" in told(m, "status").stdout
+    m.kill_crawler()
+    wait_until(lambda: m.status()["crawler"] is False, 30, "known to be gone")
+    said = told(m, "retry").stdout
+    assert "1 objects will be tried again" in said and "no crawler runs" in said
+    assert "postcopy-crawler %s" % m.volume in said
+    m.start_crawler(stay=True)
+    wait_until(lambda: m.status()["parked"] == 1, 60, "parked again")
+    fails()
+    assert told(m, "retry").stdout == "1 objects are tried again\n"
+    assert m.crawler.wait(60) == 0
+    wait_until(lambda: m.status()["state"] == "complete", 60)
+    m.audit(complete=True)
+
+
 def test_parked_objects_that_clients_end(running, fake):
     """Removed or written anew, they need nothing from there any more: no `retry` needed."""
     m, c = running

@@ -68,7 +68,7 @@ class Recovery:
 
     def to_the_end(self):
         with self.retriever():
-            crawler = self._spawn(CRAWLER)
+            crawler = self._spawn(CRAWLER, "--leave-parked")
             try:
                 code = crawler.wait(60)
             finally:

@@ -197,7 +197,8 @@ class Demo:
         start = time.monotonic()
         guest.start()
         crawler = self.stage.daemon("crawler", str(self.build / "crawler" / "postcopy-crawler"),
-                                    "--workers", str(self.args.workers), "--json",
+                                    "--leave-parked", "--workers", str(self.args.workers),
+                                    "--json",
                                     self.volume_dir)
         last = self.watch(crawler)
         self.result["seconds"] = round(time.monotonic() - start, 2)
