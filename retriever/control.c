@@ -150,6 +150,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "entries", s.entries);
 	add_u(o, "joined", s.joined);
 	add_u(o, "errors", s.errors);
+	add_u(o, "touched", s.touched);
 	add_u(o, "active", s.active);
 	add_u(o, "queued", s.queued);
 	add_u(o, "throttle_bytes_per_s", s.throttle);

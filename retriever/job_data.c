@@ -45,6 +45,7 @@ struct transfer {
 	uint64_t wrap_end; /* ... to where the first leg began */
 	const struct stub_map *only; /* nothing but these ranges; NULL: all */
 	bool small_first;
+	bool touched; /* said already */
 	int pass_fd; /* read into it what is asked for, not what is missing; -1: fill */
 	uint64_t pass_start; /* first byte in it */
 	unsigned int inflight;
@@ -219,6 +220,21 @@ static struct chunk *wait_chunk(struct transfer *t)
 	return c;
 }
 
+/* Attributes alone have changed over there. */
+static void note_touched(struct transfer *t)
+{
+	struct stat st;
+
+	if (t->touched)
+		return;
+	t->touched = true;
+	if (atomic_fetch_add(&t->j->touched, 1) % 1000 == 0 && fstat(t->o->fd, &st) == 0)
+		jobs_log(t->j, STUB_LOG_WARN,
+			 "inode %llu: its attributes, not its content, have changed on the old "
+			 "server since it was listed: not taken over (said of every 1000th)",
+			 (unsigned long long)st.st_ino);
+}
+
 /* Is it still what was listed?  0, or what the waiters get. */
 static int check_version(struct transfer *t, struct chunk *c)
 {
@@ -232,6 +248,8 @@ static int check_version(struct transfer *t, struct chunk *c)
 	}
 	if (jobs_changed(t->o, &c->attr, why, sizeof(why)))
 		return jobs_conflict(t->j, &t->o->h, why);
+	if (jobs_touched(t->o, &c->attr))
+		note_touched(t);
 	return 0;
 }
 

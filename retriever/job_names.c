@@ -312,11 +312,12 @@ int jobs_changed(const struct stub_object *o, const struct stub_attr *a, char *w
 		snprintf(why, size, "changed on the old server: mtime %lld.%09ld -> %lld.%09ld",
 			 (long long)o->mtime.tv_sec, o->mtime.tv_nsec,
 			 (long long)a->mtime.tv_sec, a->mtime.tv_nsec);
-	else if (a->ctime.tv_sec != o->ctime.tv_sec || a->ctime.tv_nsec != o->ctime.tv_nsec)
-		snprintf(why, size, "changed on the old server: ctime %lld.%09ld -> %lld.%09ld",
-			 (long long)o->ctime.tv_sec, o->ctime.tv_nsec,
-			 (long long)a->ctime.tv_sec, a->ctime.tv_nsec);
 	else
 		return 0;
 	return 1;
+}
+
+bool jobs_touched(const struct stub_object *o, const struct stub_attr *a)
+{
+	return a->ctime.tv_sec != o->ctime.tv_sec || a->ctime.tv_nsec != o->ctime.tv_nsec;
 }

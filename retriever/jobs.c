@@ -630,6 +630,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 		.errors = atomic_load(&j->errors),
 		.conflicts = atomic_load(&j->conflicts),
 		.lost = atomic_load(&j->lost),
+		.touched = atomic_load(&j->touched),
 		.paused = atomic_load(&j->paused),
 		.throttle = atomic_load(&j->throttle),
 	};

@@ -49,6 +49,7 @@ struct jobs_stats {
 	uint64_t bytes;				     /* file data stored */
 	uint64_t entries;			     /* names materialised */
 	uint64_t errors, conflicts;		     /* failures met, conflicts found */
+	uint64_t touched; /* transfers of files whose attributes alone had changed over there */
 	uint32_t active, queued;
 	bool paused;
 	uint64_t throttle;

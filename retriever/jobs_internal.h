@@ -109,7 +109,7 @@ struct jobs {
 	uint32_t active;
 	/* statistics */
 	atomic_uint_fast64_t fills, lookups, lists, attrs, data, joined, bytes, entries, errors,
-		conflicts, passed, lost;
+		conflicts, passed, lost, touched;
 	atomic_uint_fast64_t warned_ms;
 };
 
@@ -185,7 +185,11 @@ void jobs_full_init(struct jobs *j);
 void jobs_full_finish(struct jobs *j);
 void jobs_full_stats(struct jobs *j, struct jobs_stats *out);
 
-/* Has the object changed over there since it was listed?  Then 1 and why. */
+/* Has the object's content changed over there since it was listed, as far as type, file
+ * id, size and mtime tell?  Then 1 and why. */
 int jobs_changed(const struct stub_object *o, const struct stub_attr *a, char *why, size_t size);
+/* Has something else of it (mode, owner, access time set ...)?  Its content is taken, its
+ * attributes stay those of the listing: see docs/decisions/0037. */
+bool jobs_touched(const struct stub_object *o, const struct stub_attr *a);
 
 #endif

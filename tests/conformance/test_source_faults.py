@@ -324,15 +324,11 @@ def set_mtime(node):
     node.mtime += 1
 
 
-def set_ctime(node):
-    node.ctime += 1
-
-
 def replace(node):
     node.content, node.fileid = NEW, node.fileid + 50
 
 
-CHANGES = {"size": grow, "mtime": set_mtime, "ctime": set_ctime, "content": rewrite,
+CHANGES = {"size": grow, "mtime": set_mtime, "content": rewrite,
            "replaced": replace}
 
 
@@ -380,6 +376,28 @@ def test_changed_half_way(changing, what):
     m.crawl()
     m.audit(complete=True)
     assert c.read_file("f") == OLD.read(0, 3 * MIB)
+
+
+def test_touched_over_there(changing):
+    """chmod, chown, a backup that sets access times back: the change time moves, the
+    content does not. Clients read on, nothing is parked; what clients see of it since the
+    switch stays."""
+    m, _server, node, c = changing
+    assert c.read("f", 0, 65536)[0] == OLD.read(0, 65536)
+    was, mine = c.getattr("f"), c.getattr("g")
+    node.mode, node.uid, node.ctime = 0o600, node.uid + 1, node.ctime + 100
+    other = _server.tree.find("g")
+    other.ctime += 100
+    c.setattr("g", mode=0o711)                      # here: a client's, it stays
+    assert c.read("f", 2 * MIB, 1000)[0] == OLD.read(2 * MIB, 1000)
+    m.crawl()
+    m.audit(complete=True)
+    assert c.read_file("f") == OLD.read(0, 3 * MIB)
+    assert m.status()["touched"] >= 2
+    now = c.getattr("f")
+    assert (now.mode, now.uid, now.mtime) == (was.mode, was.uid, was.mtime)
+    assert c.getattr("g").mode & 0o777 == 0o711 != mine.mode & 0o777
+    assert "not its content" in m.log.read_text()
 
 
 def test_changed_between_two_reads_of_one_transfer(changing):
