@@ -33,6 +33,7 @@ static struct config_item block_items[] = {
 	CONF_ITEM_NOOP("Name"),
 	CONF_ITEM_UI32("Delay_V3", 0, DELAY_MAX, 1500, block, options.delay_v3),
 	CONF_ITEM_UI32("Delay_V4", 0, DELAY_MAX, 400, block, options.delay_v4),
+	CONF_ITEM_UI32("Delay_Mount", 0, DELAY_MAX, 25000, block, options.delay_mount),
 	CONF_ITEM_UI32("Give_Up", 0, GIVE_UP_MAX, 0, block, options.give_up),
 	CONF_ITEM_UI32("Max_Waiting", 1, WAITING_MAX, 64, block, options.max_waiting),
 	CONF_ITEM_BOOL("Never_Delay", false, block, options.never_delay),

@@ -16,6 +16,7 @@
  *   pass.c     reading where nothing can be stored
  *   news.c     what other processes do reaches MDCACHE
  *   key.c      Ganesha's keys and the kernel's handles
+ *   mount.c    what the MOUNT protocol asks for
  *   stub_glue.c  asks libstubcore            below.h    enters the FSAL below
  *
  * Lock order: MDCACHE's locks, the bracket of libstubcore (glue_change), locks of
@@ -35,6 +36,7 @@
 struct stubfs_options {
 	uint32_t delay_v3; /* milliseconds a request may wait */
 	uint32_t delay_v4;
+	uint32_t delay_mount; /* a request of the MOUNT protocol, all of it */
 	uint32_t give_up; /* seconds, 0 never */
 	uint32_t max_waiting; /* requests */
 	bool never_delay;
@@ -50,6 +52,7 @@ struct stubfs_export {
 	struct fsal_filesystem *fs;
 	struct stubfs_options options;
 	atomic_uint waiting; /* requests that wait for the old server now */
+	atomic_uint mounting; /* those of the MOUNT protocol among them */
 	atomic_int_least64_t absent; /* since when no retriever runs, ms; 0: one does */
 	atomic_int_least64_t absent_seen; /* when that was noticed last, ms */
 	atomic_bool stopping;

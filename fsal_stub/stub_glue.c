@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "mount.h"
 #include "stub_glue.h"
 
 #define SLICE_MS  500u /* longest single wait, so that a shutdown is noticed */
@@ -121,14 +122,16 @@ static void sleep_ms(uint64_t ms)
 	nanosleep(&t, NULL);
 }
 
-static void wait_begin(const struct stubfs_export *x, struct glue_wait *w)
+static void wait_begin(const struct stubfs_export *x, struct glue_wait *w, bool mount)
 {
 	bool v3 = op_ctx->req_type == NFS_REQUEST && op_ctx->nfs_vers == NFS_V3;
 
 	if (w->begun)
 		return;
 	w->begun = true;
-	w->until = stub_now_ms() + (v3 ? x->options.delay_v3 : x->options.delay_v4);
+	w->until = stub_now_ms() + (mount ? mount_wait_ms(x) :
+				    v3	  ? x->options.delay_v3 :
+					    x->options.delay_v4);
 }
 
 static uint64_t wait_left(const struct stubfs_export *x, const struct glue_wait *w)
@@ -209,13 +212,18 @@ static bool place_take(struct stubfs_export *x, struct glue_wait *w)
 
 static int ask_for(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *a, int *fd)
 {
+	bool mount = mount_begin(x);
 	int r;
 
-	wait_begin(x, w);
-	if (!place_take(x, w))
-		return ask_once(x, a, 0, fd); /* the work begins, nobody waits */
-	r = ask_within(x, w, a, fd);
-	atomic_fetch_sub(&x->waiting, 1);
+	wait_begin(x, w, mount);
+	if (place_take(x, w)) {
+		r = ask_within(x, w, a, fd);
+		atomic_fetch_sub(&x->waiting, 1);
+	} else {
+		r = ask_once(x, a, 0, fd); /* the work begins, nobody waits */
+	}
+	if (mount)
+		mount_end(x);
 	return r;
 }
 
