@@ -174,7 +174,6 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 	struct stub_record *rec = o->rec;
 	struct stat after;
 	int64_t nlink;
-	int r;
 
 	if (fstat(o->fd, &after) < 0)
 		return -errno;
@@ -189,10 +188,7 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 		stub_map_clip(&rec->now, (uint64_t)after.st_size);
 		stub_map_clip(&rec->durable, (uint64_t)after.st_size);
 	}
-	r = stub_record_store_fitting(c->v, o->fd, &o->h, rec);
-	if (r == 0)
-		stub_folder_note(c->v->folder, &o->h, rec);
-	return r;
+	return stub_record_store_lagging(c->v, o->fd, &o->h, rec);
 }
 
 STUB_PUBLIC int stub_change_end(struct stub_change *c, int result)
@@ -364,25 +360,47 @@ STUB_PUBLIC void stub_commit_drop(struct stub_commit *c)
 	c->stub = false;
 }
 
-static int commit_locked(struct stub_commit *c, bool sync)
+/* A descriptor, with the exclusion of @h taken; or -errno. */
+static int open_locked(struct stub_volume *v, const struct stub_handle *h, int flags, uint64_t *ino)
 {
-	int r, fd CLEANUP_CLOSE = stub_handle_open(c->v, &c->h, O_RDONLY | O_NONBLOCK);
-	uint64_t ino;
+	int r, fd CLEANUP_CLOSE = stub_handle_open(v, h, flags);
 	unsigned int n;
 	struct stat st;
 
-	r = fd < 0 ? fd : 0;
-	if (r == 0 && fstat(fd, &st) < 0)
-		r = -errno;
-	if (r == 0) {
-		ino = st.st_ino;
-		r = stub_lock(&c->v->locks, &ino, 1, &n);
-	}
-	if (r == 0) {
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	*ino = st.st_ino;
+	r = stub_lock(&v->locks, ino, 1, &n);
+	return r < 0 ? r : stub_steal_fd(&fd);
+}
+
+static int commit_locked(struct stub_commit *c, bool sync)
+{
+	uint64_t ino;
+	int fd CLEANUP_CLOSE = open_locked(c->v, &c->h, O_RDONLY | O_NONBLOCK, &ino);
+	int r = fd;
+
+	if (fd >= 0) {
 		r = commit_fold(c, fd, sync);
-		stub_unlock(&c->v->locks, &ino, n);
+		stub_unlock(&c->v->locks, &ino, 1);
 	}
 	stub_commit_drop(c);
+	return r;
+}
+
+int stub_commit_prepare_quiet(struct stub_volume *v, const struct stub_handle *h,
+			      struct stub_commit *c)
+{
+	uint64_t ino;
+	int r, fd CLEANUP_CLOSE = open_locked(v, h, O_PATH, &ino);
+
+	*c = (struct stub_commit){ 0 };
+	if (fd < 0)
+		return fd;
+	r = stub_commit_prepare(v, h, c);
+	stub_unlock(&v->locks, &ino, 1);
 	return r;
 }
 

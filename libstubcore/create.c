@@ -192,7 +192,8 @@ static int write_conf(int root_fd, int dirfd, const struct stub_volume_info *inf
 
 static int make_parts(int fd, int *dirfd)
 {
-	static const char *const dirs[] = { STUB_JOURNAL, STUB_STAGING, STUB_PROVISIONAL };
+	static const char *const dirs[] = { STUB_JOURNAL, STUB_STAGING, STUB_PROVISIONAL,
+					    STUB_LAGGING };
 	int r = remove_tree(fd, STUB_DIR);
 
 	if (r < 0)

@@ -14,6 +14,8 @@
  * The era is a random number in .postcopy/state, whose page everybody has mapped and
  * locked.  It need not survive anything: who opens a volume that nobody has open
  * begins a new one (it may have been unmounted in between), and another boot ends all.
+ * What the last ones wrote is folded before, if they died and it was not unmounted
+ * (lagging.c).
  *
  * What clients wrote since, and was acknowledged as unstable, is lost in that step.
  * They must not be told that it is safe: who wrote what in which era is remembered
@@ -23,7 +25,7 @@
 #include <fcntl.h>
 #include <sys/random.h>
 
-#include "internal.h"
+#include "lagging.h"
 #include "volume.h"
 
 /* Bytes of .postcopy/lock */
@@ -109,8 +111,10 @@ int stub_volume_enter(struct stub_volume *v)
 
 	if (r < 0)
 		return r;
-	if (lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_WRLCK) == 0)
+	if (lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_WRLCK) == 0) {
+		stub_lagging_adopt(v, true); /* while their era lasts */
 		r = draw(v, &era);
+	}
 	if (r == 0)
 		r = lock_byte(v, OPEN_LOCK, F_OFD_SETLKW, F_RDLCK);
 	(void)lock_byte(v, ENTER_LOCK, F_OFD_SETLK, F_UNLCK);

@@ -187,10 +187,9 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 			r = times;
 		if (r == 0)
 			r = take_out(rec, offset, offset + length);
-		if (r == 0)
-			r = stub_record_store_fitting(v, o->fd, &o->h, rec);
-		if (r == 0 && rec->now.n) /* else the finisher syncs */
-			stub_folder_note(v->folder, &o->h, rec);
+		if (r == 0) /* of a whole file the finisher takes care */
+			r = rec->now.n ? stub_record_store_lagging(v, o->fd, &o->h, rec) :
+					 stub_record_store_fitting(v, o->fd, &o->h, rec);
 	}
 	if (r == 0)
 		r = (int64_t)stub_map_bytes(&rec->now);

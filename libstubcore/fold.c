@@ -9,25 +9,30 @@
  * So each process that changes files remembers which records lag.  A thread of the
  * volume, started by the first of them, makes one syncfs every FOLD_MS for all and folds
  * their maps, as a COMMIT does; closing the volume does so at once.  The records need no
- * sync of their own: an older one is right too.  What finds no place is remembered at
- * its next change.
+ * sync of their own: an older one is right too.
  *
- * Lock order: the lock here is a leaf.
+ * No note is ever dropped.  It stands in a file too, before the record lags (lagging.c),
+ * and what a dead process has left is folded by those who live: with each round, when
+ * they close the volume, and by a process that keeps the volume (STUB_OPEN_KEEP) every
+ * FOLD_MS.  What can not be noted is made durable at once by who wrote it.
+ *
+ * Lock order: the lock here is a leaf, with the list's file under it.
  */
 #include <signal.h>
 
-#include "internal.h"
+#include "lagging.h"
 #include "volume.h"
 
 #define FOLD_MS	 5000
-#define FOLD_MAX 1024 /* objects of one round */
+#define FOLD_MAX 1024 /* objects that do not wait any longer */
 #define BUCKETS	 1024
 
 struct batch {
-	unsigned int n;
-	uint16_t bucket[BUCKETS]; /* index + 1 of the first, 0: none */
-	uint16_t next[FOLD_MAX];
-	struct stub_handle h[FOLD_MAX];
+	uint32_t n, cap;
+	uint32_t bucket[BUCKETS]; /* index + 1 of the first, 0: none */
+	uint32_t *next;
+	struct stub_handle *h;
+	struct stub_lagging list;
 };
 
 struct stub_folder {
@@ -35,29 +40,105 @@ struct stub_folder {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	pthread_t thread;
-	bool running, stop;
+	bool running, stop, keeper;
 	struct batch *batch; /* being gathered */
 	struct batch *spare; /* the thread's in a round */
 };
 
+/* ---- batches ---- */
+
+static struct batch *batch_new(void)
+{
+	struct batch *b = calloc(1, sizeof(*b));
+
+	if (b)
+		b->list.fd = -1;
+	return b;
+}
+
+static void batch_free(struct batch *b)
+{
+	if (!b)
+		return;
+	stub_lagging_leave(&b->list);
+	free(b->next);
+	free(b->h);
+	free(b);
+}
+
+static bool batch_grow(struct batch *b)
+{
+	uint32_t cap = b->cap ? b->cap * 2 : 64;
+	struct stub_handle *h = realloc(b->h, cap * sizeof(*h));
+	uint32_t *next;
+
+	if (!h)
+		return false;
+	b->h = h;
+	next = realloc(b->next, cap * sizeof(*next));
+	if (!next)
+		return false;
+	b->next = next;
+	b->cap = cap;
+	return true;
+}
+
+static bool batch_knows(const struct batch *b, const struct stub_handle *h, unsigned int bucket)
+{
+	for (uint32_t i = b->bucket[bucket]; i; i = b->next[i - 1])
+		if (stub_handle_equal(&b->h[i - 1], h))
+			return true;
+	return false;
+}
+
+static int batch_add(const struct stub_volume *v, struct batch *b, const struct stub_handle *h)
+{
+	unsigned int bucket = stub_handle_sum(h) % BUCKETS;
+	int r;
+
+	if (batch_knows(b, h, bucket))
+		return 0;
+	if (b->n == b->cap && !batch_grow(b))
+		return -ENOMEM;
+	r = stub_lagging_add(v, &b->list, h);
+	if (r < 0)
+		return r;
+	b->h[b->n] = *h;
+	b->next[b->n] = b->bucket[bucket];
+	b->bucket[bucket] = ++b->n;
+	return 0;
+}
+
 /* ---- a round ---- */
 
-static void round_of(struct stub_volume *v, const struct batch *b)
+/* What could not be folded comes again; its list stays until it stands in another one. */
+static void keep(struct stub_folder *f, struct batch *b, size_t left)
 {
-	struct stub_commit *c CLEANUP_FREE = calloc(b->n, sizeof(*c));
-	unsigned int n = 0;
+	bool all = true;
 
-	if (!c)
-		return;
-	for (unsigned int i = 0; i < b->n; i++)
-		if (stub_commit_prepare(v, &b->h[i], &c[n]) == 0 && c[n].stub)
-			n++;
-	if (n && syncfs(v->fd) < 0) {
-		stub_log(&v->log, STUB_LOG_ERROR, "sync of the volume: %s", strerror(errno));
-		stub_volume_new_era(v);
-	}
-	for (unsigned int i = 0; i < n; i++)
-		stub_commit_fold(&c[i]); /* refuses what another era has made doubtful */
+	pthread_mutex_lock(&f->lock);
+	for (size_t i = 0; i < left; i++)
+		all &= batch_add(f->v, f->batch, &b->h[i]) == 0;
+	pthread_mutex_unlock(&f->lock);
+	if (all)
+		stub_lagging_end(f->v, &b->list);
+	else
+		stub_lagging_leave(&b->list); /* our own next look adopts it */
+}
+
+/* Returns how many could not be folded. */
+static size_t round_of(struct stub_folder *f, struct batch *b)
+{
+	size_t left = stub_lagging_fold(f->v, b->h, b->n);
+
+	if (left == 0)
+		stub_lagging_end(f->v, &b->list);
+	else
+		keep(f, b, left);
+	stub_lagging_adopt(f->v, false);
+	memset(b->bucket, 0, sizeof(b->bucket));
+	b->n = 0;
+	return left;
 }
 
 static void wait_a_while(struct stub_folder *f)
@@ -72,39 +153,30 @@ static void wait_a_while(struct stub_folder *f)
 static void *folder_thread(void *arg)
 {
 	struct stub_folder *f = arg;
+	size_t left = 0;
 
 	pthread_mutex_lock(&f->lock);
 	for (;;) {
 		struct batch *b;
 
-		while (!f->stop && f->batch->n == 0)
+		while (!f->stop && f->batch->n == 0 && !f->keeper)
 			pthread_cond_wait(&f->wake, &f->lock);
 		wait_a_while(f);
-		if (f->batch->n == 0)
+		/* at the end, what cannot be folded is left to others */
+		if (f->stop && (f->batch->n == 0 || left > 0))
 			break;
 		b = f->batch;
 		f->batch = f->spare;
 		f->spare = b;
 		pthread_mutex_unlock(&f->lock);
-		round_of(f->v, b);
+		left = round_of(f, b);
 		pthread_mutex_lock(&f->lock);
-		memset(b->bucket, 0, sizeof(b->bucket));
-		b->n = 0;
 	}
 	pthread_mutex_unlock(&f->lock);
 	return NULL;
 }
 
 /* ---- remembering ---- */
-
-/* With the lock held. */
-static bool known(const struct batch *b, const struct stub_handle *h, unsigned int bucket)
-{
-	for (unsigned int i = b->bucket[bucket]; i; i = b->next[i - 1])
-		if (stub_handle_equal(&b->h[i - 1], h))
-			return true;
-	return false;
-}
 
 /* Not before there is something to do: a server may fork after it has opened. */
 static bool start(struct stub_folder *f)
@@ -120,41 +192,37 @@ static bool start(struct stub_folder *f)
 	return f->running;
 }
 
-void stub_folder_note(struct stub_folder *f, const struct stub_handle *h,
-		      const struct stub_record *r)
+int stub_folder_note(struct stub_folder *f, const struct stub_handle *h,
+		     const struct stub_record *r)
 {
-	unsigned int bucket = stub_handle_sum(h) % BUCKETS;
-	struct batch *b;
+	int e;
 
 	/* now is a part of durable: as many bytes, the same map */
 	if (!f || stub_map_bytes(&r->now) == stub_map_bytes(&r->durable))
-		return;
+		return 0;
 	pthread_mutex_lock(&f->lock);
-	b = f->batch;
-	if (b->n < FOLD_MAX && !known(b, h, bucket) && start(f)) {
-		b->h[b->n] = *h;
-		b->next[b->n] = b->bucket[bucket];
-		b->bucket[bucket] = (uint16_t)++b->n;
-		if (b->n == 1 || b->n == FOLD_MAX)
-			pthread_cond_signal(&f->wake);
-	}
+	e = start(f) ? batch_add(f->v, f->batch, h) : -ENOMEM;
+	if (e == 0 && (f->batch->n == 1 || f->batch->n == FOLD_MAX))
+		pthread_cond_signal(&f->wake);
 	pthread_mutex_unlock(&f->lock);
+	return e;
 }
 
 /* ---- life ---- */
 
-int stub_folder_create(struct stub_volume *v, struct stub_folder **out)
+int stub_folder_create(struct stub_volume *v, bool keeper, struct stub_folder **out)
 {
 	struct stub_folder *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return -ENOMEM;
 	f->v = v;
-	f->batch = calloc(1, sizeof(*f->batch));
-	f->spare = calloc(1, sizeof(*f->spare));
+	f->keeper = keeper;
+	f->batch = batch_new();
+	f->spare = batch_new();
 	pthread_mutex_init(&f->lock, NULL);
 	stub_cond_init(&f->wake);
-	if (!f->batch || !f->spare) {
+	if (!f->batch || !f->spare || (keeper && !start(f))) {
 		stub_folder_destroy(f);
 		return -ENOMEM;
 	}
@@ -172,9 +240,10 @@ void stub_folder_destroy(struct stub_folder *f)
 	pthread_mutex_unlock(&f->lock);
 	if (f->running)
 		pthread_join(f->thread, NULL);
+	stub_lagging_adopt(f->v, false); /* nobody may come after us */
 	pthread_cond_destroy(&f->wake);
 	pthread_mutex_destroy(&f->lock);
-	free(f->batch);
-	free(f->spare);
+	batch_free(f->batch);
+	batch_free(f->spare);
 	free(f);
 }

@@ -210,13 +210,20 @@ void stub_ring_remove(const struct stub_volume *v); /* its file; who has it mapp
 
 /* ---- fold.c ---- */
 
-int stub_folder_create(struct stub_volume *v, struct stub_folder **out);
+/* @keeper: see STUB_OPEN_KEEP */
+int stub_folder_create(struct stub_volume *v, bool keeper, struct stub_folder **out);
 void stub_folder_destroy(struct stub_folder *f); /* what is remembered is durable then */
-/* The record of @h is stored as it is in @r: to be folded, if it lags.  @f may be NULL. */
-void stub_folder_note(struct stub_folder *f, const struct stub_handle *h,
-		      const struct stub_record *r);
+/*
+ * Under its exclusion, the record of @h is about to be stored as it is in @r: to be folded,
+ * if it lags.  @f may be NULL.  0, or -errno: it cannot be remembered, and must not lag.
+ */
+int stub_folder_note(struct stub_folder *f, const struct stub_handle *h,
+		     const struct stub_record *r);
 
-/* change.c: stub_commit_finish() after a good sync, but without one of the record. */
+/* change.c: stub_commit_prepare() that waits for a change under way, and
+ * stub_commit_finish() after a good sync, but without one of the record. */
+int stub_commit_prepare_quiet(struct stub_volume *v, const struct stub_handle *h,
+			      struct stub_commit *c);
 int stub_commit_fold(struct stub_commit *c);
 
 /* ---- era.c ---- */
@@ -246,6 +253,12 @@ int stub_record_store(const struct stub_volume *v, int fd, const struct stub_rec
  * are alike.
  */
 int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_handle *h,
+			      struct stub_record *r);
+/*
+ * The same of a record whose bytes are in the file, but perhaps not on the disk: it is
+ * remembered that it lags (fold.c), or the file is synced, and it does not lag.
+ */
+int stub_record_store_lagging(struct stub_volume *v, int fd, const struct stub_handle *h,
 			      struct stub_record *r);
 /* Store @r as it is, but as large as it may become by an operation that comes now: when
  * this works, there is room for what must be stored after it. */

@@ -125,17 +125,14 @@ int stub_record_rehearse(const struct stub_volume *v, int fd, const struct stub_
 	return record_write(fd, buf, stub_record_encode_roomy(r, buf, sizeof(buf)));
 }
 
-int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_handle *h,
-			      struct stub_record *r)
+/* What @r counts as present becomes durable. */
+static int record_sync(struct stub_volume *v, const struct stub_handle *h, struct stub_record *r)
 {
-	int e = stub_record_store(v, fd, r), sync_fd CLEANUP_CLOSE = -1;
+	int e, fd CLEANUP_CLOSE = stub_handle_open(v, h, O_RDONLY | O_NONBLOCK);
 
-	if (e != -E2BIG)
-		return e;
-	sync_fd = stub_handle_open(v, h, O_RDONLY | O_NONBLOCK);
-	if (sync_fd < 0)
-		return sync_fd;
-	if (fsync(sync_fd) < 0) {
+	if (fd < 0)
+		return fd;
+	if (fsync(fd) < 0) {
 		e = -errno;
 		stub_volume_new_era(v);
 		return e;
@@ -143,7 +140,28 @@ int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_h
 	if (stub_volume_boot(v) != r->boot) /* another sync has failed: nothing is known */
 		return -EAGAIN;
 	stub_map_copy(&r->durable, &r->now);
-	return stub_record_store(v, fd, r);
+	return 0;
+}
+
+int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_handle *h,
+			      struct stub_record *r)
+{
+	int e = stub_record_store(v, fd, r);
+
+	if (e != -E2BIG)
+		return e;
+	e = record_sync(v, h, r);
+	return e < 0 ? e : stub_record_store(v, fd, r);
+}
+
+int stub_record_store_lagging(struct stub_volume *v, int fd, const struct stub_handle *h,
+			      struct stub_record *r)
+{
+	int e = 0;
+
+	if (stub_folder_note(v->folder, h, r) < 0)
+		e = record_sync(v, h, r);
+	return e < 0 ? e : stub_record_store_fitting(v, fd, h, r);
 }
 
 int stub_record_drop(int fd)

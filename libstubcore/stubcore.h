@@ -224,6 +224,9 @@ enum {
 	STUB_OPEN_FOLD = 2,
 	/* this process posts news or waits for them (stub_news_post) */
 	STUB_OPEN_NEWS = 4,
+	/* FOLD, and its thread runs always: this process makes durable within seconds what
+	 * another that was killed could not any more (the retriever) */
+	STUB_OPEN_KEEP = 8,
 };
 
 /*

@@ -9,6 +9,7 @@
  *     journal/            LMDB, see journal.c
  *     staging/            inodes being prepared, see stage.c
  *     provisional/        hard links waiting for their names, see links.c
+ *     lagging/            what each process has to make durable yet, see lagging.c
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -169,7 +170,8 @@ static int open_parts(struct stub_volume *v)
 {
 	static const char *const secret[] = { ".",	     STUB_CONF,	    STUB_STATE,
 					      STUB_LOCK,     STUB_JOURNAL,  STUB_STAGING,
-					      STUB_PROVISIONAL, STUB_JOURNAL "/data.mdb",
+					      STUB_PROVISIONAL, STUB_LAGGING,
+					      STUB_JOURNAL "/data.mdb",
 					      STUB_JOURNAL "/lock.mdb", STUB_JOURNAL "/writer" };
 	struct stat st;
 	int r;
@@ -182,17 +184,16 @@ static int open_parts(struct stub_volume *v)
 		return -errno;
 	v->dev = st.st_dev;
 	v->root_ino = st.st_ino;
+	for (size_t i = 0; i < ARRAY_LEN(secret); i++)
+		hide(v, v->dir_fd, secret[i]);
 	r = stub_handle_of_fd(v->fd, &v->root);
 	if (r == 0)
 		r = map_state(v);
-	if (r == 0)
-		r = stub_volume_enter(v);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < ARRAY_LEN(secret); i++)
-		hide(v, v->dir_fd, secret[i]);
 	v->boot = stub_boot_id();
-	return stub_locks_init(&v->locks, v->lock_fd);
+	r = stub_locks_init(&v->locks, v->lock_fd);
+	return r < 0 ? r : stub_volume_enter(v);
 }
 
 STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_fn log,
@@ -212,8 +213,8 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 		r = stub_ask_pool_create(v, &v->pool);
 	if (r == 0)
 		r = stub_notes_create(&v->notes);
-	if (r == 0 && flags & STUB_OPEN_FOLD)
-		r = stub_folder_create(v, &v->folder);
+	if (r == 0 && flags & (STUB_OPEN_FOLD | STUB_OPEN_KEEP))
+		r = stub_folder_create(v, flags & STUB_OPEN_KEEP, &v->folder);
 	if (r == 0 && flags & STUB_OPEN_NEWS)
 		r = stub_hub_create(v, &v->hub);
 	if (r < 0) {

@@ -81,7 +81,7 @@ static void raise_descriptors(void)
 static int open_volume(struct retriever *r, const char *dir)
 {
 	char path[4200];
-	int e = stub_volume_open(dir, STUB_OPEN_FOLD | STUB_OPEN_NEWS, log_line, NULL, &r->volume);
+	int e = stub_volume_open(dir, STUB_OPEN_KEEP | STUB_OPEN_NEWS, log_line, NULL, &r->volume);
 
 	if (e == -ENOENT) {
 		fprintf(stderr, "postcopy-retriever: %s is no volume; make it one with: "
