@@ -71,6 +71,7 @@ enum check_kind {
 	CHECK_TIME, /* a time that the new file system cannot hold */
 	CHECK_UNLISTED, /* the old server does not list the directory */
 	CHECK_CYCLE, /* a directory that is its own ancestor, or absurdly deep */
+	CHECK_SUBVOLUME, /* a directory with the numbers of another one, but not its handle */
 	CHECK_KINDS,
 };
 
@@ -86,7 +87,8 @@ extern const struct check_kind_info check_kinds[CHECK_KINDS];
 /*
  * Which kinds is this entry of (bits 1 << kind)? @path_len: bytes of its path below
  * the export's root. @why gets one line for CHECK_REFUSED, CHECK_IMPOSSIBLE and
- * CHECK_NOT_JOINED, else "". CHECK_TWIN, CHECK_UNLISTED and CHECK_CYCLE are for others to find.
+ * CHECK_NOT_JOINED, else "". CHECK_TWIN, CHECK_UNLISTED, CHECK_CYCLE and CHECK_SUBVOLUME are for
+ * others to find.
  */
 uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e, size_t path_len,
 		    char why[CHECK_WHY_MAX]);

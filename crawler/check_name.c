@@ -52,6 +52,11 @@ const struct check_kind_info check_kinds[CHECK_KINDS] = {
 			     FATE_LOST },
 	[CHECK_CYCLE] = { "cycle", "a directory inside itself, or too deep: not looked into",
 			  FATE_LOST },
+	[CHECK_SUBVOLUME] = { "subvolume",
+			      "another file system (a btrfs subvolume, a snapshot?) under the fsid "
+			      "of the export, in which file ids repeat: migrated like any "
+			      "directory, a snapshot too; its hard links are told by file handle",
+			      FATE_KEPT },
 };
 
 const char *check_fate_name(enum check_fate fate)

@@ -104,7 +104,9 @@ static const struct row {
 	  adjust_xattrs },
 	{ "hard-links",
 	  "hard links",
-	  { SEEN_YES, FATE_KEPT, "" },
+	  { SEEN_YES, FATE_KEPT,
+	    "by file handle: names that a server gives different ones become files of their "
+	    "own, and are counted" },
 	  { SEEN_UNKNOWN, FATE_LOST, "each name becomes a file of its own" },
 	  adjust_links },
 	{ "symlinks",

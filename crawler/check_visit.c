@@ -12,6 +12,8 @@
 
 #include "check_visit.h"
 
+#define SUBVOLUMES_DEEP 32
+
 /* ---- nodes ---- */
 
 struct node *node_create(struct node *parent, const char *name, size_t len,
@@ -65,13 +67,49 @@ static char *path_of(const struct node *dir, const char *name, size_t len)
 	return path;
 }
 
-static bool is_ancestor(const struct node *dir, const struct stub_attr *a)
+uint64_t check_handle(const uint8_t *inode, size_t len)
 {
-	for (; dir; dir = dir->parent) {
-		if (dir->fileid == a->fileid && dir->fsid == a->fsid)
-			return true;
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; inode && i < len; i++)
+		h = (h ^ inode[i]) * 0x100000001b3u;
+	return inode ? h | 1 : 0;
+}
+
+bool check_subvolume(struct walker *k, uint64_t fsid, uint64_t fileid, uint64_t handle)
+{
+	if (fileid != BTRFS_ROOT || !handle)
+		return false;
+	for (unsigned int i = 0; i < k->n_roots; i++) {
+		if (k->roots[i].fsid == fsid)
+			return k->roots[i].handle != handle;
+	}
+	if (k->n_roots < FIRST_ROOTS) {
+		k->roots[k->n_roots].fsid = fsid;
+		k->roots[k->n_roots++].handle = handle;
 	}
 	return false;
+}
+
+/*
+ * Does the entry have the numbers of a directory above it?  With the same file handle, or
+ * where there are none, it is that one: CHECK_CYCLE.  With another one it is another one,
+ * as a subvolume in a subvolume is; so many of them one in another are none.
+ */
+static enum check_kind looks_like(const struct node *dir, const struct stub_attr *a,
+				  uint64_t handle)
+{
+	enum check_kind kind = CHECK_KINDS;
+	unsigned int others = 0;
+
+	for (; dir; dir = dir->parent) {
+		if (dir->fileid != a->fileid || dir->fsid != a->fsid)
+			continue;
+		if (!handle || dir->handle == handle || ++others > SUBVOLUMES_DEEP)
+			return CHECK_CYCLE;
+		kind = CHECK_SUBVOLUME;
+	}
+	return kind;
 }
 
 /* ---- what is found ---- */
@@ -120,7 +158,10 @@ static int look_for_twin(struct visit *v, const struct stub_entry *e)
 static int take_dir(struct visit *v, const struct stub_entry *e)
 {
 	uint64_t number = v->dirs++;
+	uint64_t handle = check_handle(e->inode, e->inode_len);
+	enum check_kind kind;
 	struct node *n;
+	int r;
 
 	if (number < v->dir->skip)
 		return 0;
@@ -130,11 +171,21 @@ static int take_dir(struct visit *v, const struct stub_entry *e)
 	}
 	if (e->origin_len > STUB_ORIGIN_MAX)
 		return 0; /* was reported: refused */
-	if (is_ancestor(v->dir, &e->attr) || v->dir->depth + 1 >= STUB_DEPTH_MAX)
-		return report(v->k, CHECK_CYCLE, v->dir, e->name, e->name_len, "", NULL);
+	kind = v->dir->depth + 1 >= STUB_DEPTH_MAX ? CHECK_CYCLE :
+						     looks_like(v->dir, &e->attr, handle);
+	if (kind == CHECK_KINDS) {
+		pthread_mutex_lock(&v->k->lock);
+		if (check_subvolume(v->k, e->attr.fsid, e->attr.fileid, handle))
+			kind = CHECK_SUBVOLUME;
+		pthread_mutex_unlock(&v->k->lock);
+	}
+	r = kind == CHECK_KINDS ? 0 : report(v->k, kind, v->dir, e->name, e->name_len, "", NULL);
+	if (r < 0 || kind == CHECK_CYCLE)
+		return r;
 	n = node_create(v->dir, e->name, e->name_len, e->origin, e->origin_len, &e->attr);
 	if (!n)
 		return -ENOMEM;
+	n->handle = handle;
 	n->below = v->children;
 	v->children = n;
 	v->n_children++;

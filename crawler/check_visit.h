@@ -21,11 +21,15 @@ struct node {
 	unsigned int refs; /* of its children, and of whoever holds it */
 	unsigned int depth;
 	uint64_t fsid, fileid;
+	uint64_t handle; /* a number made of the NFS file handle; 0: there is none */
 	uint64_t skip; /* subdirectories that had their turn */
 	size_t path_len;
 	size_t origin_len, name_len;
 	char bytes[]; /* the origin, then the name */
 };
+
+#define BTRFS_ROOT 256 /* file id of the root of each subvolume */
+#define FIRST_ROOTS 8
 
 struct walker {
 	struct check_walk *w;
@@ -38,6 +42,11 @@ struct walker {
 	unsigned int running; /* workers */
 	bool stop;
 	int error;
+	/* the first such directory of each fsid */
+	struct {
+		uint64_t fsid, handle;
+	} roots[FIRST_ROOTS];
+	unsigned int n_roots;
 };
 
 /* The listing of one directory, on a worker's stack. */
@@ -61,6 +70,13 @@ struct visit {
  * its parent is the caller's to count. */
 struct node *node_create(struct node *parent, const char *name, size_t len,
 			 const uint8_t *origin, size_t origin_len, const struct stub_attr *a);
+
+/* A number for struct node.handle. @inode NULL: 0. */
+uint64_t check_handle(const uint8_t *inode, size_t len);
+
+/* Under the lock: is this the root of a subvolume (with that file id, in an fsid in which
+ * another directory has it)? */
+bool check_subvolume(struct walker *k, uint64_t fsid, uint64_t fileid, uint64_t handle);
 
 /* List v->dir, report what is found, collect v->children. Set: k, dir, twins, chunk.
  * Returns 0, or what must end the walk: -ECANCELED, -ETIMEDOUT, -ENOMEM. */

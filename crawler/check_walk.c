@@ -203,7 +203,9 @@ int check_walk(struct check_walk *w, struct source *s, const struct source_facts
 {
 	struct sigaction act = { .sa_handler = on_signal }, old[2];
 	struct walker k = { .w = w, .s = s, .nodes = 1 };
+	const uint8_t *inode;
 	struct node *n;
+	size_t len;
 	int r;
 
 	k.top = node_create(NULL, "", 0, facts->root.bytes, facts->root.len, &facts->attr);
@@ -211,6 +213,11 @@ int check_walk(struct check_walk *w, struct source *s, const struct source_facts
 	if (!k.top || wake_fd < 0) {
 		free(k.top);
 		return -ENOMEM;
+	}
+	if (!strcmp(w->sides->protocol, "nfs")) {
+		inode = source_inode(s, &facts->root, &len);
+		k.top->handle = check_handle(inode, len);
+		check_subvolume(&k, k.top->fsid, k.top->fileid, k.top->handle);
 	}
 	pthread_mutex_init(&k.lock, NULL);
 	pthread_cond_init(&k.changed, NULL);

@@ -87,6 +87,15 @@ static void warn_space(struct verdict *v, const struct check *c)
 			     c->target.path);
 }
 
+static void warn_ids(struct verdict *v, const struct check *c)
+{
+	if (!strncmp(c->o.source, "nfs://", 6) && c->facts.attr.fileid == 256)
+		verdict_warn(v, "repeated-file-ids",
+			     "the export's root has file id 256, as the root of a btrfs "
+			     "subvolume: subvolumes and snapshots below it are migrated like "
+			     "directories (--names finds them)");
+}
+
 /* ---- the answer ---- */
 
 static void print_source(struct json *j, const struct source_traits *t)
@@ -343,6 +352,7 @@ int volume_check(struct verdict *v, int argc, char **argv)
 		if (c.o.dir)
 			warn_not_empty(v, &c.target);
 		warn_space(v, &c);
+		warn_ids(v, &c);
 		r = answer(v, &c);
 	}
 	target_close(&c.target);

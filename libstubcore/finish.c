@@ -17,9 +17,11 @@
  * waits: the journal has the objects still, and they come again.
  *
  * An inode with several names at the source waits for the names: it is finished
- * when they are all there, or with stub_finisher_add_last() without them.
+ * when they are all there, or with stub_finisher_add_last() without them.  Then it is
+ * counted: a name lies where nothing was listed, or is a file of its own (links.c).
  */
 #include <fcntl.h>
+#include <inttypes.h>
 
 #include "internal.h"
 
@@ -27,6 +29,7 @@
 #define GATHER_MS 150 /* wait for more before a sync */
 #define REST_MIN_MS 500 /* after a sync that failed, doubling */
 #define REST_MAX_MS 30000
+#define SPLIT_TOLD 1000 /* lines of the log */
 
 enum how { HOW_DONE, HOW_LAST, HOW_STALE };
 
@@ -53,7 +56,7 @@ struct stub_finisher {
 	size_t n_queue, cap_queue;
 	struct handles dropped; /* records gone, entries not yet */
 	struct handles links;	/* this round's that wait for names */
-	uint64_t inflight;
+	uint64_t inflight, split;
 	uint64_t removed_before; /* entries removed before our time */
 	/* The kernel tells of a failure once for each opening.  On the volume's own descriptor
 	 * another thread's sync (fold.c) could be told, and ours succeed, and records be
@@ -108,16 +111,11 @@ STUB_PUBLIC void stub_finisher_add_stale(struct stub_finisher *f, const struct s
 	add(f, h, HOW_STALE);
 }
 
-static bool names_complete(const struct stub_finisher *f, const struct stub_record *rec,
-			   const struct stat *st, enum how how)
+/* Names in the volume, without that of the provisional file. */
+static uint64_t names_here(const struct stub_finisher *f, const struct stub_record *rec,
+			   const struct stat *st)
 {
-	uint64_t names = st->st_nlink;
-
-	if (how == HOW_LAST)
-		return true;
-	if (stub_provisional_exists(f->v, rec->fsid, rec->fileid))
-		names--;
-	return names >= rec->nlink_shown;
+	return st->st_nlink - (stub_provisional_exists(f->v, rec) ? 1 : 0);
 }
 
 /* May the record be dropped once everything is synced?  1 yes, 0 not yet, -errno. */
@@ -133,7 +131,7 @@ static int judge(struct stub_finisher *f, int fd, const struct item *it, struct 
 	if (needs == STUB_NEEDS_FINISH)
 		return 1;
 	if (needs == STUB_NEEDS_NAMES)
-		return names_complete(f, rec, st, it->how);
+		return it->how == HOW_LAST || names_here(f, rec, st) >= rec->nlink_shown;
 	return 0;
 }
 
@@ -164,18 +162,41 @@ static void look(struct stub_finisher *f, struct item *it, struct stub_record *r
 		stub_log(&f->log, STUB_LOG_WARN, "finishing an object: %s", strerror(-r));
 }
 
+/* Names are missing for good.  Whose all were removed by clients has nothing to lose. */
+static void tell_split(struct stub_finisher *f, const struct stub_record *rec, uint64_t names)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&f->lock);
+	n = ++f->split;
+	pthread_mutex_unlock(&f->lock);
+	if (n <= SPLIT_TOLD)
+		stub_log(&f->log, STUB_LOG_WARN,
+			 "hard link: %" PRIu64 " of %" PRIu32 " names of the file with file id %" PRIu64
+			 " (fsid %" PRIu64 ") are one file here: others were not listed, or may be "
+			 "another file's, and are files of their own%s",
+			 names, rec->nlink_shown, rec->fileid, rec->fsid,
+			 n == SPLIT_TOLD ? "; further ones are only counted" : "");
+}
+
 static int drop_locked(struct stub_finisher *f, int fd, const struct item *it,
 		       struct stub_record *rec)
 {
 	struct stat st;
+	uint64_t names;
 	int r = judge(f, fd, it, rec, &st);
 
 	if (r <= 0)
 		return r == 0 ? -EAGAIN : r;
+	names = names_here(f, rec, &st);
 	r = stub_times_restore(fd, rec);
 	if (r == 0 && (rec->flags & STUB_FLAG_LINKS))
-		r = stub_provisional_unlink(f->v, rec->fsid, rec->fileid);
-	return r < 0 ? r : stub_record_drop(fd);
+		r = stub_provisional_unlink(f->v, rec);
+	if (r == 0)
+		r = stub_record_drop(fd);
+	if (r == 0 && (rec->flags & STUB_FLAG_LINKS) && names && names < rec->nlink_shown)
+		tell_split(f, rec, names);
+	return r;
 }
 
 /* Step 4 for one candidate. */
@@ -351,5 +372,6 @@ STUB_PUBLIC void stub_finisher_stats(struct stub_finisher *f, struct stub_finish
 	out->done = stub_journal_removed(f->j) - f->removed_before;
 	pthread_mutex_lock(&f->lock);
 	out->inflight = f->inflight;
+	out->split = f->split;
 	pthread_mutex_unlock(&f->lock);
 }

@@ -103,6 +103,9 @@ enum {
 	STUB_FLAG_LOOKUPS = 8,
 	STUB_FLAG_LOOKUPS_NEW = 16,
 	STUB_FLAG_REFUSED = 32, /* listed directory: without the names in `refused` */
+	/* with LINKS: link_key is part of the provisional file's name (earlier releases had
+	 * none) */
+	STUB_FLAG_LINK_KEY = 64,
 };
 
 struct stub_record {
@@ -116,6 +119,7 @@ struct stub_record {
 	uint64_t size;	     /* as seen at the source when listed */
 	struct timespec src_mtime, src_ctime;
 	uint64_t fsid, fileid;
+	uint64_t link_key;    /* STUB_FLAG_LINK_KEY only */
 	uint32_t nlink;	      /* at the source */
 	uint32_t nlink_shown; /* what clients see */
 	struct timespec mtime, ctime; /* what clients see */
@@ -281,10 +285,13 @@ unsigned int stub_refused_count(const struct stub_refused *r);
 
 /* ---- links.c: provisional files ---- */
 
-#define STUB_PROVISIONAL_NAME 40
-void stub_provisional_name(uint64_t fsid, uint64_t fileid, char out[STUB_PROVISIONAL_NAME]);
-int stub_provisional_unlink(struct stub_volume *v, uint64_t fsid, uint64_t fileid);
-bool stub_provisional_exists(const struct stub_volume *v, uint64_t fsid, uint64_t fileid);
+#define STUB_PROVISIONAL_NAME 56
+/* Entries with the same one, file system and file id are names of one inode. */
+uint64_t stub_link_key(const struct stub_entry *e);
+void stub_provisional_of_entry(const struct stub_entry *e, char out[STUB_PROVISIONAL_NAME]);
+/* That of the inode whose record it is, and of no other. */
+int stub_provisional_unlink(struct stub_volume *v, const struct stub_record *rec);
+bool stub_provisional_exists(const struct stub_volume *v, const struct stub_record *rec);
 
 /* ---- stage.c: one inode, complete as a stub, not visible yet ---- */
 

@@ -16,6 +16,7 @@
  *   [t mtime]  [t ctime]
  *   map now  [map of durable, or of what it has beyond now]
  *   [v refused_len  refused: u8 len, name, ...]   flag STUB_FLAG_REFUSED
+ *   [u64 link_key]   flag STUB_FLAG_LINK_KEY
  *   any number of zeros (room, see stub_record_rehearse)
  *   u32 checksum of all before it (FNV-1a folded)
  *
@@ -163,6 +164,8 @@ static size_t encode(const struct stub_record *r, const struct stub_map *now,
 		put_v(&o, r->refused.len);
 		put(&o, r->refused.names, r->refused.len);
 	}
+	if (r->flags & STUB_FLAG_LINK_KEY)
+		put_le(&o, r->link_key, 8);
 	if (o.len + 4 < size && room > size - o.len - 4)
 		room = size - o.len - 4;
 	while (room-- > 0 && o.len + 4 < size)
@@ -357,11 +360,12 @@ int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 	r->refused.error = 0;
 	if (r->flags & STUB_FLAG_REFUSED)
 		get_refused(&i, &r->refused);
+	r->link_key = r->flags & STUB_FLAG_LINK_KEY ? get_le(&i, 8) : 0;
 	while (i.left && *i.p == 0) {
 		i.p++;
 		i.left--;
 	}
-	if (i.bad || i.left || (r->flags & ~63u) || same > 15 ||
+	if (i.bad || i.left || (r->flags & ~127u) || same > 15 ||
 	    (same & SAME_MAPS && same & SAME_BEYOND))
 		return -EBADMSG;
 	return 0;

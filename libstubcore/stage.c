@@ -90,7 +90,7 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	rec->flags = (e->dummy ? STUB_FLAG_DUMMY : 0) |
 		     (S_ISDIR(e->attr.mode) ? STUB_FLAG_UNLISTED : 0) |
-		     (stub_entry_linked(e) ? STUB_FLAG_LINKS : 0);
+		     (stub_entry_linked(e) ? STUB_FLAG_LINKS | STUB_FLAG_LINK_KEY : 0);
 	rec->source_id = v->info.source_id;
 	rec->depth = (uint16_t)(dir->depth + 1);
 	rec->boot = stub_volume_boot(v);
@@ -104,6 +104,7 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 	rec->ctime = stub_time_cmp(e->attr.ctime, now) > 0 ? now : e->attr.ctime;
 	rec->fsid = e->attr.fsid;
 	rec->fileid = e->attr.fileid;
+	rec->link_key = stub_entry_linked(e) ? stub_link_key(e) : 0;
 	rec->nlink = rec->nlink_shown = e->attr.nlink;
 	rec->refused.len = 0;
 	stub_map_init(&rec->now, rec->size);
@@ -221,7 +222,7 @@ static int stage_known_link(struct stub_volume *v, const struct stub_entry *e,
 	struct stub_handle h;
 	int r, fd CLEANUP_CLOSE = -1;
 
-	stub_provisional_name(e->attr.fsid, e->attr.fileid, out->name);
+	stub_provisional_of_entry(e, out->name);
 	fd = openat(v->provisional_fd, out->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -252,7 +253,7 @@ static int make_provisional(struct stub_volume *v, const struct stub_entry *e,
 	char name[STUB_PROVISIONAL_NAME];
 	int r;
 
-	stub_provisional_name(e->attr.fsid, e->attr.fileid, name);
+	stub_provisional_of_entry(e, name);
 	r = stub_staged_link(v, s, v->provisional_fd, name);
 	stub_staged_drop(v, s);
 	return r == -EEXIST ? 0 : r; /* another directory's listing was first */

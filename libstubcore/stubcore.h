@@ -143,6 +143,10 @@ struct stub_entry {
 	size_t name_len;
 	const uint8_t *origin; /* bytes: a struct stub_origin in each would make a listing fat */
 	size_t origin_len;
+	/* what the inode has to itself at the source, the same for all names of it: names of
+	 * one fsid and fileid are hard links only if this is the same; NULL: the origin */
+	const uint8_t *inode;
+	size_t inode_len;
 	struct stub_attr attr;
 	const char *target; /* symlinks: bytes, not terminated; else NULL */
 	size_t target_len;
@@ -820,6 +824,7 @@ struct stub_finisher; /* may be used by all threads at once; has one thread of i
 struct stub_finish_stats {
 	uint64_t done;	   /* objects whose entry has gone since creation */
 	uint64_t inflight; /* handed in, entry not yet removed */
+	uint64_t split;	   /* objects finished with fewer names than at the source; each is logged */
 };
 int stub_finisher_create(struct stub_volume *v, struct stub_journal *j, stub_log_fn log,
 			 void *log_arg, struct stub_finisher **out);

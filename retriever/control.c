@@ -131,6 +131,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "parked", n.errors);
 	add_u(o, "conflicts", n.conflicts);
 	add_u(o, "links", n.links);
+	add_u(o, "links_split", f.split);
 	add_u(o, "inflight", f.inflight);
 	add_u(o, "bytes_done", s.bytes);
 	add_f(o, "rate_files", rates.files);

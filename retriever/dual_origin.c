@@ -5,35 +5,34 @@
 
 #include "dual_origin.h"
 
-#define HEAD	   2
 #define HANDLE_MAX 64 /* NFS3_FHSIZE */
 
 int dual_origin_decode(const struct stub_origin *o, struct dual_origin *out)
 {
-	size_t handle = o->len > HEAD ? o->bytes[1] : 0;
+	size_t handle = o->len > DUAL_ORIGIN_HEAD ? o->bytes[1] : 0;
 
-	if (!handle || handle > HANDLE_MAX || HEAD + handle > o->len || o->bytes[0] > 1 ||
-	    (!o->bytes[0] && o->len > HEAD + handle))
+	if (!handle || handle > HANDLE_MAX || DUAL_ORIGIN_HEAD + handle > o->len || o->bytes[0] > 1 ||
+	    (!o->bytes[0] && o->len > DUAL_ORIGIN_HEAD + handle))
 		return -EBADMSG;
 	out->nfs.len = (uint16_t)handle;
-	memcpy(out->nfs.bytes, o->bytes + HEAD, handle);
+	memcpy(out->nfs.bytes, o->bytes + DUAL_ORIGIN_HEAD, handle);
 	out->has_path = o->bytes[0];
-	out->path = (const char *)o->bytes + HEAD + handle;
-	out->path_len = o->len - HEAD - handle;
+	out->path = (const char *)o->bytes + DUAL_ORIGIN_HEAD + handle;
+	out->path_len = o->len - DUAL_ORIGIN_HEAD - handle;
 	return 0;
 }
 
 int dual_origin_encode(const struct dual_origin *dir, const char *name, size_t len,
 		       const uint8_t *handle, size_t handle_len, uint8_t *out)
 {
-	size_t n = HEAD + handle_len, above = dir ? dir->path_len : 0;
+	size_t n = DUAL_ORIGIN_HEAD + handle_len, above = dir ? dir->path_len : 0;
 
 	if (!handle_len || handle_len > HANDLE_MAX)
 		return -EBADMSG;
 	out[0] = (!dir || dir->has_path) &&
 		 n + above + (above > 0) + (dir ? len : 0) <= STUB_ORIGIN_MAX;
 	out[1] = (uint8_t)handle_len;
-	memcpy(out + HEAD, handle, handle_len);
+	memcpy(out + DUAL_ORIGIN_HEAD, handle, handle_len);
 	if (!out[0] || !dir)
 		return (int)n;
 	memcpy(out + n, dir->path, above);

@@ -12,6 +12,8 @@
 
 #include "stubcore.h"
 
+#define DUAL_ORIGIN_HEAD 2 /* bytes before the handle */
+
 struct dual_origin {
 	struct stub_origin nfs;
 	bool has_path;

@@ -162,6 +162,18 @@ static int lookup(struct source *base, enum source_priority p, const struct stub
 	return r < 0 ? r : with_path(&above, name, len, out);
 }
 
+static const uint8_t *inode(const struct stub_origin *o, size_t *len)
+{
+	struct dual_origin own;
+
+	if (dual_origin_decode(o, &own) < 0) {
+		*len = o->len;
+		return o->bytes;
+	}
+	nfs_source_ops.inode(&own.nfs, len);
+	return o->bytes + DUAL_ORIGIN_HEAD;
+}
+
 static int getattr(struct source *base, enum source_priority p, const struct stub_origin *o,
 		   struct stub_attr *attr)
 {
@@ -258,6 +270,7 @@ const struct source_ops dual_source_ops = {
 	.state = state,
 	.root = root,
 	.lookup = lookup,
+	.inode = inode,
 	.getattr = getattr,
 	.meta = dual_meta,
 	.stream = dual_stream,

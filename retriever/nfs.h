@@ -3,6 +3,7 @@
  * nfs.h - what the rooms of the NFS source share; nobody else includes it.
  *
  *   nfs_uri.c    nfs://... into its parts
+ *   nfs_handle.c what a file handle tells
  *   nfs_attr.c   NFS's codes and attributes into ours
  *   nfs_dial.c   the way to a usable connection: resolve, portmapper, MOUNT, NULL
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
@@ -78,6 +79,12 @@ struct nfs_uri {
 
 /* 0, or -EINVAL with one line in @why. */
 int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_size);
+
+/* ---- nfs_handle.c ---- */
+
+/* How many bytes of the handle, from its beginning, are the inode's: the others are those
+ * of the name by which it was found. */
+size_t nfs_handle_inode(const uint8_t *handle, size_t len);
 
 /* ---- nfs_attr.c ---- */
 

@@ -46,6 +46,8 @@ int nfs_page_handle(struct nfs_page *p, struct stub_entry *e, const struct nfs_f
 		return -EBADMSG;
 	e->origin = memcpy(to, from->data.data_val, from->data.data_len);
 	e->origin_len = from->data.data_len;
+	e->inode = e->origin;
+	e->inode_len = nfs_handle_inode(e->origin, e->origin_len);
 	return 0;
 }
 

@@ -285,6 +285,12 @@ static int lookup(struct source *s, enum source_priority p, const struct stub_or
 	return b.have_attr ? 0 : getattr(s, p, out, attr);
 }
 
+static const uint8_t *inode(const struct stub_origin *o, size_t *len)
+{
+	*len = nfs_handle_inode(o->bytes, o->len);
+	return o->bytes;
+}
+
 static int read_link(struct source *s, enum source_priority p, const struct stub_origin *o,
 		     char *buf, size_t size, size_t *len)
 {
@@ -317,6 +323,7 @@ const struct source_ops nfs_source_ops = {
 	.state = state,
 	.root = root,
 	.lookup = lookup,
+	.inode = inode,
 	.getattr = getattr,
 	.readlink = read_link,
 	.access = check_access,

@@ -85,6 +85,12 @@ int source_lookup(struct source *s, enum source_priority p, const struct stub_or
 	return s->ops->lookup(s, p, dir, name, len, out, attr);
 }
 
+const uint8_t *source_inode(const struct source *s, const struct stub_origin *o, size_t *len)
+{
+	*len = o->len;
+	return s->ops->inode ? s->ops->inode(o, len) : o->bytes;
+}
+
 int source_getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
 		   struct stub_attr *attr)
 {

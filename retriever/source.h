@@ -136,6 +136,9 @@ int source_root(struct source *s, struct stub_origin *out, struct stub_attr *att
 int source_lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
 		  const char *name, size_t len, struct stub_origin *out, struct stub_attr *attr);
 
+/* What the inode has to itself in @o, see struct stub_entry: @len bytes of it. */
+const uint8_t *source_inode(const struct source *s, const struct stub_origin *o, size_t *len);
+
 int source_getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
 		   struct stub_attr *attr);
 

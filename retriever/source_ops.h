@@ -29,6 +29,8 @@ struct source_ops {
 		      struct stub_attr *attr);
 	int (*getattr)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		       struct stub_attr *attr);
+	/* As struct stub_entry has it, of what lookup() found, in @o; NULL: all of the origin. */
+	const uint8_t *(*inode)(const struct stub_origin *o, size_t *len);
 	/* NULL: getattr, and nothing besides.  @as: owner, group, set-ID and sticky bits are
 	 * those, and without a descriptor the mode; NULL: they are the server's. */
 	int (*meta)(struct source *s, enum source_priority p, const struct stub_origin *o,

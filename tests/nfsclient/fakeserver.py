@@ -309,7 +309,7 @@ class FakeServer:
                 found = directory.child(call.name)
             if found is None:
                 raise Refuse(errors.NOENT)
-            p = put_post(Packer().u32(0).opaque(found.fh), found)
+            p = put_post(Packer().u32(0).opaque(self.tree.handle(found, directory)), found)
             return put_post(p, directory).done()
         return answer
 
@@ -366,7 +366,7 @@ class FakeServer:
         p = put_post(Packer().u32(0), directory).fixed(bytes(8))
         used, taken = len(p) + 16, 0
         for name, node in entries[cookie:]:
-            item = self.entry(name, node, cookie + 1, plus)
+            item = self.entry(name, node, cookie + 1, plus, directory)
             if used + len(item) > call.count or taken == self.page_limit:
                 break
             p.raw(item)
@@ -375,12 +375,13 @@ class FakeServer:
             raise Refuse(errors.TOOSMALL)
         return p.boolean(False).boolean(cookie >= len(entries)).done()
 
-    def entry(self, name, node, cookie, plus=True):
+    def entry(self, name, node, cookie, plus=True, directory=None):
         """One encoded directory entry; for hooks that build listings."""
         p = Packer().boolean(True).u64(node.attrs().fileid).opaque(name).u64(cookie)
         if plus:
             put_post(p, node if self.entry_attrs else None)
-            p.optional(node.fh if self.entry_handles else None, Packer.opaque)
+            p.optional(self.tree.handle(node, directory) if self.entry_handles else None,
+                       Packer.opaque)
         return p.done()
 
     def _readdir(self, call, u):

@@ -154,6 +154,11 @@ class Tree:
         assert ftype in (BLK, CHR, FIFO, SOCK)
         return self._add(parent, name, self._new(ftype, rdev=rdev, **kw))
 
+    def handle(self, node, _directory):
+        """The handle of a node found in that directory.  Override it for a server whose
+        handles tell of more than the node, and put them into by_fh."""
+        return node.fh
+
     def hardlink(self, parent, name, node):
         node.nlink += 1
         return self.link(parent, name, node)

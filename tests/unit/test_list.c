@@ -216,6 +216,48 @@ static void test_hard_links_share_an_inode(void **state)
 	assert_int_equal(fixture_scan(x).journal, 1);
 }
 
+static ino_t inode_of(const struct fixture *x, const char *name)
+{
+	struct stat st;
+
+	assert_int_equal(fstatat(x->v->fd, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+	return st.st_ino;
+}
+
+/* fsid and file id do not make two names one file: the inode's own bytes do, with what
+ * all names of a file agree in. */
+static void test_hard_links_only_of_what_is_the_same(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e[] = { linked("one", 2),  linked("other", 2), linked("later", 2),
+				  linked("big", 2),  linked("fifo", 2),	 linked("elsewhere", 2),
+				  linked("two", 2) };
+	struct stub_finish_stats s;
+
+	e[1].origin = (const uint8_t *)"778";
+	e[2].attr.mtime.tv_nsec++;
+	e[3].attr.size++;
+	e[4].attr.mode = S_IFIFO | 0644;
+	/* a handle that tells of the directory too */
+	e[5].origin = (const uint8_t *)"777 in elsewhere";
+	e[5].origin_len = 16;
+	e[5].inode = e[5].origin;
+	e[5].inode_len = 3;
+	fixture_list(x, e, 7);
+	for (size_t i = 1; i < 5; i++)
+		for (size_t k = 0; k < i; k++)
+			assert_int_not_equal(inode_of(x, e[i].name), inode_of(x, e[k].name));
+	assert_int_equal(inode_of(x, "one"), inode_of(x, "elsewhere"));
+	assert_int_equal(inode_of(x, "one"), inode_of(x, "two"));
+	assert_int_equal(fixture_scan(x).provisional, 5);
+	/* "fifo" waits for a name that does not come */
+	stub_finisher_add_last(x->f, (struct stub_handle[]){ fixture_handle(x, "fifo") });
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(fixture_scan(x).provisional, 4);
+	stub_finisher_stats(x->f, &s);
+	assert_int_equal(s.split, 1);
+}
+
 /* Clients removed the only name that had come: the scan still meets the inode. */
 static void test_scan_meets_an_inode_without_a_name(void **state)
 {
@@ -345,6 +387,7 @@ int main(void)
 		ON_VOLUME(test_batch_again_after_a_crash),
 		ON_VOLUME(test_staging_is_cleaned),
 		ON_VOLUME(test_hard_links_share_an_inode),
+		ON_VOLUME(test_hard_links_only_of_what_is_the_same),
 		ON_VOLUME(test_scan_meets_an_inode_without_a_name),
 		ON_VOLUME(test_scan_of_a_link_out_of_an_unlisted_directory),
 		ON_VOLUME(test_scan_of_what_is_open_and_removed),

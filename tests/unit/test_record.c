@@ -15,7 +15,8 @@ static struct stub_record sample(void)
 	struct stub_record r;
 
 	memset(&r, 0, sizeof(r));
-	r.flags = STUB_FLAG_LINKS;
+	r.flags = STUB_FLAG_LINKS | STUB_FLAG_LINK_KEY;
+	r.link_key = UINT64_MAX - 2;
 	r.source_id = 7;
 	r.depth = 300;
 	r.ino = 0x123456789abcdef0u;
@@ -54,6 +55,8 @@ static void assert_same(const struct stub_record *a, const struct stub_record *b
 	assert_int_equal(stub_time_cmp(a->ctime, b->ctime), 0);
 	assert_int_equal(a->fsid, b->fsid);
 	assert_int_equal(a->fileid, b->fileid);
+	if (a->flags & STUB_FLAG_LINK_KEY)
+		assert_int_equal(a->link_key, b->link_key);
 	assert_int_equal(a->nlink, b->nlink);
 	assert_int_equal(a->nlink_shown, b->nlink_shown);
 	assert_int_equal(a->now.n, b->now.n);
