@@ -25,6 +25,7 @@
 #define CONNECT_MIN_MS 100
 #define CONNECT_MAX_MS 5000
 #define FULL_MS	       5000 /* no ask at all after "no space left" or "read-only" */
+#define PART_MS	       2000 /* "again" after so long: a part of a large file has come */
 #define LISTED_MS      10 /* a listed directory: look for its entries so soon */
 #define JOURNAL_TRIES  10 /* failures in a row until the journal is given up */
 
@@ -32,6 +33,7 @@ struct flight {
 	uint32_t id;
 	bool used;
 	uint8_t kind;
+	uint64_t asked_ms;
 	struct stub_handle h;
 };
 
@@ -96,9 +98,13 @@ static void answer_take(struct crawl *w, struct flight *f, int result, uint64_t 
 {
 	const struct answer *a = answer_find(result);
 
+	bool part = result == -EAGAIN && now - f->asked_ms >= PART_MS;
+
 	++*(uint64_t *)((char *)&w->s + a->counter);
-	queue_hold(w->queue, &f->h, now + a->hold_ms);
-	if (result == 0) {
+	queue_hold(w->queue, &f->h, part ? now : now + a->hold_ms);
+	if (part) {
+		queue_hurry(w->queue, now, 100);
+	} else if (result == 0) {
 		/* a directory has brought new entries, anything else may have */
 		queue_hurry(w->queue, now, f->kind == STUB_JOURNAL_DIR ? LISTED_MS : 100);
 		w->full = false;
@@ -203,6 +209,7 @@ static int send_one(struct crawl *w, const struct stub_journal_entry *e, uint64_
 	}
 	f->used = true;
 	f->kind = e->kind;
+	f->asked_ms = now;
 	f->h = e->h;
 	w->s.inflight++;
 	w->s.asked++;

@@ -291,12 +291,13 @@ STUB_PUBLIC int stub_change_clear(const struct stub_change *c, unsigned int i, u
 {
 	const struct stub_change_object *o = change_slot(c, i);
 	uint64_t end = offset + length < offset ? UINT64_MAX : offset + length;
-	int fd CLEANUP_CLOSE = -1;
+	int r, fd CLEANUP_CLOSE = -1;
 
 	if (!o->stub || !stub_map_overlaps(&o->rec->now, offset, end))
 		return 0;
 	fd = stub_handle_open(c->v, &o->h, O_RDWR | O_NONBLOCK);
-	return fd < 0 ? fd : stub_missing_clear(fd, &o->before, &o->rec->now, offset, end);
+	r = fd < 0 ? fd : stub_missing_clear(fd, &o->before, &o->rec->now, offset, end);
+	return r < 0 ? r : 0;
 }
 
 /* ---- commit ---- */

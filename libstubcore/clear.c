@@ -12,6 +12,7 @@
 
 #include "internal.h"
 
+/* 1: the whole blocks of @part read as zeros; 0: that is not known. */
 static int clear_part(int fd, const struct stat *st, struct stub_range part)
 {
 	uint64_t block = (uint64_t)st->st_blksize;
@@ -22,13 +23,15 @@ static int clear_part(int fd, const struct stat *st, struct stub_range part)
 		part.end += block - 1;
 	part.end -= part.end % block;
 	if (part.start >= part.end)
-		return 0;
+		return 1;
 	data = lseek(fd, (off_t)part.start, SEEK_DATA);
-	if (data < 0 || (uint64_t)data >= part.end)
-		return 0;
+	if (data < 0)
+		return errno == ENXIO;
+	if ((uint64_t)data >= part.end)
+		return 1;
 	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)part.start,
 		      (off_t)(part.end - part.start)) == 0)
-		return 0;
+		return 1;
 	return errno == EOPNOTSUPP ? 0 : -errno;
 }
 
@@ -37,12 +40,15 @@ int stub_missing_clear(int fd, const struct stat *st, const struct stub_map *mis
 {
 	uint64_t block = (uint64_t)st->st_blksize, past = end % block ? block - end % block : 0;
 	struct stub_range part;
-	int r = 0;
+	int one, r = 1;
 
 	offset -= offset % block;
 	end = end > UINT64_MAX - past ? UINT64_MAX : end + past;
-	while (r == 0 && stub_map_first(missing, offset, end, &part)) {
-		r = clear_part(fd, st, part);
+	while (stub_map_first(missing, offset, end, &part)) {
+		one = clear_part(fd, st, part);
+		if (one < 0)
+			return one;
+		r &= one;
 		offset = part.end;
 	}
 	return r;

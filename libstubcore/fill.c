@@ -7,6 +7,10 @@
  * reaches, nowhere else.  A range is marked present only after its bytes are in.
  * Fetching happens before, without any lock: what a client wrote, truncated or
  * punched meanwhile is no longer in the map and is left alone.
+ *
+ * Blocks of zeros are not written: a file with holes over there costs here what its data
+ * needs.  A block that is missing as a whole has nothing local once clear.c was there,
+ * and the file has its size.
  */
 #include <fcntl.h>
 #include <sys/xattr.h>
@@ -127,17 +131,49 @@ STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *
 	return stub_fill_attr_and(v, o, attr, times, x, n, bad, NULL, NULL);
 }
 
-/* Write the parts of [offset, offset+length) that are missing. */
-static int write_missing(const struct stub_object *o, struct stub_record *rec, uint64_t offset,
-			 const char *data, size_t length)
+static bool is_zero(const char *p, size_t n)
 {
+	return n == 0 || (p[0] == 0 && !memcmp(p, p + 1, n - 1));
+}
+
+/* Write @part but for its blocks of zeros: whole ones, and the file's last. */
+static int write_sparse(int fd, const struct stat *st, struct stub_range part, const char *data)
+{
+	uint64_t block = (uint64_t)st->st_blksize, from = part.start, at = from, next;
+	int r = 0;
+
+	for (; at < part.end && r == 0; at = next) {
+		next = at - at % block + block;
+		if (next > part.end)
+			next = part.end;
+		if (at % block || (next % block && next < (uint64_t)st->st_size) ||
+		    !is_zero(data + (at - part.start), next - at))
+			continue;
+		r = stub_io_pwrite(fd, data + (from - part.start), at - from, from);
+		from = next;
+	}
+	return r < 0 ? r : stub_io_pwrite(fd, data + (from - part.start), part.end - from, from);
+}
+
+/*
+ * Write the parts of [offset, offset+length) that are missing.  What is zeros over there
+ * stays a hole here, where it is certain that it reads as zeros.
+ */
+static int write_missing(const struct stub_object *o, const struct stat *st,
+			 const struct stub_map *missing, uint64_t offset, const char *data,
+			 size_t length)
+{
+	int r, clear = stub_missing_clear(o->fd, st, missing, offset, offset + length);
 	struct stub_range part;
 	uint64_t at = offset;
 
-	while (stub_map_first(&rec->now, at, offset + length, &part)) {
-		int r = stub_io_pwrite(o->fd, data + (part.start - offset), part.end - part.start,
-				       part.start);
+	if (clear < 0)
+		return clear;
+	while (stub_map_first(missing, at, offset + length, &part)) {
+		const char *bytes = data + (part.start - offset);
 
+		r = clear ? write_sparse(o->fd, st, part, bytes) :
+			    stub_io_pwrite(o->fd, bytes, part.end - part.start, part.start);
 		if (r < 0)
 			return r;
 		at = part.end;
@@ -177,9 +213,7 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
 		r = -EINVAL;
 	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length)) {
-		r = stub_missing_clear(o->fd, &st, &rec->now, offset, offset + length);
-		if (r == 0)
-			r = write_missing(o, rec, offset, data, length);
+		r = write_missing(o, &st, &rec->now, offset, data, length);
 		if (r == -EBADF) /* stub_object_open() could not have it for writing */
 			r = -EROFS;
 		times = stub_times_restore(o->fd, rec);

@@ -146,7 +146,8 @@ int stub_handle_open(const struct stub_volume *v, const struct stub_handle *h, i
 /* ---- clear.c ---- */
 
 /* Before bytes are written into [offset, end), under the exclusion: no page and no block
- * that is @missing as a whole is left there.  @st is of @fd, open for writing.  0, -errno. */
+ * that is @missing as a whole is left there.  @st is of @fd, open for writing.
+ * 1: these blocks read as zeros now; 0: the file system cannot do that; -errno. */
 int stub_missing_clear(int fd, const struct stat *st, const struct stub_map *missing,
 		       uint64_t offset, uint64_t end);
 

@@ -561,7 +561,8 @@ void stub_who(char who[STUB_WHO_MAX + 1], const char *user, uint32_t uid, const 
 /*
  * Ask the retriever and wait up to @wait_ms.  The work goes on when the wait ends.
  *   0           done: look again
- *   -EAGAIN     not done in time, or no retriever is running: ask again later
+ *   -EAGAIN     not done in time, a part of it is done (FILL of a large file), or no
+ *               retriever is running: ask again later
  *   -ENOENT     LOOKUP: the old server has no such name
  *   -EREMOTEIO  the source's policy limit is over, or the object is parked: an
  *               I/O error for the client; nothing on disk changed

@@ -9,6 +9,9 @@
  * it is copied into a buffer and handed to the worker, so that nothing but a copy
  * happens there.  Buffers come from a budget of their own for clients and crawler.
  *
+ * A fill for the crawler ends after SLICE_MS, done or not: the crawler asks again, and what
+ * came in between has its turn.  A file of 100 TiB, all hole, holds nobody up.
+ *
  * Every answer carries the object's attributes; if they are not those of the
  * listing, the bytes are thrown away and the object is a conflict.  Bytes of two
  * versions are never mixed (DESIGN section 8).
@@ -20,6 +23,7 @@
 
 #define WINDOW 8		 /* READs in flight for one transfer */
 #define FIRST_READ (128 * 1024u) /* the waiting client's first: small, so fast */
+#define SLICE_MS 5000		 /* of one file in a row, for the crawler */
 #define ROOM_BYTES (64u << 20)	 /* about as much is fetched to make room once */
 
 struct chunk {
@@ -41,6 +45,7 @@ struct transfer {
 	enum source_priority budget; /* whose memory: a paused crawler may hold all of its own */
 	uint64_t end;	/* one past the last byte wanted */
 	uint64_t next;	/* where to look for the next missing byte */
+	uint64_t until_ms; /* no READ begins after; 0: no limit */
 	uint64_t wrap;	/* second leg: from here (the start of the range) ... */
 	uint64_t wrap_end; /* ... to where the first leg began */
 	const struct stub_map *only; /* nothing but these ranges; NULL: all */
@@ -171,6 +176,10 @@ static int send_reads(struct transfer *t)
 
 		if (max > t->j->limits.read_bytes)
 			max = t->j->limits.read_bytes;
+		if (t->until_ms && stub_now_ms() >= t->until_ms) {
+			t->error = -EAGAIN; /* the rest another time */
+			break;
+		}
 		r = next_range(t, max, &range);
 		if (r <= 0) {
 			t->error = r;
@@ -354,8 +363,10 @@ static struct transfer transfer_of(struct jobs *j, struct job *job, const struct
 int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	struct transfer t = transfer_of(j, job, o);
-	int r = transfer_run(&t);
+	int r;
 
+	t.until_ms = stub_now_ms() + SLICE_MS;
+	r = transfer_run(&t);
 	return r == -E2BIG ? -EAGAIN : r;
 }
 

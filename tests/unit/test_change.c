@@ -154,6 +154,39 @@ static void test_fill_never_covers_a_write(void **state)
 	assert_int_equal(byte_at(x, "f", 1500), old_byte(1500));
 }
 
+/* Zeros over there are a hole here, whatever a failed sync has left in their place. */
+static void test_fill_leaves_holes(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_handle h = fixture_handle(x, "big");
+	size_t len = 1u << 20, data = 300000; /* somewhere in a block */
+	char *bytes = calloc(1, len);
+	struct stub_object o;
+	struct stat st;
+	int fd = fixture_open(x, "big", O_RDWR);
+
+	assert_int_equal(pwrite(fd, "left over", 9, 700000), 9);
+	client_write(x, "big", 500000, 3, '!');
+	bytes[data] = 'o';
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	assert_true(stub_fill_data(x->v, &o, 0, bytes, len) >= 0);
+	bytes[100] = 'o';
+	assert_true(stub_fill_data(x->v, &o, BIG - len + 5, bytes, len - 5) >= 0);
+	stub_object_close(&o);
+	assert_int_equal(stub_data_ready(x->v, &h, 0, len), 1);
+	assert_int_equal(byte_at(x, "big", data), 'o');
+	assert_int_equal(byte_at(x, "big", data - 1), 0);
+	assert_int_equal(byte_at(x, "big", 500002), '!');
+	assert_int_equal(byte_at(x, "big", 700000), 0);
+	assert_int_equal(byte_at(x, "big", BIG - len + 5 + 100), 'o');
+	assert_int_equal(byte_at(x, "big", BIG - 1), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, BIG);
+	assert_true(st.st_blocks * 512 <= 5 * st.st_blksize + 4096); /* and the record */
+	close(fd);
+	free(bytes);
+}
+
 static void test_fill_of_what_was_cut_off(void **state)
 {
 	struct fixture *x = *state;
@@ -646,6 +679,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_FILE(test_fill_is_invisible_and_finishes),
 		ON_FILE(test_fill_never_covers_a_write),
+		ON_BIG(test_fill_leaves_holes),
 		ON_FILE(test_fill_of_what_was_cut_off),
 		ON_FILE(test_crash_between_cut_and_record),
 		ON_FILE(test_crash_between_data_and_record),
