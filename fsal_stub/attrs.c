@@ -33,14 +33,27 @@ static void attrs_expire(const struct stub_view *view, struct fsal_attrlist *att
 {
 	int32_t most = op_ctx->export_perms.expire_time_attr;
 
-	if (view->needs && (most < 0 || most > STUB_EXPIRE))
+	if ((view->needs || view->withheld) && (most < 0 || most > STUB_EXPIRE))
 		most = STUB_EXPIRE;
 	attrs->expire_time_attr = most;
+}
+
+/* Who may do what with it is not known: nobody anything. */
+static void attrs_withhold(struct fsal_attrlist *attrs)
+{
+	attrs->mode = 0;
+	attrs->owner = attrs->group = 0;
+	if (attrs->acl)
+		nfs4_acl_release_entry(attrs->acl);
+	attrs->acl = NULL;
+	FSAL_UNSET_MASK(attrs->valid_mask, ATTR_ACL);
 }
 
 void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs)
 {
 	attrs_expire(view, attrs);
+	if (view->withheld)
+		attrs_withhold(attrs);
 	if (!view->needs)
 		return;
 	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_MTIME))
@@ -122,7 +135,7 @@ static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrl
 	struct glue_wait wait = { 0 };
 	struct stub_view view;
 	fsal_status_t status;
-	int r = glue_need_attrs(stubfs_obj(obj), &wait, &view);
+	int r = glue_show_attrs(stubfs_obj(obj), &wait, &view);
 
 	if (r < 0)
 		return attrs_failed(attrs, going_status(stubfs_obj(obj), glue_status(r)));
@@ -147,10 +160,9 @@ fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
 		attrs_show(o, &view, attrs);
 		return status;
 	}
-	r = glue_look(o, &view);
+	glue_look(o, &view); /* what is wrong with it, the next line says */
 	needed = view.needs;
-	if (r == 0)
-		r = glue_need_attrs(o, w, &view);
+	r = glue_show_attrs(o, w, &view);
 	if (r < 0)
 		status = glue_status(r);
 	else if (!view.needs || needed & STUB_NEEDS_ATTRS) {

@@ -276,6 +276,16 @@ int glue_need_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view 
 	return need(o, w, STUB_NEEDS_ATTRS, STUB_ASK_ATTR, view);
 }
 
+int glue_show_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view)
+{
+	int r = glue_need_attrs(o, w, view);
+
+	if (!stub_withheld(r))
+		return r;
+	view->withheld = true;
+	return 0;
+}
+
 int glue_need_entries(struct stubfs_obj *dir, struct glue_wait *w)
 {
 	struct stub_view view;

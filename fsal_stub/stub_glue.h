@@ -40,7 +40,8 @@ int glue_look(struct stubfs_obj *o, struct stub_view *view);
 
 /*
  * Wait until the object has what is needed:
- *   attrs    its attributes; *view is how it is shown then
+ *   attrs    its attributes; *view is how it is shown then.  To show them only: one
+ *            that cannot be had is shown as withheld, and that is no error
  *   entries  all its names
  *   gone     all its names, so that it may be removed if it is empty; -ENOTEMPTY: names
  *            that the new file system refuses are in it
@@ -50,6 +51,7 @@ int glue_look(struct stubfs_obj *o, struct stub_view *view);
  * Errors: those of stub_ask() and stub_view().
  */
 int glue_need_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view);
+int glue_show_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_need_entries(struct stubfs_obj *dir, struct glue_wait *w);
 int glue_need_gone(struct stubfs_obj *dir, struct glue_wait *w);
 int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name);

@@ -203,6 +203,17 @@ static int view_fd(struct stub_volume *v, int fd, const struct stub_handle *h,
 	return r;
 }
 
+STUB_PUBLIC bool stub_withheld(int error)
+{
+	static const int others[] = { 0,      EAGAIN, ENOMEM,	 EMFILE, ENFILE,
+				      ESTALE, ENOENT, ECANCELED, EINTR };
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (error == -others[i])
+			return false;
+	return true;
+}
+
 STUB_PUBLIC int stub_view(struct stub_volume *v, const struct stub_handle *h, struct stub_view *out)
 {
 	int fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);

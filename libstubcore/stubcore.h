@@ -310,7 +310,17 @@ struct stub_view {
 	struct timespec mtime;
 	struct timespec ctime;
 	uint32_t nlink;
+	/* the plugins', for stub_withheld(): root's, mode 0, and type, size and times as far
+	 * as they are known */
+	bool withheld;
 };
+
+/*
+ * An object's attributes could not be had: is it to be shown as withheld (docs/decisions/0033)?
+ * True for an @error that says something is wrong with it; false for what means later
+ * (-EAGAIN, -ENOMEM ...) or gone (-ESTALE, -ENOENT): that is answered as it is.
+ */
+bool stub_withheld(int error);
 
 /*
  * What is the object behind @h, and how is it shown?  One open_by_handle_at, one

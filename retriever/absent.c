@@ -17,6 +17,14 @@ void absent_finish(struct absent *a)
 	pthread_mutex_destroy(&a->lock);
 }
 
+void absent_forget(struct absent *a)
+{
+	pthread_mutex_lock(&a->lock);
+	for (unsigned int i = 0; i < ABSENT_SLOTS; i++)
+		a->slot[i].until_ms = 0;
+	pthread_mutex_unlock(&a->lock);
+}
+
 void absent_remember(struct absent *a, uint32_t hash, const struct stub_handle *dir,
 		     const char *name, size_t name_len)
 {

@@ -7,6 +7,10 @@
  * server always takes longer than they wait, for ever: nothing new could be created
  * in an unlisted directory.  So "no such name" is kept until they have come back.
  * It cannot become wrong meanwhile, since the old server is frozen.
+ *
+ * A second one of it keeps, for as long, which objects have just been parked: they are
+ * asked for by whoever looks into their directory, and each try may cost the old server
+ * seconds.  Their name is "".
  */
 #ifndef ABSENT_H
 #define ABSENT_H
@@ -31,8 +35,9 @@ struct absent {
 
 void absent_init(struct absent *a);
 void absent_finish(struct absent *a);
+void absent_forget(struct absent *a); /* all of it */
 
-/* The old server has no @name (1..STUB_NAME_MAX bytes) in @dir.  @hash: any function of the two. */
+/* The old server has no @name (up to STUB_NAME_MAX bytes) in @dir.  @hash: any function of the two. */
 void absent_remember(struct absent *a, uint32_t hash, const struct stub_handle *dir,
 		     const char *name, size_t name_len);
 bool absent_known(struct absent *a, uint32_t hash, const struct stub_handle *dir, const char *name,

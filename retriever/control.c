@@ -194,6 +194,7 @@ static struct json_object *cmd_retry(struct control *c, struct json_object *in)
 	n = stub_journal_retry(c->c.journal, mask);
 	if (n < 0)
 		return answer_error(strerror((int)-n));
+	jobs_retry(c->c.jobs);
 	o = answer_ok();
 	add_u(o, "retried", (uint64_t)n);
 	add_b(o, "crawler", stub_crawler_runs(c->c.volume));

@@ -288,7 +288,7 @@ static int run_demand(struct jobs *j, struct job *job)
 	if (job->kind == STUB_ASK_ATTR && !job->ahead && o.needs & STUB_NEEDS_ATTRS)
 		jobs_ahead_asked(j, &o);
 	if (o.needs & STUB_NEEDS_ATTRS)
-		r = job_attr(j, job, &o);
+		r = jobs_parked_now(j, &job->h) ? -EREMOTEIO : job_attr(j, job, &o);
 	if (r == 0 && job->kind == STUB_ASK_LIST && (o.needs & STUB_NEEDS_ENTRIES)) {
 		r = job_list(j, job, &o);
 		if (r == 0)
@@ -530,6 +530,7 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	jobs_full_init(j);
 	pthread_cond_init(&j->budget.freed, NULL);
 	absent_init(&j->absent);
+	absent_init(&j->parked);
 	stub_cond_init(&j->held_wake);
 	j->budget.left[SOURCE_DEMAND] = c->buffer_bytes / 3;
 	j->budget.left[SOURCE_BACKGROUND] = c->buffer_bytes - c->buffer_bytes / 3;
@@ -597,6 +598,7 @@ void jobs_destroy(struct jobs *j)
 	jobs_full_finish(j);
 	pthread_cond_destroy(&j->budget.freed);
 	absent_finish(&j->absent);
+	absent_finish(&j->parked);
 	pthread_cond_destroy(&j->held_wake);
 	recalls_destroy(j->recalls);
 	jobs_ahead_destroy(j);

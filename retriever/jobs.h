@@ -40,6 +40,7 @@ void jobs_submit(struct jobs *j, struct stub_request *r);
 void jobs_stop(struct jobs *j);
 void jobs_destroy(struct jobs *j); /* after jobs_stop() and the server's end */
 
+void jobs_retry(struct jobs *j); /* what was parked is tried again at once */
 void jobs_pause(struct jobs *j, bool paused);		     /* FILL waits; clients are served */
 void jobs_throttle(struct jobs *j, uint64_t bytes_per_second); /* FILL only; 0: no limit */
 

@@ -102,7 +102,7 @@ struct jobs {
 	pthread_t held_thread;
 	bool held_started;
 	struct budget budget;
-	struct absent absent;
+	struct absent absent, parked;
 	struct full full;
 	struct source_limits limits;
 	atomic_bool limits_known;
@@ -158,6 +158,7 @@ void jobs_new_turns(struct jobs *j); /* all turns given out are void */
  * turns @error into what stub_ask() promises.  @what says what was being done.
  */
 int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what);
+bool jobs_parked_now(struct jobs *j, const struct stub_handle *h); /* a moment ago */
 int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char *what); /* at once */
 bool jobs_may_warn(struct jobs *j); /* one line a minute for what repeats */
 int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reason);

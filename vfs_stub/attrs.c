@@ -27,6 +27,11 @@ static struct timespec earlier(struct timespec a, struct timespec b)
 static void show(struct vfs_handle_struct *handle, const struct stub_view *view,
 		 SMB_STRUCT_STAT *st)
 {
+	if (view->withheld) { /* who may do what with it is not known: nobody anything */
+		st->st_ex_mode &= S_IFMT;
+		st->st_ex_uid = 0;
+		st->st_ex_gid = 0;
+	}
 	if (!view->needs) {
 		if (stubvfs_hides_link(handle, st))
 			st->st_ex_nlink--;
@@ -42,15 +47,45 @@ static void show(struct vfs_handle_struct *handle, const struct stub_view *view,
 		st->st_ex_blocks = (st->st_ex_size + 511) / 512;
 }
 
+/*
+ * The entry of a listing that smbd has just read.  A listing cannot be told to come again:
+ * smbd leaves out what it has no attributes of, and who mirrors or backs up takes that for
+ * removed.  So what does not come in time is withheld too; and if no retriever runs there
+ * is no wait for each of a thousand.
+ */
+static int show_entry(struct glue_obj *o, ino_t ino, struct stub_view *view)
+{
+	bool entry = o->maybe && o->x->entry && o->x->entry == ino;
+	struct glue_wait wait = { 0 };
+	int r;
+
+	if (entry && o->x->absent)
+		glue_wait_none(&wait);
+	r = glue_show_attrs(o, &wait, view);
+	if (r != -EAGAIN || !entry)
+		return r;
+	view->withheld = true;
+	return 0;
+}
+
+static ino_t ino_of(const struct glue_obj *o, const struct files_struct *fsp)
+{
+	struct stat st;
+
+	if (!o->maybe || !o->x->entry || !fsp->fsp_flags.is_pathref ||
+	    fstatat(fsp_get_pathref_fd(fsp), "", &st, AT_EMPTY_PATH) < 0)
+		return 0;
+	return st.st_ino;
+}
+
 int stubvfs_fstat(struct vfs_handle_struct *handle, struct files_struct *fsp, SMB_STRUCT_STAT *st)
 {
-	struct glue_wait wait = { 0 };
 	struct stub_view view;
 	struct glue_obj o;
 	int r;
 
 	glue_of_fsp(handle, fsp, &o);
-	r = glue_need_attrs(&o, &wait, &view);
+	r = show_entry(&o, ino_of(&o, fsp), &view);
 	if (r < 0)
 		return glue_fail(r);
 	r = SMB_VFS_NEXT_FSTAT(handle, fsp, st);
@@ -82,14 +117,13 @@ static int stat_next(struct by_path *p)
 /* 0 or -1 of NEXT; 1: try again; -errno below -1 of a verb */
 static int stat_once(struct by_path *p, int dirfd, bool follow)
 {
-	struct glue_wait wait = { 0 };
 	struct stub_view view;
 	struct glue_obj o;
 	int r, error;
 
 	r = glue_of_path(p->handle, dirfd, p->name->base_name, follow, &o);
 	if (r == 0)
-		r = glue_need_attrs(&o, &wait, &view);
+		r = show_entry(&o, o.ino, &view);
 	else
 		ZERO_STRUCT(view);
 	if (r < 0 && r != -ENOENT && r != -EACCES && r != -ENOTDIR && r != -ELOOP &&

@@ -211,6 +211,23 @@ static int list_ahead(struct vfs_handle_struct *handle, const struct files_struc
 	return r < 0 && fsp->fsp_flags.is_dirfsp ? glue_fail(r) : 0;
 }
 
+/* A file whose attributes cannot be had is shown, and not opened: nobody knows for whom. */
+static int withheld(struct vfs_handle_struct *handle, const struct files_struct *fsp, int fd)
+{
+	struct glue_wait wait = { 0 };
+	struct stub_view view;
+	struct glue_obj o;
+	int r;
+
+	if (fsp->fsp_flags.is_pathref)
+		return 0;
+	glue_of_fd(handle, fd, &o);
+	if (!o.maybe || !S_ISREG(o.mode))
+		return 0;
+	r = glue_need_attrs(&o, &wait, &view);
+	return r < 0 ? glue_fail(r) : 0;
+}
+
 static bool is_procfd(const char *path)
 {
 	return strncmp(path, "/proc/self/fd/", 14) == 0;
@@ -309,6 +326,8 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 			errno = EACCES;
 	}
 	fd = admit(handle, fsp, how->flags, fd);
+	if (fd >= 0 && withheld(handle, fsp, fd) < 0)
+		return close_failed(fd);
 	if (fd >= 0 && how->flags & O_TRUNC && truncate_opened(handle, fd) < 0)
 		return close_failed(fd);
 	if (fd >= 0 && list_ahead(handle, fsp, fd) < 0)
@@ -345,6 +364,7 @@ DIR *stubvfs_fdopendir(struct vfs_handle_struct *handle, struct files_struct *fs
 struct dirent *stubvfs_readdir(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
 			       DIR *dir, SMB_STRUCT_STAT *st)
 {
+	struct stubvfs *x = stubvfs(handle);
 	struct dirent *entry;
 
 	do
@@ -352,6 +372,8 @@ struct dirent *stubvfs_readdir(struct vfs_handle_struct *handle, struct files_st
 	while (entry && stubvfs_hides_entry(handle, dirfd(dir), entry->d_name));
 	if (st && glue_migrating(handle))
 		SET_STAT_INVALID(*st); /* smbd asks for those that it needs */
+	if (x)
+		x->entry = entry ? entry->d_ino : 0;
 	return entry;
 }
 

@@ -140,6 +140,12 @@ void glue_wait_short(struct glue_wait *w)
 	w->until = stub_now_ms() + SHORT_MS;
 }
 
+void glue_wait_none(struct glue_wait *w)
+{
+	w->begun = true;
+	w->until = 0;
+}
+
 static uint64_t wait_left(const struct glue_wait *w)
 {
 	uint64_t now = stub_now_ms();
@@ -244,6 +250,16 @@ static int need(struct glue_obj *o, struct glue_wait *w, unsigned int needs,
 int glue_need_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view)
 {
 	return need(o, w, STUB_NEEDS_ATTRS, STUB_ASK_ATTR, view);
+}
+
+int glue_show_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view)
+{
+	int r = glue_need_attrs(o, w, view);
+
+	if (!stub_withheld(r))
+		return r;
+	view->withheld = true;
+	return 0;
 }
 
 int glue_need_entries(struct glue_obj *dir, struct glue_wait *w)

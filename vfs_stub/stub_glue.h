@@ -56,6 +56,7 @@ struct glue_wait {
 
 /* The call comes again if it is answered EAGAIN: it need not wait long. */
 void glue_wait_short(struct glue_wait *w);
+void glue_wait_none(struct glue_wait *w); /* what does not come at once does not come */
 
 /* How long a call may wait now, ms. */
 unsigned int glue_wait_ms(const struct stubvfs *x);
@@ -71,7 +72,8 @@ int glue_look(struct glue_obj *o, struct stub_view *view);
 
 /*
  * Wait until the object has what is needed:
- *   attrs    its attributes; *view is how it is shown then
+ *   attrs    its attributes; *view is how it is shown then.  To show them only: one
+ *            that cannot be had is shown as withheld, and that is no error
  *   entries  all its names
  *   gone     all its names, so that it may be removed if it is empty; -ENOTEMPTY: names
  *            that the new file system refuses are in it
@@ -81,6 +83,7 @@ int glue_look(struct glue_obj *o, struct stub_view *view);
  * Errors: those of stub_ask() and stub_view(); -ECANCELED: the client has gone.
  */
 int glue_need_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view);
+int glue_show_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_need_entries(struct glue_obj *dir, struct glue_wait *w);
 int glue_need_gone(struct glue_obj *dir, struct glue_wait *w);
 int glue_need_name(struct glue_obj *dir, struct glue_wait *w, const char *name);

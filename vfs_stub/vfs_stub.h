@@ -61,6 +61,7 @@ struct stubvfs {
 	bool absent;		    /* the last wait found no retriever */
 	struct stub_handle overdue; /* a directory whose listing was waited for in vain ... */
 	uint64_t overdue_until;	    /* ... a moment ago: until then, ms */
+	ino_t entry; /* of the listing that smbd is at now, 0: none; attrs.c */
 	unsigned int brackets;	    /* open now */
 	struct stubvfs_link *link;
 	struct stubvfs_guard *guard; /* NULL: nothing was looked at yet */

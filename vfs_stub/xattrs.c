@@ -12,13 +12,33 @@
 
 #include <errno.h>
 
+/* A stream of an object whose attributes have not come is not absent.  (What smbd itself
+ * keeps there is: the object is shown as one without.) */
+static int stream_known(struct vfs_handle_struct *handle, struct files_struct *fsp,
+			const char *name)
+{
+	struct glue_wait wait = { 0 };
+	struct stub_view view;
+	struct glue_obj o;
+
+	if (strncmp(name, SAMBA_XATTR_DOSSTREAM_PREFIX, strlen(SAMBA_XATTR_DOSSTREAM_PREFIX)))
+		return 0;
+	glue_of_fsp(handle, fsp, &o);
+	return glue_need_attrs(&o, &wait, &view);
+}
+
 ssize_t stubvfs_fgetxattr(struct vfs_handle_struct *handle, struct files_struct *fsp,
 			  const char *name, void *value, size_t size)
 {
+	int r;
+
 	if (stubvfs_hides_xattr(name)) {
 		errno = ENOATTR;
 		return -1;
 	}
+	r = stream_known(handle, fsp, name);
+	if (r < 0)
+		return glue_fail(r);
 	return SMB_VFS_NEXT_FGETXATTR(handle, fsp, name, value, size);
 }
 

@@ -193,6 +193,24 @@ static void test_another_object(void **state)
 	stub_object_close(&o);
 }
 
+/* ---- stub_withheld ---- */
+
+static void test_withheld(void **state)
+{
+	(void)state;
+	assert_true(stub_withheld(-EREMOTEIO));
+	assert_true(stub_withheld(-EBADMSG));
+	assert_true(stub_withheld(-ENOSPC));
+	assert_true(stub_withheld(-EIO));
+	assert_false(stub_withheld(0));
+	assert_false(stub_withheld(-EAGAIN));
+	assert_false(stub_withheld(-ENOMEM));
+	assert_false(stub_withheld(-EMFILE));
+	assert_false(stub_withheld(-ENOENT));
+	assert_false(stub_withheld(-ESTALE));
+	assert_false(stub_withheld(-ECANCELED));
+}
+
 #define ON_VOLUME(t) cmocka_unit_test_setup_teardown(t, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -201,7 +219,7 @@ int main(void)
 		ON_VOLUME(test_filled),	    ON_VOLUME(test_other_times),
 		ON_VOLUME(test_never_twice), ON_VOLUME(test_directory),
 		ON_VOLUME(test_no_place),   ON_VOLUME(test_never_ours),
-		ON_VOLUME(test_another_object),
+		ON_VOLUME(test_another_object), cmocka_unit_test(test_withheld),
 	};
 
 	return cmocka_run_group_tests_name("dummy", tests, NULL, NULL);
