@@ -32,6 +32,7 @@ class Reply:
     verifier: Optional[bytes] = None
     found: Optional[int] = None          # SEEK
     lost: bool = False                   # no reply came: the server died
+    delays: int = 0                      # times it was told to try again before
     began: int = 0                       # ns, wall clock
     ended: int = 0
 
@@ -151,12 +152,12 @@ def perform(client, op, handles):
     """Do it; a Reply whatever happens, but for a client that does not understand."""
     if hasattr(client, "perform"):               # no NFS client: it knows how
         return client.perform(op)
-    began = time.time_ns()
+    client, began = client.counting(), time.time_ns()
     try:
         reply = CALLS[op["op"]](client, op, handles)
     except NfsError as err:
         reply = Reply(status=err.status)
     except (RpcBroken, RpcTimeout, OSError):
         reply = Reply(lost=True)
-    reply.began, reply.ended = began, time.time_ns()
+    reply.began, reply.ended, reply.delays = began, time.time_ns(), client.delays
     return reply

@@ -218,6 +218,8 @@ class Run:
             real = os.lstat(self.rig.volume / path / name).st_ino
         except OSError:
             real = None
+        if found.status == errors.STALE:         # found, and then not there
+            return True
         return real != (found.attrs and found.attrs.fileid)
 
     def learn(self, op, path, key):
@@ -305,9 +307,12 @@ class Run:
                 self.note(op, reply)
         # what was lost may have been done, or not; what was repeated, once more
         maybe = [(op, reply) for op, reply in done if reply.lost and op["op"] not in LOOKS]
+        maybe += [(dict(op, new=op["new"] + "?", attempt=True), reply) for op, reply in done
+                  if attempted(op, reply)]
         sure = [(op, reply) for op, reply in done if not reply.lost] + again
         self.stale = [op for op, reply in sure if reply.status == errors.STALE
                       and "obj" in op and op["op"] not in LOOKS and "name" not in op]
+        self.reopened = [op for op, reply in sure if reply.status == errors.BAD_STATEID]
         left, self.why = [], None
         late = lost + self.touches_late(done)
         for w in self.worlds:
@@ -338,6 +343,8 @@ class Run:
             op, reply = item
             if any(other[1].ended < reply.began for other in strong):
                 continue                  # that one had ended before
+            if not undone(w, op):
+                continue
             for after, want in outcomes(w, op):
                 try:
                     after = agrees(after, want, op, reply, self.windows, alone=False)
@@ -349,10 +356,14 @@ class Run:
                 self.orders(after, [i for i in sure if i is not item], maybe,
                             states + [after], left)
         for item in maybe:
-            rest = [i for i in maybe if i is not item]
+            rest, still = [i for i in maybe if i is not item], sure
+            if "attempt" in item[0]:
+                still = after_attempt(w, item[0], sure)
+                if not still:
+                    continue              # it has been answered
             for after, want in outcomes(w, item[0]):
                 if errors.OK in want.status:
-                    self.orders(after, sure, rest, states + [after], left)
+                    self.orders(after, still, rest, states + [after], left)
 
     def because(self, op, err):
         self.why = Disagree("%s: %s" % (op, err), err.kind)
@@ -362,6 +373,10 @@ class Run:
             for op in self.stale:
                 if w[op["obj"]].nlink:
                     raise Disagree("STALE, but it is there")
+            for op in self.reopened:
+                links = [world[op["obj"]].nlink for world in states]
+                if not any(later < link for link, later in zip(links, links[1:])):
+                    raise Disagree("BAD_STATEID, but it has lost no name")
             for op, reply in looks:
                 between(states, op, reply)
         except Disagree as err:
@@ -412,6 +427,35 @@ def brief(reply):
     if reply.attrs is not None:
         return "size %d" % reply.attrs.size
     return "" if reply.data is None else "%d bytes" % len(reply.data)
+
+
+def attempted(op, reply):
+    """May this have been done once more than was answered?  Who makes something that another
+    client removes at once finds that it has gone when its attributes are asked for: stock
+    Ganesha's CREATE is STALE or NOENT then, FSAL STUB's OPEN and NFSv3's CREATE are to be tried
+    again, and make another one.  The same if a file was truncated, and has lost its name."""
+    return op["op"] in MAKES and not reply.lost and (
+        reply.delays > 0 or reply.status == errors.STALE)
+
+
+def after_attempt(w, attempt, sure):
+    """The operations to come, that of the attempt with what it has made, or found; nothing
+    if that has been answered."""
+    number = w[attempt["dir"]].entries.get(attempt["name"], attempt["new"])
+    if not any(op["id"] == attempt["id"] for op, _reply in sure):
+        return []
+    return [(dict(op, tried=number), reply) if op["id"] == attempt["id"] else (op, reply)
+            for op, reply in sure]
+
+
+def undone(w, op):
+    """What an attempt has made must have gone, and what it has found must have lost the name:
+    else it would have been answered."""
+    if "tried" not in op:
+        return True
+    if op["tried"] == op["new"] + "?":
+        return op["tried"] in w.inodes and w[op["tried"]].nlink == 0
+    return w[op["dir"]].entries.get(op["name"]) != op["tried"]
 
 
 def forget_times(w, lost):

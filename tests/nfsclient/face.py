@@ -44,6 +44,12 @@ class Client:
     def _count(self, _err):
         self._delays.value += 1
 
+    def counting(self):
+        """The same client, which counts its own DELAYs only."""
+        other = copy.copy(self)
+        other._delays = Counter()
+        return other
+
     def patient(self, seconds):
         """The same client (same connection), retrying DELAYs this long."""
         other = copy.copy(self)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the model takes for possible, where servers may do a thing in two steps, and no more."""
+import pathlib
+import sys
+
+import pytest
+
+CRASH = pathlib.Path(__file__).resolve().parent.parent / "crash"
+sys.path.insert(0, str(CRASH))
+
+from model_client import Reply  # noqa: E402
+from model_run import Run  # noqa: E402
+from model_world import Disagree  # noqa: E402
+from nfsclient import errors  # noqa: E402
+
+OWNED = {"uid": 0, "gid": 0, "mtime": 10 ** 18}
+TREE = [dict(OWNED, type="dir", path="d", mode=0o755)] + [
+    dict(OWNED, type="file", path="d/" + name, mode=0o644, size=10) for name in ("f", "g")] + [
+    {"type": "link", "path": "d/h", "of": "d/g"}]
+
+
+class Told(Run):
+    """No server: the replies are given."""
+    RIG = staticmethod(lambda *_: None)
+
+    def decide(self):
+        pass
+
+    def worlds_after(self, *done):
+        """What names d may have once these, all at one time, were answered so."""
+        ops = []
+        for number, (kind, name, status, delays) in enumerate(done):
+            op = {"op": kind, "id": number, "c": "v4.1", "path": "d/" + name, "dir": "d",
+                  "name": name, "mode": 0o600, "how": "unchecked"}
+            if kind == "guarded":
+                op.update(op="create", how=kind)
+            elif kind == "truncate":
+                op.update(op="create", size=0)
+            elif kind == "allocate":
+                op = {"op": kind, "id": number, "c": "v4.2", "obj": self.world.find("d/" + name),
+                      "offset": 0, "length": 1}
+            ops.append((op, Reply(status, delays=delays, began=1, ended=2)))
+        self.name_new([op for op, _reply in ops])
+        self.many(ops)
+        return {tuple(sorted(w[w.find("d")].entries)) for w in self.worlds}
+
+
+@pytest.fixture
+def told():
+    return Told(None, {"tree": TREE, "options": {}})
+
+
+OK, NOENT, STALE, EXIST = errors.OK, errors.NOENT, errors.STALE, errors.EXIST
+WITHOUT, WITH = ("f", "g", "h"), ("f", "g", "h", "n")
+
+
+@pytest.mark.parametrize("how", ("create", "guarded"))
+def test_create_and_remove(told, how):
+    assert told.worlds_after((how, "n", OK, 0), ("remove", "n", OK, 0)) == {WITHOUT}
+
+
+@pytest.mark.parametrize("how", ("create", "guarded"))
+def test_create_that_was_delayed(told, how):
+    """What it made before it was to come again was removed: it makes another one."""
+    assert told.worlds_after((how, "n", OK, 1), ("remove", "n", OK, 0)) == {WITHOUT, WITH}
+
+
+def test_create_that_was_delayed_is_one_create(told):
+    assert told.worlds_after(("create", "n", OK, 3), ("remove", "n", NOENT, 0)) == {WITH}
+
+
+def test_create_found_its_object_gone(told):
+    assert told.worlds_after(("create", "n", STALE, 0), ("remove", "n", OK, 0)) == {WITHOUT}
+
+
+@pytest.mark.parametrize("replies", [
+    # what an attempt made is there: that would be its answer
+    [("guarded", "n", EXIST, 1)], [("guarded", "n", EXIST, 1), ("remove", "n", OK, 0)],
+    # nobody made what was removed, or not often enough
+    [("remove", "n", OK, 0)],
+    [("create", "n", OK, 0), ("remove", "n", OK, 0), ("remove", "n", OK, 0)],
+    # ALLOCATE: its file has all its names
+    [("allocate", "g", errors.BAD_STATEID, 0), ("remove", "f", OK, 0)]])
+def test_not_possible(told, replies):
+    with pytest.raises(Disagree):
+        told.worlds_after(*replies)
+
+
+def test_truncated_by_an_attempt(told):
+    """g lost this name while it was truncated for a CREATE, which makes another one then."""
+    told.worlds_after(("truncate", "g", OK, 1), ("remove", "g", OK, 0))
+    assert {(w[w.find("d/h")].size, "g" in w[w.find("d")].entries) for w in told.worlds} == {
+        (0, False), (0, True), (10, True)}
+
+
+def test_state_of_a_file_that_loses_a_name(told):
+    assert told.worlds_after(("allocate", "g", errors.BAD_STATEID, 0),
+                             ("remove", "g", OK, 0)) == {("f", "h")}
