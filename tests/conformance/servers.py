@@ -175,7 +175,7 @@ NFS_KRB5 { Active_krb5 = false; }
 
     def _choose_ports(self):
         self.port = free_port()
-        self.mount_port = free_port((self.port,))
+        self.mount_port = free_port()
 
     def _spawn(self):
         shim = self.shim or build_rpcshim(self.workdir.parent / "build")

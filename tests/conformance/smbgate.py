@@ -16,6 +16,7 @@ import threading
 import time
 
 from nfsclient.rpcserver import end_listener
+from ports import free_port
 
 CREATE = 5
 
@@ -43,7 +44,7 @@ class SmbGate:
         return "smb://127.0.0.1:%d/%s" % (self.port, self.share)
 
     def accept(self):
-        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        self._listener = socket.create_server(("127.0.0.1", self.port or free_port()), backlog=64)
         self.port = self._listener.getsockname()[1]
         self._acceptor = threading.Thread(target=self._accept, args=(self._listener,), daemon=True)
         self._acceptor.start()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small things every suite needs: waiting, ports, building the shim."""
+"""Small things every suite needs: waiting, building the shim; ports are in ../ports.py."""
 import pathlib
-import random
-import socket
 import subprocess
 import time
+
+from ports import free_port  # noqa: F401
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = TESTS / "tools"
@@ -32,22 +32,6 @@ def wait_until(condition, timeout=60.0, what="condition", interval=0.01):
                                % (what, timeout, last))
         time.sleep(interval)
         interval = min(interval * 1.5, 0.25)
-
-
-def free_port(taken=()):
-    """A TCP port of 127.0.0.1 outside the range of outgoing connections."""
-    for _ in range(1000):
-        port = random.randrange(20000, 32000)
-        if port in taken:
-            continue
-        with socket.socket() as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                sock.bind(("0.0.0.0", port))
-                return port
-            except OSError:
-                continue
-    raise OSError("no free port")
 
 
 def build_c(sources, target, *flags):

@@ -24,6 +24,8 @@ import struct
 import threading
 import time
 
+from ports import free_port
+
 from .nfs3 import MOUNT_PROCS, MOUNT_PROGRAM, NFS_PROGRAM, NFS_V3, PROCS
 from .rpc import LAST_FRAGMENT, RpcError, recv_record
 from .rpcserver import end_listener, reset
@@ -202,7 +204,7 @@ class Proxy:
     def accept(self):
         """Listen; the ports stay the same once chosen."""
         for i, target in enumerate(self.targets):
-            listener = socket.create_server((self.host, self.ports[i]), backlog=64)
+            listener = socket.create_server((self.host, self.ports[i] or free_port()), backlog=64)
             self.ports[i] = listener.getsockname()[1]
             acceptor = threading.Thread(target=self._accept_loop, args=(listener, target),
                                         daemon=True)

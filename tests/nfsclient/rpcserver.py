@@ -11,6 +11,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from ports import free_port
+
 from .rpc import LAST_FRAGMENT, RpcError, recv_record
 from .xdr import Packer, Unpacker, XdrError
 
@@ -85,7 +87,7 @@ class RpcServer:
         self._running.set()
 
     def start(self):
-        self._listener = socket.create_server((self.host, self.port), backlog=64)
+        self._listener = socket.create_server((self.host, self.port or free_port()), backlog=64)
         self.port = self._listener.getsockname()[1]
         self._pool = ThreadPoolExecutor(self.threads, "fake-nfs")
         self._acceptor = threading.Thread(target=self._accept, args=(self._listener,),
