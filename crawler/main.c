@@ -15,6 +15,7 @@
 #include "json_out.h"
 
 #define WORKERS_DEFAULT 16
+#define EXIT_ELSEWHERE	4 /* no volume of this place: trying again does not help */
 
 struct options {
 	unsigned int workers;
@@ -195,9 +196,11 @@ static int volume_open(const char *path, struct stub_volume **out)
 
 	if (r == -ENOENT)
 		fprintf(stderr,
-			"postcopy-crawler: %s is not a volume: it was never made one, or its "
-			"migration is finished\n",
+			"postcopy-crawler: %s is not a volume: it was never made one, its "
+			"migration is finished, or its file system is not mounted\n",
 			path);
+	else if (r == -EXDEV)
+		fprintf(stderr, "postcopy-crawler: %s is not where it was made, see above\n", path);
 	else if (r < 0)
 		fprintf(stderr, "postcopy-crawler: cannot open the volume %s: %s\n", path,
 			strerror(-r));
@@ -247,8 +250,9 @@ int main(int argc, char **argv)
 	}
 	clock_gettime(CLOCK_MONOTONIC, &r.start);
 	stop_fd = stop_fd_create();
-	if (stop_fd < 0 || volume_open(o.volume, &volume) < 0)
-		return EXIT_FAILURE;
+	n = stop_fd < 0 ? -errno : volume_open(o.volume, &volume);
+	if (n < 0)
+		return n == -ENOENT || n == -EXDEV ? EXIT_ELSEWHERE : EXIT_FAILURE;
 	if (stub_crawler_enter(volume) < 0)
 		log_line(NULL, STUB_LOG_WARN, "'postcopy status' will not show that a crawler runs");
 	/* by descriptor: what is mounted over the path later does not matter */

@@ -41,6 +41,7 @@ static const struct {
 	[FAIL_INCOMPLETE] = { "not-complete", 53 },
 	[FAIL_BUSY] = { "retriever-running", 54 },
 	[FAIL_SCAN] = { "scan-failed", 55 },
+	[FAIL_ELSEWHERE] = { "volume-elsewhere", 56 },
 };
 
 int verdict_fail(struct verdict *v, enum fail fail, const char *fmt, ...)

@@ -51,6 +51,7 @@ enum fail {
 	FAIL_INCOMPLETE,
 	FAIL_BUSY,
 	FAIL_SCAN,
+	FAIL_ELSEWHERE,
 };
 
 #define WARNINGS_MAX 16

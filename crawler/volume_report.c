@@ -29,6 +29,10 @@ static int open_volume(struct verdict *v, int argc, char **argv, struct opened *
 	if (!realpath(dir, o->path))
 		return verdict_fail(v, FAIL_NOT_VOLUME, "%s: %s", dir, strerror(errno));
 	r = stub_volume_open(o->path, 0, verdict_log, NULL, &o->volume);
+	if (r == -EXDEV)
+		return verdict_fail(v, FAIL_ELSEWHERE,
+				    "%s is a copy of a volume, or its file system has another UUID "
+				    "than when it was made (\"Moving a volume\" in postcopy(8))", dir);
 	if (r == -ENOENT)
 		return verdict_fail(
 			v, FAIL_NOT_VOLUME,
@@ -107,7 +111,7 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 		json_str(&j, "socket", info->socket);
 		json_str(&j, "control", info->control);
 		json_u64(&j, "created", info->created);
-		json_bool(&j, "complete", c.total == 0);
+		json_bool(&j, "complete", c.total == 0 && stub_volume_complete(o.volume));
 		json_bool(&j, "crawler", stub_crawler_runs(o.volume));
 		print_counts(&j, &c);
 		r = json_end(&j) < 0 ? 1 : 0;
@@ -208,23 +212,59 @@ int volume_parked(struct verdict *v, int argc, char **argv)
 
 /* ---- scan ----------------------------------------------------------------------- */
 
-static void scan_progress(void *arg, const struct stub_scan *s)
+#define FOUND_MAX 100 /* paths that are printed */
+
+struct scanning {
+	const struct opened *o;
+	bool said;
+	unsigned int n;
+	struct {
+		bool copy;
+		char *path;
+	} found[FOUND_MAX];
+};
+
+static void scan_found(void *arg, int fd, const struct stub_handle *h, bool foreign)
 {
-	bool *said = arg;
+	struct scanning *c = arg;
+	size_t root = strlen(c->o->path);
+	char link[64], path[PATH_MAX];
+	const char *p = path;
+	ssize_t n;
+
+	(void)h;
+	if (c->n == FOUND_MAX)
+		return;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n < 0 ? 0 : n] = '\0';
+	if (!strncmp(path, c->o->path, root) && path[root] == '/')
+		p = path + root + 1;
+	c->found[c->n].copy = foreign;
+	c->found[c->n].path = strdup(p);
+	c->n += c->found[c->n].path != NULL;
+}
+
+static bool scan_progress(void *arg, const struct stub_scan *s)
+{
+	struct scanning *c = arg;
 
 	fprintf(stderr, "%spostcopy-volume: %llu objects, %llu stubs, %llu unlisted directories%s",
 		isatty(STDERR_FILENO) ? "\r" : "", (unsigned long long)s->objects,
 		(unsigned long long)s->stubs, (unsigned long long)s->unlisted,
 		isatty(STDERR_FILENO) ? "" : "\n");
-	*said = true;
+	c->said = true;
+	return true;
 }
 
-static int scan(struct verdict *v, struct opened *o, struct stub_scan *s)
+static int scan(struct verdict *v, struct opened *o, struct scanning *c, struct stub_scan *s)
 {
-	bool said = false;
-	int r = stub_scan(o->volume, scan_progress, &said, s);
+	struct stub_scan_calls calls = { .progress = scan_progress, .found = scan_found, .arg = c };
+	int r;
 
-	if (said && isatty(STDERR_FILENO))
+	*c = (struct scanning){ .o = o };
+	r = stub_scan_calling(o->volume, &calls, s);
+	if (c->said && isatty(STDERR_FILENO))
 		fputc('\n', stderr);
 	if (r < 0)
 		return verdict_fail(v, FAIL_SCAN, "the scan of %s broke off: %s", o->path,
@@ -234,12 +274,26 @@ static int scan(struct verdict *v, struct opened *o, struct stub_scan *s)
 
 static bool scan_finished(const struct stub_scan *s)
 {
-	return !s->stubs && !s->unlisted && !s->corrupt && !s->journal && !s->leftovers;
+	return stub_scan_whole(s) && !s->journal && !s->leftovers;
 }
 
-static int print_scan(const struct opened *o, const struct stub_scan *s)
+static void print_found(struct json *j, struct scanning *c)
 {
-	bool clean = !s->uncovered && !s->corrupt;
+	json_array(j, "found");
+	for (unsigned int i = 0; i < c->n; i++) {
+		json_object(j, NULL);
+		json_str(j, "path", c->found[i].path);
+		json_str(j, "why", c->found[i].copy ? "copy of a stub" : "damaged record");
+		json_object_end(j);
+		free(c->found[i].path);
+	}
+	json_array_end(j);
+	c->n = 0;
+}
+
+static int print_scan(const struct opened *o, struct scanning *c, const struct stub_scan *s)
+{
+	bool clean = !s->uncovered && !s->corrupt && !s->foreign;
 	struct json j;
 
 	json_begin(&j, stdout);
@@ -267,6 +321,7 @@ static int print_scan(const struct opened *o, const struct stub_scan *s)
 	json_u64(&j, "parked", s->parked);
 	json_u64(&j, "stale", s->stale);
 	json_u64(&j, "missing_bytes", s->missing_bytes);
+	print_found(&j, c);
 	if (json_end(&j) < 0)
 		return 1;
 	return clean ? 0 : STATUS_DIRTY;
@@ -274,15 +329,16 @@ static int print_scan(const struct opened *o, const struct stub_scan *s)
 
 int volume_scan(struct verdict *v, int argc, char **argv)
 {
+	struct scanning c;
 	struct stub_scan s;
 	struct opened o;
 	int r;
 
 	if (open_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = scan(v, &o, &s);
+	r = scan(v, &o, &c, &s);
 	if (r == 0)
-		r = print_scan(&o, &s);
+		r = print_scan(&o, &c, &s);
 	close_all(&o);
 	return r;
 }
@@ -291,6 +347,7 @@ int volume_scan(struct verdict *v, int argc, char **argv)
 
 static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan *s)
 {
+	struct scanning c;
 	struct stub_link *link;
 	int r;
 
@@ -301,7 +358,7 @@ static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan 
 				    "'postcopy finish'",
 				    o->path);
 	}
-	if (scan(v, o, s) < 0)
+	if (scan(v, o, &c, s) < 0)
 		return -1;
 	if (scan_finished(s) && stub_volume_info(o->volume)->depot[0])
 		depot_leave(stub_volume_info(o->volume)); /* an empty directory at worst stays */
@@ -310,10 +367,12 @@ static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan 
 		return verdict_fail(
 			v, FAIL_INCOMPLETE,
 			"%s is not complete: %llu stubs, %llu unlisted directories, %llu "
-			"journal entries (%llu parked), %llu damaged records, %llu leftovers",
+			"journal entries (%llu parked), %llu damaged records, %llu copies of stubs, "
+			"%llu leftovers",
 			o->path, (unsigned long long)s->stubs, (unsigned long long)s->unlisted,
 			(unsigned long long)s->journal, (unsigned long long)s->parked,
-			(unsigned long long)s->corrupt, (unsigned long long)s->leftovers);
+			(unsigned long long)s->corrupt, (unsigned long long)s->foreign,
+			(unsigned long long)s->leftovers);
 	if (r < 0)
 		return verdict_fail(v, FAIL_TARGET, "cannot remove %s/" STUB_DIR ": %s", o->path,
 				    strerror(-r));

@@ -23,6 +23,8 @@ static const struct command {
 	{ "counts", volume_counts, "counts DIR", "what the pending journal holds" },
 	{ "parked", volume_parked, "parked DIR", "the objects that were given up, and why" },
 	{ "scan", volume_scan, "scan DIR", "walk the whole volume and count stubs" },
+	{ "moved", volume_moved, "moved DIR",
+	  "the file system was copied block by block or has another UUID: this is the volume now" },
 	{ "remove", volume_remove, "remove DIR",
 	  "end the migration: scan, then remove .postcopy/" },
 };

@@ -19,6 +19,7 @@ int volume_check(struct verdict *v, int argc, char **argv); /* volume_check.c */
 int volume_counts(struct verdict *v, int argc, char **argv); /* volume_report.c */
 int volume_parked(struct verdict *v, int argc, char **argv);
 int volume_scan(struct verdict *v, int argc, char **argv);
+int volume_moved(struct verdict *v, int argc, char **argv); /* volume_moved.c */
 int volume_remove(struct verdict *v, int argc, char **argv);
 
 #endif

@@ -109,6 +109,7 @@ static fsal_status_t volume_open(struct config_error_type *err, struct stub_volu
 	}
 	return refuse(err, "cannot open the volume: %s",
 		      r == -EBADMSG	    ? STUB_DIR " is damaged" :
+		      r == -EXDEV	    ? "it is a copy of a volume, see above" :
 		      r == -EPROTONOSUPPORT ? "it was made by a newer release of postcopy" :
 					      strerror(-r));
 }

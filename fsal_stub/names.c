@@ -225,7 +225,8 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 	if (obj->type == DIRECTORY)
 		r = glue_need_gone(in[1], &wait);
 	if (r == 0)
-		r = glue_change_begin(&change, in, 2);
+		r = glue_change_begin(&change, (struct stubfs_obj *[]){ in[0], glue_going(in[1]) },
+				      2);
 	if (r < 0)
 		return glue_status(r);
 	before = stubfs_going_begin(in[1]);
@@ -332,7 +333,11 @@ static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_han
 	fsal_status_t status = rename_ready(in, &wait, old_name, new_name);
 
 	if (!FSAL_IS_ERROR(status))
-		status = glue_status(glue_change_begin(&change, in, RENAME_OBJECTS));
+		status = glue_status(glue_change_begin(
+			&change,
+			(struct stubfs_obj *[]){ in[MOVED], glue_going(in[REPLACED]), in[OLD_DIR],
+						 in[NEW_DIR] },
+			RENAME_OBJECTS));
 	if (!FSAL_IS_ERROR(status)) {
 		status = still_named(&change, MOVED, &wait, in[MOVED], in[OLD_DIR], old_name);
 		if (!FSAL_IS_ERROR(status))

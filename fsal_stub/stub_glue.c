@@ -262,6 +262,8 @@ static int need(struct stubfs_obj *o, struct glue_wait *w, unsigned int needs,
 	for (int i = 0; i < TRIES; i++) {
 		int r = look(o, &a.h, view);
 
+		if (r == 0 && view->needs & STUB_NEEDS_FOREIGN && needs & STUB_NEEDS_ENTRIES)
+			return -EBADMSG; /* who knows which of them */
 		if (r < 0 || !(view->needs & needs))
 			return r;
 		r = ask(stubfs_export(), w, &a);
@@ -296,9 +298,19 @@ int glue_need_entries(struct stubfs_obj *dir, struct glue_wait *w)
 int glue_need_gone(struct stubfs_obj *dir, struct glue_wait *w)
 {
 	struct stub_view view;
-	int r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
+	int r = glue_look(dir, &view);
 
+	if (r < 0 || view.needs & STUB_NEEDS_FOREIGN)
+		return r; /* a copy goes if nothing is in it */
+	r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
 	return r == 0 && view.needs & STUB_NEEDS_REFUSED ? -ENOTEMPTY : r;
+}
+
+struct stubfs_obj *glue_going(struct stubfs_obj *o)
+{
+	struct stub_view view;
+
+	return o && glue_look(o, &view) == 0 && view.needs & STUB_NEEDS_FOREIGN ? NULL : o;
 }
 
 int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name)
@@ -316,6 +328,8 @@ int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name
 	r = look(dir, &a.h, &view);
 	if (r < 0)
 		return r;
+	if (view.needs & STUB_NEEDS_FOREIGN)
+		return -EBADMSG;
 	if (view.needs & STUB_NEEDS_REFUSED) {
 		r = stub_refused_has(stubfs_export()->volume, &a.h, name);
 		return r == 1 ? -EREMOTEIO : r;
@@ -344,7 +358,7 @@ int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, u
 	uint64_t end, last = 0;
 	int tries = 0, r = look(o, &a.h, &view);
 
-	if (r < 0 || !(view.needs & (STUB_NEEDS_DATA | STUB_NEEDS_ATTRS)))
+	if (r < 0 || !(view.needs & (STUB_NEEDS_DATA | STUB_NEEDS_ATTRS | STUB_NEEDS_FOREIGN)))
 		return r;
 	if (offset >= INT64_MAX || length == 0)
 		return 0; /* nothing can be there */

@@ -48,7 +48,8 @@ int glue_look(struct stubfs_obj *o, struct stub_view *view);
  *   name     one name.  0: look for it again, -ENOENT: there is none; -EREMOTEIO too:
  *            it is one that the new file system refuses
  *   data     [offset, offset+length), so that it may be read
- * Errors: those of stub_ask() and stub_view().
+ * Errors: those of stub_ask() and stub_view(); -EBADMSG also of what the copy of a stub
+ * (STUB_NEEDS_FOREIGN) misses.
  */
 int glue_need_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_show_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view);
@@ -64,6 +65,10 @@ int glue_pass(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64
 int glue_missing(struct stubfs_obj *o, uint64_t offset, uint64_t end, struct stub_range *out);
 
 /* ---- changing ---- */
+
+/* What to bracket of an object a name of which goes: NULL for the copy of a stub, which
+ * nobody fills and which has no record to be kept true. */
+struct stubfs_obj *glue_going(struct stubfs_obj *o);
 
 /* The bracket around one operation; objects that cannot be stubs cost nothing. */
 struct glue_change {

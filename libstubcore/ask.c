@@ -85,7 +85,7 @@ static bool pause_until(uint64_t deadline_ms)
 }
 
 /* A descriptor, or -EAGAIN: no retriever, or none that root runs. */
-static int connect_retriever(const struct stub_volume *v)
+static int connect_retriever(struct stub_volume *v)
 {
 	const char *path = stub_volume_info(v)->socket;
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -100,6 +100,13 @@ static int connect_retriever(const struct stub_volume *v)
 		return -EAGAIN;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != 0)
 		return -EAGAIN;
+	if (v->info.home[0] && !stub_home_served(v)) { /* or it is just ending */
+		if (!atomic_exchange(&v->elsewhere, true))
+			stub_log(&v->log, STUB_LOG_WARN,
+				 "the retriever at %s does not serve this volume, but perhaps another copy "
+				 "of its file system: only one of them can be used", path);
+		return -EAGAIN;
+	}
 	return stub_steal_fd(&fd);
 }
 

@@ -160,7 +160,7 @@ static int mark_root(int fd, uint16_t source_id, const struct stub_origin *origi
 	return r;
 }
 
-static int write_conf(int root_fd, int dirfd, const struct stub_volume_info *info)
+int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info)
 {
 	char *text CLEANUP_FREE = NULL, join[sizeof(info->join) + 64] = "";
 	char depot[sizeof(info->depot) + 64] = "";
@@ -176,9 +176,11 @@ static int write_conf(int root_fd, int dirfd, const struct stub_volume_info *inf
 		snprintf(depot, sizeof(depot), "depot=%s\ndepot_id=%llu\n", info->depot,
 			 (unsigned long long)info->depot_id);
 	if (asprintf(&text,
-		     "format=%d\nuuid=%s\nsource=%s\n%s%ssource_id=%u\nsocket=%s\ncontrol=%s\ncreated=%llu\n",
-		     STUB_VOLUME_FORMAT, info->uuid, info->source, join, depot, info->source_id, info->socket,
-		     info->control, (unsigned long long)info->created) < 0)
+		     "format=%d\nuuid=%s\nsource=%s\n%s%ssource_id=%u\nhome=%s\nsocket=%s\ncontrol=%s\n"
+		     "created=%llu\n",
+		     STUB_VOLUME_FORMAT, info->uuid, info->source, join, depot, info->source_id,
+		     info->home, info->socket, info->control,
+		     (unsigned long long)info->created) < 0)
 		return -ENOMEM;
 	r = stub_io_write_file(dirfd, STUB_CONF ".new", text);
 	if (r == 0 && syncfs(root_fd) < 0)
@@ -217,6 +219,7 @@ STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_inf
 	struct stub_log log = { log_fn, log_arg };
 	int fd CLEANUP_CLOSE = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int dirfd CLEANUP_CLOSE = -1;
+	struct stub_volume_info here = *info;
 	int r;
 
 	if (fd < 0)
@@ -233,7 +236,9 @@ STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_inf
 	if (r == 0)
 		r = mark_root(fd, info->source_id, root, attr, dummy);
 	if (r == 0)
-		r = write_conf(fd, dirfd, info);
+		r = stub_home_of(fd, here.home);
+	if (r == 0)
+		r = stub_conf_write(fd, dirfd, &here);
 	return r;
 }
 
@@ -246,7 +251,7 @@ STUB_PUBLIC int stub_volume_remove(struct stub_volume *v)
 
 	if (r < 0)
 		return r;
-	if (s.stubs || s.unlisted || s.corrupt || s.journal || s.leftovers)
+	if (!stub_scan_whole(&s) || s.journal || s.leftovers)
 		return -EBUSY;
 	r = stub_volume_set_complete(v); /* for those who have it open */
 	if (r < 0)

@@ -32,6 +32,7 @@
 #define OPEN_LOCK  INT64_MAX	   /* shared by all that have it open */
 #define ENTER_LOCK (INT64_MAX - 1) /* held while one looks whether there is anybody */
 #define CRAWL_LOCK (INT64_MAX - 2) /* shared by the crawlers */
+/* INT64_MAX - 3 is home.c's */
 #define BUCKETS	   1024
 #define NOTES_MAX  65536
 

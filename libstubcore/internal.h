@@ -113,6 +113,7 @@ struct stub_record {
 	uint16_t source_id;
 	uint16_t depth;
 	uint64_t ino;	     /* the inode this record was made for */
+	bool foreign;	     /* not on disk: and that is not the inode it was read from */
 	uint32_t handle_sum; /* and a checksum of its kernel handle (generation) */
 	uint64_t boot;	     /* boot and era in which `now` is valid */
 	struct stub_origin origin;
@@ -200,6 +201,7 @@ struct stub_volume {
 	struct stub_state_page *state;
 	uint64_t hidden[STUB_HIDDEN_MAX];
 	unsigned int n_hidden;
+	_Atomic bool elsewhere; /* said: whoever listens serves another copy of it */
 	atomic_uint_fast64_t staged; /* names in staging/ are numbered */
 	struct stub_ask_pool *pool;
 	struct stub_notes *notes;
@@ -212,6 +214,13 @@ struct stub_volume {
 int stub_hub_create(struct stub_volume *v, struct stub_hub **out);
 void stub_hub_destroy(struct stub_hub *hub);
 void stub_ring_remove(const struct stub_volume *v); /* its file; who has it mapped keeps it */
+
+/* ---- home.c ---- */
+
+/* The mark of the retriever that serves this very copy of the volume: a descriptor that
+ * holds it.  -EADDRINUSE: there is one. */
+int stub_home_serve(const struct stub_volume *v);
+bool stub_home_served(const struct stub_volume *v);
 
 /* ---- fold.c ---- */
 
@@ -245,7 +254,8 @@ void stub_notes_destroy(struct stub_notes *s);
 
 /* The record of the inode behind @fd (O_PATH will do), checked to be its own, maps
  * adjusted to this boot and to the file's size.  @st is filled too.
- *   -ENOENT normal; -EBADMSG damaged; others as fgetxattr */
+ *   -ENOENT normal; -EBADMSG damaged, or (out->foreign) another inode's; others as
+ *   fgetxattr */
 int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
 		     struct stat *st, struct stub_record *out);
 /* The same of the inode behind @h; further: -ESTALE it is gone, others as open_by_handle_at. */

@@ -3,7 +3,9 @@
  * object.c - records on inodes: load, store, look.
  *
  * Rules kept here for everybody:
- *   - a record counts only on the inode it was made for (invariant 9);
+ *   - a record counts only on the inode it was made for (invariant 9).  Another's is a
+ *     copy of a stub: it misses what nobody can bring, and is never taken for whole
+ *     (docs/decisions/0027);
  *   - after another boot, and in another era (era.c), the durable map is the truth;
  *   - a map is clipped to the file's size whenever it is loaded.  A truncate
  *     therefore needs no atomic pair: the file is cut first, the record follows,
@@ -66,8 +68,9 @@ static int record_load_raw(const struct stub_volume *v, int fd, const struct stu
 	r = stub_record_decode(buf, (size_t)n, out);
 	if (r < 0)
 		return r;
-	if (out->ino != st->st_ino || out->handle_sum != stub_handle_sum(h))
-		return -ENOENT; /* somebody else's record, copied here: no stub */
+	out->foreign = out->ino != st->st_ino || out->handle_sum != stub_handle_sum(h);
+	if (out->foreign)
+		return -EBADMSG; /* copied here from the stub that it was made for */
 	if (out->boot != boot) {
 		stub_map_copy(&out->now, &out->durable);
 		out->boot = boot;
@@ -80,6 +83,7 @@ int stub_record_load(const struct stub_volume *v, int fd, const struct stub_hand
 {
 	int r;
 
+	out->foreign = false;
 	if (fstat(fd, st) < 0)
 		return -errno;
 	r = record_load_raw(v, fd, h, st, out);
@@ -198,6 +202,13 @@ static int view_fd(struct stub_volume *v, int fd, const struct stub_handle *h,
 	memset(out, 0, sizeof(*out));
 	if (r == -ENOENT)
 		return 0;
+	if (r == -EBADMSG && rec.foreign) {
+		*out = (struct stub_view){ .needs = STUB_NEEDS_FOREIGN,
+					   .mtime = st.st_mtim,
+					   .ctime = st.st_ctim,
+					   .nlink = (uint32_t)st.st_nlink };
+		return 0;
+	}
 	if (r == 0)
 		view_of(&rec, out);
 	return r;

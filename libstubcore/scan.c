@@ -38,8 +38,7 @@ struct scan {
 	struct todo *todo;
 	size_t n, cap;
 	struct seen seen;
-	void (*progress)(void *arg, const struct stub_scan *s);
-	void *arg;
+	struct stub_scan_calls calls;
 };
 
 static struct inode *seen_place(const struct seen *s, uint64_t ino)
@@ -112,7 +111,6 @@ static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unl
 {
 	int r;
 
-	c->rec.ino = 0;
 	r = stub_record_load(c->v, fd, h, st, &c->rec);
 	if (r != -ENOENT && r != -EBADMSG && r < 0)
 		return r;
@@ -123,16 +121,18 @@ static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unl
 		c->s->files++;
 	else
 		c->s->others++;
-	if (c->progress && c->s->objects % 10000 == 0)
-		c->progress(c->arg, c->s);
+	if (c->calls.progress && c->s->objects % 10000 == 0 &&
+	    !c->calls.progress(c->calls.arg, c->s))
+		return -ECANCELED;
 	if (r == -EBADMSG) {
-		c->s->corrupt++;
+		c->s->foreign += c->rec.foreign;
+		c->s->corrupt += !c->rec.foreign;
+		if (c->calls.found)
+			c->calls.found(c->calls.arg, fd, h, c->rec.foreign);
 		return 0;
 	}
-	if (r == -ENOENT) {
-		c->s->foreign += c->rec.ino != 0; /* read, but another inode's */
+	if (r == -ENOENT)
 		return 0;
-	}
 	c->s->missing_bytes += stub_map_bytes(&c->rec.now);
 	if (c->rec.flags & STUB_FLAG_DUMMY)
 		c->s->dummies++;
@@ -291,14 +291,16 @@ static int open_journal(struct scan *c)
 {
 	char *path CLEANUP_FREE = NULL;
 
+	c->j = c->calls.journal;
+	if (c->j)
+		return 0;
 	if (asprintf(&path, "/proc/self/fd/%d/" STUB_JOURNAL, c->v->dir_fd) < 0)
 		return -ENOMEM;
 	return stub_journal_open(path, STUB_JOURNAL_READONLY, c->v->log.fn, c->v->log.arg, &c->j);
 }
 
-STUB_PUBLIC int stub_scan(struct stub_volume *v,
-			  void (*progress)(void *arg, const struct stub_scan *s), void *arg,
-			  struct stub_scan *out)
+STUB_PUBLIC int stub_scan_calling(struct stub_volume *v, const struct stub_scan_calls *calls,
+				  struct stub_scan *out)
 {
 	struct scan *c CLEANUP_FREE = calloc(1, sizeof(*c));
 	struct stub_journal_counts counts;
@@ -307,7 +309,7 @@ STUB_PUBLIC int stub_scan(struct stub_volume *v,
 	memset(out, 0, sizeof(*out));
 	if (!c)
 		return -ENOMEM;
-	*c = (struct scan){ .v = v, .s = out, .progress = progress, .arg = arg };
+	*c = (struct scan){ .v = v, .s = out, .calls = *calls };
 	r = open_journal(c);
 	if (r < 0)
 		return r;
@@ -330,8 +332,37 @@ STUB_PUBLIC int stub_scan(struct stub_volume *v,
 	out->leftovers = out->provisional;
 	if (r == 0)
 		r = count_names(v->staging_fd, &out->leftovers);
-	stub_journal_close(c->j);
+	if (!calls->journal)
+		stub_journal_close(c->j);
 	free(c->todo);
 	free(c->seen.at);
 	return r;
+}
+
+struct telling {
+	void (*progress)(void *arg, const struct stub_scan *s);
+	void *arg;
+};
+
+static bool tell(void *arg, const struct stub_scan *s)
+{
+	const struct telling *t = arg;
+
+	t->progress(t->arg, s);
+	return true;
+}
+
+STUB_PUBLIC int stub_scan(struct stub_volume *v,
+			  void (*progress)(void *arg, const struct stub_scan *s), void *arg,
+			  struct stub_scan *out)
+{
+	struct telling t = { progress, arg };
+	struct stub_scan_calls calls = { .progress = progress ? tell : NULL, .arg = &t };
+
+	return stub_scan_calling(v, &calls, out);
+}
+
+STUB_PUBLIC bool stub_scan_whole(const struct stub_scan *s)
+{
+	return !s->stubs && !s->unlisted && !s->corrupt && !s->foreign;
 }

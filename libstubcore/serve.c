@@ -79,6 +79,7 @@ struct stub_server {
 	struct stub_log log;
 	pthread_t thread;
 	struct stub_serve_socket socket;
+	int mark_fd; /* home.c: it is this volume that is served */
 	int epoll_fd, wake_fd;
 	/* the thread's */
 	uint64_t accept_again_ms; /* not accepting until then; 0: accepting */
@@ -564,6 +565,7 @@ static void close_descriptors(struct stub_server *s)
 	stub_serve_socket_close(&s->socket);
 	stub_cleanup_close(&s->epoll_fd);
 	stub_cleanup_close(&s->wake_fd);
+	stub_cleanup_close(&s->mark_fd);
 }
 
 /* What the limit of descriptors leaves to clients. */
@@ -601,21 +603,24 @@ STUB_PUBLIC int stub_server_create(struct stub_volume *v, stub_serve_fn fn, void
 				   stub_log_fn log, void *log_arg, struct stub_server **out)
 {
 	struct stub_server *s = calloc(1, sizeof(*s));
-	int r;
+	int r = 0;
 
 	if (!s)
 		return -ENOMEM;
 	s->fn = fn;
 	s->fn_arg = arg;
 	s->log = (struct stub_log){ log, log_arg };
-	s->socket.fd = s->epoll_fd = s->wake_fd = -1;
+	s->socket.fd = s->epoll_fd = s->wake_fd = s->mark_fd = -1;
 	s->refs = 1;
 	s->stall_ms = STALL_MS;
 	s->idle_ms = IDLE_MS;
 	s->max_clients = clients_max();
 	s->clients.next = s->clients.prev = &s->clients;
 	pthread_mutex_init(&s->lock, NULL);
-	r = stub_serve_socket_open(stub_volume_info(v)->socket, &s->log, &s->socket);
+	if (v->info.home[0])
+		s->mark_fd = r = stub_home_serve(v);
+	if (r >= 0)
+		r = stub_serve_socket_open(stub_volume_info(v)->socket, &s->log, &s->socket);
 	if (r == 0)
 		r = start(s);
 	if (r < 0) {

@@ -57,6 +57,7 @@ extern "C" {
 #define STUB_URI_MAX 1023   /* bytes of a source URI */
 #define STUB_DEPOT_MAX 255  /* bytes of the path of a depot of streams */
 #define STUB_PATH_MAX 107   /* bytes of a socket's path (sun_path less its NUL) */
+#define STUB_HOME_MAX 383   /* bytes of the text that says where a volume was made */
 
 /* ---- log ------------------------------------------------------------------ */
 
@@ -191,6 +192,7 @@ void stub_map_smallest(const struct stub_map *m, uint32_t keep, uint64_t bytes,
 /* ---- volume ----------------------------------------------------------------- */
 
 struct stub_volume; /* may be used by all threads at once */
+struct stub_journal;
 
 struct stub_volume_info {
 	char uuid[37];
@@ -203,6 +205,7 @@ struct stub_volume_info {
 	char control[STUB_PATH_MAX + 1]; /* where the retriever listens for JSON commands */
 	uint16_t source_id;
 	uint64_t created; /* seconds since the epoch */
+	char home[STUB_HOME_MAX + 1]; /* the library's: where it was made */
 };
 
 /*
@@ -231,6 +234,8 @@ enum {
 	/* FOLD, and its thread runs always: this process makes durable within seconds what
 	 * another that was killed could not any more (the retriever) */
 	STUB_OPEN_KEEP = 8,
+	/* also a volume that is not where it was made: for stub_volume_settle() alone */
+	STUB_OPEN_ANYWHERE = 16,
 };
 
 /*
@@ -238,10 +243,20 @@ enum {
  *   -ENOENT      there is no .postcopy of root's here (never a volume, or finished)
  *   -EBADMSG     volume.conf is damaged; the log says where
  *   -EPROTONOSUPPORT  made by a newer release
+ *   -EXDEV       it is a copy, made of another volume's files, or its file system has
+ *                another UUID now; the log says what to do
  */
 int stub_volume_open(const char *path, unsigned int flags, stub_log_fn log, void *log_arg,
 		     struct stub_volume **out);
 void stub_volume_close(struct stub_volume *v);
+
+/*
+ * The volume is at home where it is now: for one made before volumes knew that, and after
+ * its file system was copied block by block or got another UUID.  Takes the only writer of
+ * its journal.  0, also if that was known.
+ *   -EXDEV  its root is another directory, or nothing of what @j names is here
+ */
+int stub_volume_settle(struct stub_volume *v, struct stub_journal *j);
 
 const struct stub_volume_info *stub_volume_info(const struct stub_volume *v);
 int stub_volume_fd(const struct stub_volume *v); /* the root, O_RDONLY; stays the volume's */
@@ -301,6 +316,9 @@ enum { /* what an object still needs, a bit set; 0 is a normal object */
 	STUB_NEEDS_NAMES = 8,	/* hard-linked file, not all names made yet */
 	STUB_NEEDS_REFUSED = 32, /* directory: listed but for names that were refused here */
 	STUB_NEEDS_FINISH = 16, /* nothing from the source any more, but its record is still there */
+	STUB_NEEDS_FOREIGN = 64, /* its record is another inode's: the copy of a stub, which nobody
+				  * fills.  Alone; shown as it is, and may be removed; all else is
+				  * an I/O error */
 };
 
 /* How a stub must be shown to clients (invariant 8): these values replace what
@@ -324,7 +342,7 @@ bool stub_withheld(int error);
 
 /*
  * What is the object behind @h, and how is it shown?  One open_by_handle_at, one
- * getxattr, no lock.  A record that is not this inode's own (a copy) counts as none.
+ * getxattr, no lock.
  *   -ESTALE   no such inode
  *   -EBADMSG  the record is damaged: neither stub nor normal; answer an I/O error
  *   -EMFILE, -ENFILE, -ENOMEM, -EIO
@@ -335,7 +353,8 @@ int stub_view_fd(struct stub_volume *v, int fd, struct stub_view *out); /* fd no
 /*
  * May [offset, offset+length) be read from the local file now?  No lock is
  * needed: a range that is there once stays there.
- * Returns 1 yes, 0 no (ask for it), or as stub_view.
+ * Returns 1 yes, 0 no (ask for it), or as stub_view; -EBADMSG also if its record is
+ * another inode's.  The same holds for all that follows.
  */
 int stub_data_ready(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,
 		    uint64_t length);
@@ -711,7 +730,8 @@ struct stub_object {
 	mode_t type; /* S_IFREG, S_IFDIR */
 };
 
-/* -ESTALE no such inode; -ENOENT no record: it is normal; -EBADMSG damaged record; -EIO ... */
+/* -ESTALE no such inode; -ENOENT no record: it is normal; -EBADMSG damaged record, or
+ * another inode's; -EIO ... */
 int stub_object_open(struct stub_volume *v, const struct stub_handle *h, struct stub_object *out);
 void stub_object_close(struct stub_object *o);
 
@@ -872,7 +892,7 @@ typedef void (*stub_serve_fn)(void *arg, struct stub_request *r);
 
 struct stub_server;
 /* Listens on the volume's socket (mode 0600, root only by SO_PEERCRED).
- *   -EADDRINUSE  another retriever is serving this volume */
+ *   -EADDRINUSE  another retriever is serving this volume, or a copy of it */
 int stub_server_create(struct stub_volume *v, stub_serve_fn fn, void *arg, stub_log_fn log,
 		       void *log_arg, struct stub_server **out);
 void stub_server_destroy(struct stub_server *s); /* unanswered requests are answered -EAGAIN */
@@ -894,7 +914,7 @@ struct stub_scan {
 	uint64_t in_unlisted;	/* records covered by an unlisted directory above */
 	uint64_t uncovered;	/* records covered by neither: invariant 4 is broken */
 	uint64_t corrupt;	/* damaged records */
-	uint64_t foreign;	/* records that are another inode's (copies) */
+	uint64_t foreign;	/* records that are another inode's (copies of stubs) */
 	uint64_t leftovers;	/* names in staging and provisional */
 	uint64_t provisional;	/* of these, provisional files */
 	uint64_t journal;	/* entries */
@@ -905,6 +925,21 @@ struct stub_scan {
 /* Walk the whole volume.  @progress may be NULL; called about every 10 000 objects. */
 int stub_scan(struct stub_volume *v, void (*progress)(void *arg, const struct stub_scan *s),
 	      void *arg, struct stub_scan *out);
+
+/* The same, all of it optional. */
+struct stub_scan_calls {
+	struct stub_journal *journal; /* the caller's: a process may have it open only once */
+	/* about every 10 000 objects; false ends the scan with -ECANCELED */
+	bool (*progress)(void *arg, const struct stub_scan *s);
+	/* a damaged or foreign record: the object @fd (O_PATH) with the handle @h */
+	void (*found)(void *arg, int fd, const struct stub_handle *h, bool foreign);
+	void *arg;
+};
+int stub_scan_calling(struct stub_volume *v, const struct stub_scan_calls *calls,
+		      struct stub_scan *out);
+
+/* Does it say that nothing is missing any more, whatever the journal says? */
+bool stub_scan_whole(const struct stub_scan *s);
 
 /* Remove .postcopy/ and the root's traces.  -EBUSY: the scan found anything left. */
 int stub_volume_remove(struct stub_volume *v);

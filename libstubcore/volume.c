@@ -31,6 +31,7 @@ static const struct {
 	  sizeof(((struct stub_volume_info *)0)->join) },
 	{ "depot", offsetof(struct stub_volume_info, depot),
 	  sizeof(((struct stub_volume_info *)0)->depot) },
+	{ "home", offsetof(struct stub_volume_info, home), sizeof(((struct stub_volume_info *)0)->home) },
 	{ "socket", offsetof(struct stub_volume_info, socket),
 	  sizeof(((struct stub_volume_info *)0)->socket) },
 	{ "control", offsetof(struct stub_volume_info, control),
@@ -207,6 +208,8 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 	v->log = (struct stub_log){ log, log_arg };
 	v->fd = v->dir_fd = v->staging_fd = v->provisional_fd = v->lock_fd = v->state_fd = -1;
 	r = find_root(v, path, flags);
+	if (r == 0 && !(flags & STUB_OPEN_ANYWHERE))
+		r = stub_home_check(v);
 	if (r == 0)
 		r = open_parts(v);
 	if (r == 0)

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-#define STUB_VOLUME_FORMAT 1
+#define STUB_VOLUME_FORMAT 2 /* 1 is without "home" */
 
 #define STUB_CONF "volume.conf"
 #define STUB_STATE "state"
@@ -22,6 +22,17 @@
 /* @text is taken apart.  -EBADMSG (*line_no says where), -EPROTONOSUPPORT. */
 int stub_conf_parse(char *text, struct stub_volume_info *info, unsigned int *line_no);
 uint64_t stub_boot_id(void);
+
+/* ---- create.c ---- */
+
+int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info);
+
+/* ---- home.c ---- */
+
+/* Where the directory @fd is, as volume.conf has it. */
+int stub_home_of(int fd, char out[STUB_HOME_MAX + 1]);
+/* Is the volume where it was made?  -EXDEV: no, and the log says so; -errno. */
+int stub_home_check(const struct stub_volume *v);
 
 /* ---- find.c ---- */
 

@@ -74,10 +74,14 @@ static void add_f(struct json_object *o, const char *key, double x)
 }
 
 static const char *state_name(struct control *c, const struct jobs_stats *s,
-			      const struct source_state *src)
+			      const struct source_state *src, enum final_state last)
 {
 	if (stub_volume_complete(c->c.volume))
 		return "complete";
+	if (last == FINAL_FOUND)
+		return "blocked";
+	if (last != FINAL_DUE)
+		return "checking";
 	if (s->paused)
 		return "paused";
 	return src->connected ? "migrating" : "source-lost";
@@ -106,6 +110,27 @@ static void add_clients(struct control *c, struct json_object *o)
 	json_object_object_add(o, "clients", list);
 }
 
+/* What keeps the volume from being complete although the counter is 0. */
+static enum final_state add_found(struct control *c, struct json_object *o)
+{
+	struct final_found *found = calloc(1, sizeof(*found));
+	struct json_object *list = json_object_new_array();
+	enum final_state state = FINAL_DUE;
+
+	if (found) {
+		watch_found(c->watch, found);
+		state = found->state;
+		add_u(o, "copies", found->copies);
+		add_u(o, "damaged", found->damaged);
+		add_u(o, "unknown_stubs", found->stubs);
+		for (unsigned int i = 0; i < found->n; i++)
+			json_object_array_add(list, json_object_new_string(found->path[i]));
+	}
+	json_object_object_add(o, "found", list);
+	free(found);
+	return state;
+}
+
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
 {
 	struct stub_journal_counts n;
@@ -125,7 +150,8 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	source_state(c->c.source, &src);
 	watch_rates(c->watch, &rates);
 	o = answer_ok();
-	json_object_object_add(o, "state", json_object_new_string(state_name(c, &s, &src)));
+	json_object_object_add(o, "state", json_object_new_string(
+						   state_name(c, &s, &src, add_found(c, o))));
 	add_u(o, "pending", n.total - n.errors - n.conflicts);
 	add_u(o, "done", f.done);
 	add_u(o, "parked", n.errors);
@@ -191,6 +217,7 @@ static struct json_object *cmd_retry(struct control *c, struct json_object *in)
 					 0;
 	if (!mask)
 		return answer_error("what: must be errors, conflicts or all");
+	watch_check_again(c->watch);
 	n = stub_journal_retry(c->c.journal, mask);
 	if (n < 0)
 		return answer_error(strerror((int)-n));

@@ -23,6 +23,8 @@
 #define POSTCOPY_VERSION "0.1.0"
 #endif
 
+#define EXIT_ELSEWHERE 4 /* no volume of this place: trying again does not help */
+
 struct retriever {
 	struct config config;
 	struct stub_volume *volume;
@@ -78,6 +80,19 @@ static void raise_descriptors(void)
 	}
 }
 
+/* One of an early release learns where it is. */
+static int settle(struct retriever *r, const char *dir)
+{
+	int e = stub_volume_settle(r->volume, r->journal);
+
+	if (e == -EXDEV) {
+		fprintf(stderr, "postcopy-retriever: %s is the copy of a volume; use the volume itself\n",
+			dir);
+		return EXIT_ELSEWHERE;
+	}
+	return e < 0 ? complain("volume.conf", e) : 0;
+}
+
 static int open_volume(struct retriever *r, const char *dir)
 {
 	char path[4200];
@@ -85,8 +100,13 @@ static int open_volume(struct retriever *r, const char *dir)
 
 	if (e == -ENOENT) {
 		fprintf(stderr, "postcopy-retriever: %s is no volume; make it one with: "
-				"postcopy init --source URI %s\n", dir, dir);
-		return 1;
+				"postcopy init --source URI %s (or is its file system not mounted?)\n",
+			dir, dir);
+		return EXIT_ELSEWHERE;
+	}
+	if (e == -EXDEV) {
+		fprintf(stderr, "postcopy-retriever: %s is not where it was made, see above\n", dir);
+		return EXIT_ELSEWHERE;
 	}
 	if (e < 0)
 		return complain(dir, e);
@@ -103,6 +123,9 @@ static int open_volume(struct retriever *r, const char *dir)
 	}
 	if (e < 0)
 		return complain(path, e);
+	e = settle(r, dir);
+	if (e)
+		return e;
 	e = stub_staging_clean(r->volume);
 	return e < 0 ? complain("cleaning " STUB_DIR "/staging", e) : 0;
 }

@@ -6,7 +6,8 @@
  * The end comes in two steps.  When only hard-linked inodes that wait for names
  * are pending, every directory is listed and no more names can come: they are
  * finished as they are.  When the counter is 0 and the finisher holds nothing,
- * the volume is complete (invariant 6), and is marked so for the plugins.
+ * a walk through everything (final_check.c) has to agree; then the volume is complete
+ * (invariant 6), and is marked so for the plugins.
  *
  * Nobody asks for parked objects, so nobody would notice that a client has removed one
  * or written it anew: it needs nothing from the old server then, and is handed to the
@@ -24,6 +25,7 @@
 #define SAMPLES	       21 /* ten seconds of ticks */
 #define PARKED_AT_ONCE 64 /* parked objects looked at in a tick */
 #define PARKED_REST    10 /* ticks between two rounds */
+#define PATIENCE_MS    3000 /* of who asks for the status, with the last walk */
 
 struct sample {
 	double at;
@@ -38,6 +40,7 @@ struct watch {
 	bool stop;
 	pthread_mutex_t look_lock; /* one look at a time; protects complete */
 	bool complete;
+	struct final_check *last;
 	struct sample samples[SAMPLES];
 	unsigned int n; /* samples taken so far */
 	double started;
@@ -99,27 +102,51 @@ static void finish_links(struct watch *w)
 	free(e);
 }
 
-void watch_look(struct watch *w)
+/* The counter is 0, and nothing else says that something is missing. */
+static void end(struct watch *w)
+{
+	int r = stub_volume_set_complete(w->c.volume);
+
+	w->complete = r == 0;
+	if (w->c.log)
+		w->c.log(w->c.log_arg, r < 0 ? STUB_LOG_ERROR : STUB_LOG_INFO,
+			 r < 0 ? "cannot mark the volume complete" :
+				 "counter is 0: the migration is complete");
+}
+
+static void look(struct watch *w)
 {
 	struct stub_journal_counts n;
 	struct stub_finish_stats f;
-	int r;
 
 	pthread_mutex_lock(&w->look_lock);
 	stub_finisher_stats(w->c.finisher, &f);
 	if (f.inflight || stub_journal_counts(w->c.journal, &n) < 0)
 		n = (struct stub_journal_counts){ .total = 1 }; /* not over, or not known */
 	if (n.total == 0 && !w->complete) {
-		r = stub_volume_set_complete(w->c.volume);
-		w->complete = r == 0;
-		if (w->c.log)
-			w->c.log(w->c.log_arg, r < 0 ? STUB_LOG_ERROR : STUB_LOG_INFO,
-				 r < 0 ? "cannot mark the volume complete" :
-					 "counter is 0: the migration is complete");
+		if (final_check_run(w->last) == FINAL_WHOLE)
+			end(w);
 	} else if (n.links && n.links == n.total) {
 		finish_links(w);
 	}
 	pthread_mutex_unlock(&w->look_lock);
+}
+
+void watch_look(struct watch *w)
+{
+	look(w);
+	if (final_check_wait(w->last, PATIENCE_MS))
+		look(w);
+}
+
+void watch_found(struct watch *w, struct final_found *out)
+{
+	final_check_found(w->last, out);
+}
+
+void watch_check_again(struct watch *w)
+{
+	final_check_again(w->last);
 }
 
 /* Is it gone, or with all that it needed from the old server? (The finisher knows
@@ -166,7 +193,8 @@ static void *watch_thread(void *arg)
 	while (!w->stop) {
 		pthread_mutex_unlock(&w->lock);
 		sample(w);
-		watch_look(w);
+		look(w);
+		final_check_tick(w->last);
 		look_at_parked(w);
 		until_ms = stub_now_ms() + TICK_MS;
 		pthread_mutex_lock(&w->lock);
@@ -190,10 +218,13 @@ int watch_create(const struct control_config *c, struct watch **out)
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_mutex_init(&w->look_lock, NULL);
 	stub_cond_init(&w->wake);
-	r = pthread_create(&w->thread, NULL, watch_thread, w);
-	if (r) {
+	r = final_check_create(c, &w->last);
+	if (r == 0)
+		r = -pthread_create(&w->thread, NULL, watch_thread, w);
+	if (r < 0) {
+		final_check_destroy(w->last);
 		free(w);
-		return -r;
+		return r;
 	}
 	*out = w;
 	return 0;
@@ -208,6 +239,7 @@ void watch_destroy(struct watch *w)
 	pthread_cond_signal(&w->wake);
 	pthread_mutex_unlock(&w->lock);
 	pthread_join(w->thread, NULL);
+	final_check_destroy(w->last);
 	pthread_cond_destroy(&w->wake);
 	pthread_mutex_destroy(&w->look_lock);
 	pthread_mutex_destroy(&w->lock);

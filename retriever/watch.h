@@ -5,7 +5,7 @@
 #ifndef RETRIEVER_WATCH_H
 #define RETRIEVER_WATCH_H
 
-#include "control.h"
+#include "final_check.h"
 
 struct watch;
 
@@ -18,8 +18,13 @@ struct watch_rates {
 int watch_create(const struct control_config *c, struct watch **out);
 void watch_destroy(struct watch *w);
 /* Sees at once whether the migration is over, as the watch does by itself twice a
- * second. Thread-safe; no file system call unless it is over. */
+ * second. Thread-safe; no file system call unless it is over. Waits some seconds for the
+ * check before the end, so that of a small volume its result is told. */
 void watch_look(struct watch *w);
+/* What that check has found, and how far it is. */
+void watch_found(struct watch *w, struct final_found *out);
+/* It is to be done again. */
+void watch_check_again(struct watch *w);
 void watch_rates(struct watch *w, struct watch_rates *out);
 
 #endif

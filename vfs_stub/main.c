@@ -26,6 +26,7 @@ static int stubvfs_free(struct stubvfs *x)
 static const char *why(int r)
 {
 	return r == -EBADMSG	     ? STUB_DIR " is damaged" :
+	       r == -EXDEV	     ? "it is a copy of a volume, see above" :
 	       r == -EPROTONOSUPPORT ? "it was made by a newer release of postcopy" :
 				       strerror(-r);
 }

@@ -81,7 +81,7 @@ static int may_come(struct vfs_handle_struct *handle, struct place *p, struct gl
 		r = place_find(handle, p, found);
 	if (r < 0 || found->ino)
 		return r;
-	if (!(view.needs & (STUB_NEEDS_ENTRIES | STUB_NEEDS_REFUSED)))
+	if (!(view.needs & (STUB_NEEDS_ENTRIES | STUB_NEEDS_REFUSED | STUB_NEEDS_FOREIGN)))
 		return 0;
 	r = glue_need_name(&p->dir, w, p->name);
 	if (r == 0)
@@ -246,6 +246,8 @@ static int unlink_begin(struct vfs_handle_struct *handle, struct place *p, int f
 	if (r == 0 && flags & AT_REMOVEDIR)
 		r = glue_need_gone(&o, w);
 	if (r == 0)
+		glue_going(&o);
+	if (r == 0)
 		r = glue_change_begin(change, in, 2);
 	if (r < 0 || still_named(handle, p, &o))
 		return r;
@@ -313,6 +315,8 @@ static int rename_begin(struct renaming *m)
 						&m->to.dir };
 	int r = rename_ready(m);
 
+	if (r == 0)
+		glue_going(&m->replaced);
 	if (r == 0)
 		r = glue_change_begin(&m->change, in, RENAME_OBJECTS);
 	if (r < 0 || (still_named(m->handle, &m->from, &m->moved) &&

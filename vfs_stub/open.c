@@ -78,7 +78,8 @@ static int walk_into(struct walk *w, struct glue_obj *dir, const struct stub_vie
 	int fd, r;
 
 	fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT && view->needs & (STUB_NEEDS_ENTRIES | STUB_NEEDS_REFUSED)) {
+	if (fd < 0 && errno == ENOENT &&
+	    view->needs & (STUB_NEEDS_ENTRIES | STUB_NEEDS_REFUSED | STUB_NEEDS_FOREIGN)) {
 		r = glue_need_name(dir, w->wait, name);
 		if (r < 0)
 			return r;

@@ -238,6 +238,8 @@ static int need(struct glue_obj *o, struct glue_wait *w, unsigned int needs,
 	for (int i = 0; i < TRIES; i++) {
 		int r = glue_look(o, view);
 
+		if (r == 0 && view->needs & STUB_NEEDS_FOREIGN && needs & STUB_NEEDS_ENTRIES)
+			return -EBADMSG; /* who knows which of them */
 		if (r < 0 || !(view->needs & needs))
 			return r;
 		r = ask_for(o->x, w, &a, NULL);
@@ -272,9 +274,20 @@ int glue_need_entries(struct glue_obj *dir, struct glue_wait *w)
 int glue_need_gone(struct glue_obj *dir, struct glue_wait *w)
 {
 	struct stub_view view;
-	int r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
+	int r = glue_look(dir, &view);
 
+	if (r < 0 || view.needs & STUB_NEEDS_FOREIGN)
+		return r; /* a copy goes if nothing is in it */
+	r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
 	return r == 0 && view.needs & STUB_NEEDS_REFUSED ? -ENOTEMPTY : r;
+}
+
+void glue_going(struct glue_obj *o)
+{
+	struct stub_view view;
+
+	if (glue_look(o, &view) == 0 && view.needs & STUB_NEEDS_FOREIGN)
+		o->maybe = false;
 }
 
 int glue_need_name(struct glue_obj *dir, struct glue_wait *w, const char *name)
@@ -295,6 +308,8 @@ int glue_need_name(struct glue_obj *dir, struct glue_wait *w, const char *name)
 	r = glue_look(dir, &view);
 	if (r < 0)
 		return r;
+	if (view.needs & STUB_NEEDS_FOREIGN)
+		return -EBADMSG;
 	if (view.needs & STUB_NEEDS_REFUSED) {
 		AS_ROOT(r, stub_refused_has(dir->x->volume, &dir->h, name));
 		return r == 1 ? -EREMOTEIO : r < 0 ? r : -ENOENT;

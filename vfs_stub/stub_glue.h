@@ -80,7 +80,8 @@ int glue_look(struct glue_obj *o, struct stub_view *view);
  *   name     one name.  0: look for it again, -ENOENT: there is none; -EREMOTEIO too:
  *            it is one that the new file system refuses
  *   data     [offset, offset+length), so that it may be read; -EACCES: not for this client
- * Errors: those of stub_ask() and stub_view(); -ECANCELED: the client has gone.
+ * Errors: those of stub_ask() and stub_view(); -ECANCELED: the client has gone; -EBADMSG
+ * also of what the copy of a stub (STUB_NEEDS_FOREIGN) misses.
  */
 int glue_need_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_show_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view);
@@ -110,6 +111,10 @@ struct glue_change {
 	struct glue_news news[STUB_CHANGE_OBJECTS];
 	struct stub_change c;
 };
+
+/* A name of it goes: the copy of a stub, which nobody fills, has no record to be kept true
+ * and is left out of the bracket. */
+void glue_going(struct glue_obj *o);
 
 /* Inside another bracket of this connection (a module below us called from the top of
  * the stack again) none is opened: the outer one sees what has changed. */

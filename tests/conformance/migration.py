@@ -109,7 +109,12 @@ class Migration:
         return self if check else answer
 
     def status(self):
-        return json.loads(self.postcopy("status", "--json", self.volume).stdout)
+        """What it says once the check before the end, if that is running, is over."""
+        def told():
+            s = json.loads(self.postcopy("status", "--json", self.volume).stdout)
+            return s["state"] != "checking" and s
+
+        return wait_until(told, 60, "the check before the end")
 
     def scan(self):
         return self.tool("scan", self.volume)

@@ -239,7 +239,7 @@ def test_wrong_usage(argv, text):
 
 @pytest.mark.parametrize("argv, status", [
     ((POSTCOPY, "status"), 50), ((POSTCOPY, "scan"), 50), ((POSTCOPY, "crawl"), 50),
-    ((POSTCOPY, "finish"), 50), ((RETRIEVER,), 1), ((CRAWLER,), 1)])
+    ((POSTCOPY, "finish"), 50), ((RETRIEVER,), 4), ((CRAWLER,), 4)])
 def test_not_a_volume(fresh_dir, argv, status):
     said(run(*argv, fresh_dir), status, "volume")
 
@@ -262,7 +262,7 @@ CONF_DAMAGES = {
     "empty": lambda text: b"", "junk": lambda text: text + b"junk\n",
     "half": lambda text: text[:len(text) // 2], "cut": lambda text: text[:-1],
     "nul": lambda text: text.replace(b"uuid=", b"uuid=\0"), "long": lambda text: b"x" * 9000,
-    "newer": lambda text: text.replace(b"format=1", b"format=99"),
+    "newer": lambda text: text.replace(b"format=2", b"format=99"),
 }
 
 
@@ -376,13 +376,20 @@ def test_damaged_record(migration, name):
         assert c.read_file("d/in") == Pattern(100).read(0, 100)
 
 
-def test_copied_record_counts_as_none(listed):
-    """A backup that brings xattrs back must not make a stub of a whole file."""
+def test_record_of_another_file(listed):
+    """Nobody knows what the file misses: it is neither a stub nor whole, until the
+    administrator says so."""
     m, c = listed
+    m.server.allow = ["converted to NFS3ERR_IO"]
     record = os.getxattr(m.volume / "f3", RECORD)
-    c.write_file("mine", b"whole")
+    (m.volume / "mine").write_bytes(b"whole")
     os.setxattr(m.volume / "mine", RECORD, record)
-    assert m.scan()["foreign"] == 1
-    assert c.read_file("mine") == b"whole"
+    assert m.tool("scan", m.volume, check=False)["foreign"] == 1
+    with pytest.raises(NfsError) as info:
+        c.read_file("mine")
+    assert info.value.status == errors.IO
     m.crawl()
-    assert c.read_file("mine") == b"whole" and m.status()["state"] == "complete"
+    wait_until(lambda: m.status()["state"] == "blocked", what="the check before the end")
+    os.removexattr(m.volume / "mine", RECORD)
+    wait_until(lambda: m.status()["state"] == "complete", what="the end")
+    assert c.read_file("mine") == b"whole"

@@ -125,6 +125,22 @@ class LoopVolume:
         self.umount()
         self.mount(options)
 
+    def twin(self, *change):
+        """The same file system once more, block by block, mounted; change: a command that
+        is run on its device before. This one must be unmounted."""
+        twin = LoopVolume(self.home.parent, self.fstype, self.size, self.options,
+                          name=self.home.name + "-twin")
+        twin.home.mkdir()
+        shutil.copy(self.home / OWNER, twin.home)
+        atexit.register(twin.destroy)
+        twin.path.mkdir()
+        _run("cp", "--sparse=always", str(self.image), str(twin.image))
+        twin.device = _run("losetup", "--find", "--show", str(twin.image))
+        if change:
+            _run(*change, twin.device)
+        twin.mount()
+        return twin
+
     def check(self):
         """Run the file system's checker; the volume must be unmounted."""
         tool = {"xfs": ["xfs_repair", "-n"], "ext4": ["e2fsck", "-fn"],

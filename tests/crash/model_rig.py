@@ -266,6 +266,7 @@ class Rig:
 
     def audit(self, complete):
         """Counter = scan, nothing parked; in the end nothing left over."""
+        wait_until(lambda: self.control("status")["state"] != "checking", 60, "the last check")
         status, scan, counter = counted(lambda: self.control("status"), self.m.scan, "journal")
         assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
         assert status["parked"] + status["conflicts"] == 0, (

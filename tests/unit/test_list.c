@@ -335,11 +335,15 @@ static void test_scan_of_what_is_open_and_removed(void **state)
 
 /* ---- records of others ---- */
 
-static void test_copied_record_counts_for_nothing(void **state)
+static void test_copied_record_is_no_stub_and_not_normal(void **state)
 {
 	struct fixture *x = *state;
 	struct stub_entry e[] = { fixture_entry("a", S_IFREG | 0644, 10),
 				  fixture_entry("b", S_IFREG | 0644, 0) };
+	struct stub_change c;
+	struct stub_object o;
+	struct stub_handle h;
+	struct stub_scan s;
 	char value[4096];
 	ssize_t n;
 	int fd;
@@ -352,7 +356,18 @@ static void test_copied_record_counts_for_nothing(void **state)
 	fd = fixture_open(x, "b", O_RDONLY);
 	assert_int_equal(fsetxattr(fd, STUB_XATTR, value, (size_t)n, 0), 0);
 	close(fd);
-	assert_int_equal(fixture_view(x, "b").needs, 0);
+	h = fixture_handle(x, "b");
+	assert_int_equal(fixture_view(x, "b").needs, STUB_NEEDS_FOREIGN);
+	assert_int_equal(stub_data_ready(x->v, &h, 0, 1), -EBADMSG);
+	assert_int_equal(stub_change_begin(x->v, (const struct stub_handle *[]){ &h }, 1, &c),
+			 -EBADMSG);
+	assert_int_equal(stub_object_open(x->v, &h, &o), -EBADMSG);
+	s = fixture_scan(x);
+	assert_int_equal(s.foreign, 1);
+	assert_int_equal(s.corrupt, 0);
+	assert_false(stub_scan_whole(&s));
+	assert_int_equal(unlinkat(stub_volume_fd(x->v), "a", 0), 0);
+	assert_int_equal(stub_volume_remove(x->v), -EBUSY);
 }
 
 static void test_damaged_record_is_an_error(void **state)
@@ -391,7 +406,7 @@ int main(void)
 		ON_VOLUME(test_scan_meets_an_inode_without_a_name),
 		ON_VOLUME(test_scan_of_a_link_out_of_an_unlisted_directory),
 		ON_VOLUME(test_scan_of_what_is_open_and_removed),
-		ON_VOLUME(test_copied_record_counts_for_nothing),
+		ON_VOLUME(test_copied_record_is_no_stub_and_not_normal),
 		ON_VOLUME(test_damaged_record_is_an_error),
 	};
 
