@@ -169,6 +169,9 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	      src.lost_since_ms ? (double)(stub_now_ms() - src.lost_since_ms) / 1000 : 0);
 	if (src.trouble[0])
 		json_object_object_add(o, "source_trouble", json_object_new_string(src.trouble));
+	json_object_object_add(o, "source_refused", json_object_new_boolean(src.refused));
+	if (src.refused)
+		add_f(o, "source_next_try_s", (double)src.next_try_ms / 1000);
 	add_u(o, "source_reconnects", src.reconnects);
 	add_u(o, "source_calls", src.calls);
 	add_u(o, "source_lookups", src.lookups);

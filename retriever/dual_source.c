@@ -118,10 +118,18 @@ static void state(struct source *base, struct source_state *out)
 	out->retries += smb.retries;
 	out->inflight += smb.inflight;
 	memcpy(out->trouble, smb.trouble, sizeof(out->trouble));
+	out->refused = smb.refused;
+	out->next_try_ms = smb.next_try_ms;
 	pthread_mutex_lock(&d->lock);
 	out->mismatches = d->mismatches;
 	memcpy(out->mismatch, d->mismatch, sizeof(out->mismatch));
 	pthread_mutex_unlock(&d->lock);
+}
+
+static void reload(struct source *base)
+{
+	source_reload(dual_of(base)->nfs);
+	source_reload(dual_of(base)->smb);
 }
 
 /* ---- names, attributes, data: NFS ---- */
@@ -268,6 +276,7 @@ const struct source_ops dual_source_ops = {
 	.probe = probe,
 	.traits = traits,
 	.state = state,
+	.reload = reload,
 	.root = root,
 	.lookup = lookup,
 	.inode = inode,

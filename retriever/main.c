@@ -259,12 +259,19 @@ static void stop(struct retriever *r)
 	stub_volume_close(r->volume);
 }
 
-static void wait_for_end(const sigset_t *set)
+static void wait_for_end(struct retriever *r, const sigset_t *set)
 {
-	siginfo_t info;
+	int sig;
 
-	while (sigwaitinfo(set, &info) < 0 && errno == EINTR)
-		;
+	do {
+		siginfo_t info;
+
+		sig = sigwaitinfo(set, &info);
+		if (sig == SIGHUP) {
+			log_line(NULL, STUB_LOG_INFO, "reading credentials again");
+			source_reload(r->source);
+		}
+	} while (sig == SIGHUP || (sig < 0 && errno == EINTR));
 }
 
 static void usage(FILE *f)
@@ -343,6 +350,7 @@ int main(int argc, char **argv)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL); /* inherited by all threads */
 	umask(077);
 	raise_descriptors();
@@ -351,7 +359,7 @@ int main(int argc, char **argv)
 		e = start(&r);
 	if (e == 0) {
 		log_line(NULL, STUB_LOG_INFO, "serving");
-		wait_for_end(&set);
+		wait_for_end(&r, &set);
 		log_line(NULL, STUB_LOG_INFO, "stopping");
 	}
 	stop(&r);

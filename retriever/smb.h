@@ -7,6 +7,7 @@
  *   smb_ticket.c  Kerberos tickets, and when to get newer ones (smb_ticket.h)
  *   smb_krb5.c    how to get them (smb_krb5.h)
  *   smb_source.c  life, state and the calls: the backend's table
+ *   smb_pace.c    who may log on, and when
  *   smb_queue.c   which call is next; losses, back-off, giving up
  *   smb_conn.c    one thread and one worker process per connection
  *   smb_wire.c    the protocol with the worker (smb_wire.h)
@@ -23,6 +24,7 @@
 
 #include <pthread.h>
 #include <sys/queue.h>
+#include <sys/stat.h>
 
 #include "smb_ticket.h"
 #include "smb_wire.h"
@@ -112,12 +114,24 @@ struct smb_conn {
 	char why[SMB_WHY_MAX];
 };
 
+struct smb_pace { /* see smb_pace.c */
+	char *path; /* constant: the file with the password; NULL: Kerberos */
+	bool dialing; /* somebody has the turn */
+	struct stat file; /* as it was when login was read: his */
+	bool refused; /* the last logon was */
+	bool hurry; /* the next one is not to wait */
+	uint32_t backoff_ms;
+	uint64_t next_ms; /* refused: no logon before */
+	uint64_t serial; /* likewise: with these tickets */
+	char why[SMB_WHY_MAX];
+};
+
 struct smb_source {
 	struct source base;
 	/* constant after creation */
 	struct smb_uri uri;
 	struct source_config config;
-	struct smb_login login;
+	struct smb_login login; /* but this: who has the turn of pace owns it */
 	char *worker, *idmap;
 	struct smb_ticket *ticket; /* NULL: not Kerberos */
 	unsigned int n;
@@ -135,6 +149,7 @@ struct smb_source {
 	uint64_t made; /* and those that were */
 	char trouble[SMB_WHY_MAX]; /* why there is no connection */
 	struct smb_calls queue[2];
+	struct smb_pace pace;
 	uint64_t reconnects, calls, lookups, readdirs, reads, read_bytes, retries;
 	uint64_t mangled; /* names listed that may be made up */
 
@@ -156,13 +171,29 @@ void smb_conn_down(struct smb_conn *c, uint64_t silent_ms);
 /* No connection: say why, once; wait before the next try.  False: stop. */
 bool smb_conn_wait(struct smb_conn *c);
 void smb_end_all(struct smb_source *s, int err); /* what is queued */
+/* With the lock: for something to do, or @until_ms; calls that waited too long end. */
+void smb_wait_work(struct smb_source *s, uint64_t until_ms);
 int smb_wait_known(struct smb_source *s, struct stub_attr *root); /* 0, -ECANCELED, -ETIMEDOUT */
+
+/* ---- smb_pace.c ---- */
+
+/* s->login out of this file.  -EACCES, -ENOENT, -EINVAL ...  with one line in @why */
+int smb_pace_prepare(struct smb_source *s, const char *credentials, char *why, size_t size);
+/* The turn to make a connection, with the login of now; waits for it.  False: stop; or
+ * not @patient, and it is not the time for a logon. */
+bool smb_pace_begin(struct smb_source *s, bool patient);
+/* The turn is over: smb_conn_dial() has given @result and @why, with tickets @serial. */
+void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t serial);
+void smb_pace_hurry(struct smb_source *s); /* read and try again at once */
+/* With the lock: what is refused, in @out, which has trouble already. */
+void smb_pace_state(struct smb_source *s, struct source_state *out);
 
 /* ---- smb_conn.c ---- */
 
 int smb_conn_start(struct smb_source *s, unsigned int index);
 void smb_conn_join(struct smb_conn *c);
-/* Start a worker and connect it: 0, or -errno with c->why. */
+/* Start a worker and connect it, with the turn: 0, or -errno with c->why. -EKEYREJECTED:
+ * the server does not let us in. */
 int smb_conn_dial(struct smb_conn *c, struct stub_attr *root);
 #define SMB_LOST 1
 /* One call over it, its parts and its end handed on: 0, or SMB_LOST with c->why, and

@@ -352,6 +352,13 @@ static int ping(struct smb_conn *c, uint64_t *silent_ms)
 	return smb_conn_call(c, &call, silent_ms);
 }
 
+/* The turn is over. */
+static int dial_over(struct smb_conn *c, int r)
+{
+	smb_pace_end(c->s, r, c->why, c->ticket);
+	return r;
+}
+
 /*
  * There are newer tickets, and the server forgets us when the old ones end: another
  * worker with those, before this one goes.  If that fails now, this one stays.
@@ -362,7 +369,9 @@ static void renew(struct smb_conn *c)
 	struct stub_attr root;
 
 	c->ticket = smb_ticket_serial(c->s->ticket);
-	if (smb_conn_dial(&fresh, &root) < 0) {
+	if (!smb_pace_begin(c->s, false))
+		return;
+	if (dial_over(&fresh, smb_conn_dial(&fresh, &root)) < 0) {
 		smb_log(c->s, STUB_LOG_INFO, "source %s: connection %u, new tickets: %s",
 			c->s->uri.host, c->index, fresh.why);
 		return;
@@ -393,7 +402,9 @@ static void *conn_main(void *arg)
 
 	for (;;) {
 		if (!c->pid) {
-			if (smb_conn_dial(c, &root) < 0) {
+			if (!smb_pace_begin(s, true))
+				break;
+			if (dial_over(c, smb_conn_dial(c, &root)) < 0) {
 				if (!smb_conn_wait(c))
 					break;
 				continue;

@@ -150,7 +150,7 @@ static int make_context(struct worker *w)
 	return 0;
 }
 
-static char *make_url(const struct worker *w, const char *share, const char *path)
+char *worker_url(const struct worker *w, const char *path)
 {
 	size_t size = 3 * strlen(path) + 1;
 	char *encoded = malloc(size), *url = NULL, port[8] = "";
@@ -160,16 +160,11 @@ static char *make_url(const struct worker *w, const char *share, const char *pat
 	if (!encoded)
 		return NULL;
 	smbc_urlencode(encoded, (char *)path, (int)size);
-	if (asprintf(&url, "smb://%s%s/%s%s%s", w->host, port, share, *path ? "/" : "",
+	if (asprintf(&url, "smb://%s%s/%s%s%s", w->host, port, w->share, *path ? "/" : "",
 		     encoded) < 0)
 		url = NULL;
 	free(encoded);
 	return url;
-}
-
-char *worker_url(const struct worker *w, const char *path)
-{
-	return make_url(w, w->share, path);
 }
 
 static int resolve(struct worker *w)
@@ -186,24 +181,29 @@ static int resolve(struct worker *w)
 	return 0;
 }
 
-/* 0, or libsmbclient's errno. */
-static int try_share(struct worker *w, const char *share)
+static int log_on(struct worker *w)
 {
-	char *url = make_url(w, share, "");
+	const struct exact_who who = {
+		.host = w->host,
+		.user = w->user,
+		.domain = w->domain,
+		.password = w->password,
+		.port = w->port,
+		.kerberos = w->flags & SMB_WIRE_KERBEROS,
+	};
+
+	return exact_logon(w->context, &who, CALL_MS, w->why, sizeof(w->why));
+}
+
+/* 0, or libsmbclient's errno. */
+static int try_share(struct worker *w)
+{
+	char *url = worker_url(w, "");
 	struct stat st;
 	int r = !url ? ENOMEM : smbc_getFunctionStat(w->context)(w->context, url, &st) < 0 ? errno : 0;
 
 	free(url);
 	return r;
-}
-
-static void not_let_in(struct worker *w)
-{
-	if (w->flags & SMB_WIRE_KERBEROS)
-		snprintf(w->why, sizeof(w->why),
-			 "logon failure: the server does not take the ticket for cifs/%.100s", w->host);
-	else
-		snprintf(w->why, sizeof(w->why), "logon failure: user, password or domain");
 }
 
 /* Why is there no connection?  0 is not among the answers. */
@@ -224,19 +224,8 @@ static int refused(struct worker *w, int e)
 		{ ENODEV, -ENOENT, "no such share" },
 	};
 
-	if (e == EACCES || e == EPERM) {
-		/* who gets a connection for IPC$ has been let in */
-		bool in = (try_share(w, "IPC$"), exact_is_connected(w->context));
-
-		if (in)
-			snprintf(w->why, sizeof(w->why), "no right to use share %.100s", w->share);
-		else
-			not_let_in(w);
-		return -EACCES;
-	}
-	if (e == EINVAL) {
-		snprintf(w->why, sizeof(w->why), "logon failure: the server takes no %s",
-			 w->flags & SMB_WIRE_KERBEROS ? "Kerberos tickets" : "password (NTLM)");
+	if (e == EACCES || e == EPERM) { /* it has let us in a moment ago */
+		snprintf(w->why, sizeof(w->why), "no right to use share %.100s", w->share);
 		return -EACCES;
 	}
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
@@ -259,11 +248,12 @@ int worker_connect(struct worker *w, const struct smb_start *s, struct stub_attr
 		r = make_home(w, s);
 	if (r == 0)
 		r = make_context(w);
-	if (r < 0)
-		return r;
-	r = try_share(w, w->share);
+	if (r == 0)
+		r = log_on(w);
+	if (r == 0)
+		r = try_share(w);
 	if (r)
-		return refused(w, r);
+		return r < 0 ? r : refused(w, r);
 	if (exact_is_guest(w->context)) {
 		snprintf(w->why, sizeof(w->why), "the server takes us for a guest");
 		return -EACCES;

@@ -50,11 +50,6 @@ static struct cli_state *connection(SMBCCTX *c)
 	return c->internal->servers ? c->internal->servers->cli : NULL;
 }
 
-bool exact_is_connected(SMBCCTX *c)
-{
-	return connection(c) != NULL;
-}
-
 bool exact_encrypt(SMBCCTX *c)
 {
 	struct cli_state *cli = connection(c);

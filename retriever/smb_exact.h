@@ -28,7 +28,25 @@ struct exact_info {
 
 struct worker;
 
-bool exact_is_connected(SMBCCTX *c); /* has any server let us in? */
+/* ---- smb_logon.c ---- */
+
+struct exact_who {
+	const char *host, *user, *domain, *password;
+	int port; /* 0: the usual one */
+	bool kerberos; /* with the tickets of KRB5CCNAME, and no password */
+};
+
+/*
+ * One logon, on a connection of its own that ends with it.  0; an errno that libsmbclient
+ * would give, of the connection; or with one line in @why
+ *   -EKEYREJECTED  the server does not let us in, or only as a guest: it counts such
+ *                  attempts, and may lock the account
+ *   -EPROTO        it speaks nothing that we do; it cannot tell now who we are
+ */
+int exact_logon(SMBCCTX *c, const struct exact_who *who, int timeout_ms, char *why, size_t size);
+
+/* ---- smb_exact.c ---- */
+
 bool exact_is_guest(SMBCCTX *c);     /* as nobody? */
 /* Encrypt all from now on; libsmbclient only wants to.  False: the server cannot. */
 bool exact_encrypt(SMBCCTX *c);

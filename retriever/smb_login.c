@@ -188,6 +188,6 @@ int smb_login_prepare(struct smb_source *s, const struct source_smb *o, char *wh
 	if (r < 0)
 		return r;
 	if (is_set(o->credentials))
-		return smb_login_read(o->credentials, &s->login, why, size);
+		return smb_pace_prepare(s, o->credentials, why, size);
 	return start_tickets(s, o, why, size);
 }

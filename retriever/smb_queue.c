@@ -201,6 +201,15 @@ static void give_up(struct smb_source *s)
 	pthread_mutex_lock(&s->lock);
 }
 
+void smb_wait_work(struct smb_source *s, uint64_t until_ms)
+{
+	if (gave_up(s) &&
+	    (!s->given_up || TAILQ_FIRST(&s->queue[0]) || TAILQ_FIRST(&s->queue[1])))
+		give_up(s);
+	else
+		stub_cond_wait_until(&s->work, &s->lock, until_ms);
+}
+
 bool smb_conn_wait(struct smb_conn *c)
 {
 	struct smb_source *s = c->s;
@@ -220,13 +229,8 @@ bool smb_conn_wait(struct smb_conn *c)
 	if (tell)
 		smb_log(s, STUB_LOG_WARN, "source %s: %s", s->uri.host, c->why);
 	pthread_mutex_lock(&s->lock);
-	while (!s->stop && stub_now_ms() < until) {
-		if (gave_up(s) && (!s->given_up || TAILQ_FIRST(&s->queue[0]) ||
-				   TAILQ_FIRST(&s->queue[1])))
-			give_up(s);
-		else
-			stub_cond_wait_until(&s->work, &s->lock, until);
-	}
+	while (!s->stop && stub_now_ms() < until)
+		smb_wait_work(s, until);
 	stop = s->stop;
 	pthread_mutex_unlock(&s->lock);
 	return !stop;

@@ -31,6 +31,7 @@ static void release(struct smb_source *s)
 	pthread_cond_destroy(&s->ready);
 	pthread_mutex_destroy(&s->lock);
 	explicit_bzero(&s->login, sizeof(s->login));
+	free(s->pace.path);
 	free(s->worker);
 	free(s->idmap);
 	if (s->wake >= 0)
@@ -151,7 +152,13 @@ static void state(struct source *base, struct source_state *out)
 	for (unsigned int i = 0; i < s->n; i++)
 		out->inflight += s->conn[i].working;
 	snprintf(out->trouble, sizeof(out->trouble), "%s", s->trouble);
+	smb_pace_state(s, out);
 	pthread_mutex_unlock(&s->lock);
+}
+
+static void reload(struct source *base)
+{
+	smb_pace_hurry(smb_of(base));
 }
 
 static int limits(struct source *base, struct source_limits *out)
@@ -636,6 +643,8 @@ static int probe(const struct source_config *c, unsigned int timeout_ms, char *w
 			snprintf(why, size, "%s", conn->why);
 		smb_conn_hangup(conn);
 	}
+	if (r == -EKEYREJECTED)
+		r = -EACCES;
 	release(s);
 	if (r == 0) {
 		struct stub_origin o;
@@ -683,6 +692,7 @@ const struct source_ops smb_source_ops = {
 	.probe = probe,
 	.traits = traits,
 	.state = state,
+	.reload = reload,
 	.root = root,
 	.lookup = lookup,
 	.getattr = getattr,

@@ -4,12 +4,12 @@
  *
  * Tickets are renewed when half of their life is over; while that fails, those that are
  * there are used until they end, and it is tried again and again.  Who is refused waits
- * longer from time to time, so that no account is locked by it - unless the keytab or
- * the cache is another one.
+ * a minute, and longer from time to time, so that no account is locked by it - unless the
+ * keytab or the cache is another one, or the administrator says so.
  *
  * smb_ticket is held by its owner and by its thread, and goes with the second of them.
  * lock guards what its comment claims; changed() and tell() are called with it held, so
- * that none is after smb_ticket_stop().  serial can be read without it.
+ * that none is after smb_ticket_stop().  serial and refused_ms can be read without it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,9 @@
 
 #define LOOK_MS	       1000 /* another keytab or cache is seen so soon */
 #define AWAY_MAX_MS    5000 /* between attempts: no KDC answers */
-#define REFUSED_MAX_MS 60000 /* likewise: it refuses us */
+#define REFUSED_MIN_MS (60 * 1000) /* likewise: it refuses our key, and counts that */
+#define REFUSED_MAX_MS (15 * 60 * 1000)
+#define CACHE_MAX_MS   (60 * 1000) /* likewise: there is no good ticket in the cache */
 
 struct smb_ticket {
 	/* constant */
@@ -46,6 +48,9 @@ struct smb_ticket {
 	struct smb_krb5_tickets now;
 	uint64_t ends_ms; /* when these do, 0: there are none */
 	_Atomic uint64_t serial;
+	bool hurry; /* the next attempt is not to wait */
+	uint64_t next_ms; /* when it is */
+	_Atomic uint64_t refused_ms; /* likewise, if the last one was refused; else 0 */
 };
 
 static bool valid(const struct smb_ticket *t)
@@ -68,7 +73,7 @@ static void release(struct smb_ticket *t)
 /* ---- the thread ---- */
 
 struct pace { /* the thread's own */
-	uint64_t next_ms, backoff_ms;
+	uint64_t backoff_ms;
 	struct stat file; /* as it was at the last attempt */
 };
 
@@ -139,24 +144,34 @@ static void plan(struct smb_ticket *t, struct pace *p, bool renewed)
 	uint64_t now = stub_now_ms(), left = valid(t) ? t->ends_ms - now : 0;
 
 	if (t->err < 0) {
-		uint64_t most = t->err == -EACCES ? REFUSED_MAX_MS : AWAY_MAX_MS;
+		bool refused = t->err == -EACCES;
 
-		p->backoff_ms = within(p->backoff_ms * 2, LOOK_MS, most);
-		p->next_ms = now + p->backoff_ms;
+		p->backoff_ms = within(p->backoff_ms * 2,
+				       refused && t->keytab[0] ? REFUSED_MIN_MS : LOOK_MS,
+				       !refused	    ? AWAY_MAX_MS :
+				       t->keytab[0] ? REFUSED_MAX_MS :
+						      CACHE_MAX_MS);
+		t->next_ms = now + p->backoff_ms;
+		t->refused_ms = refused ? t->next_ms : 0;
 		return;
 	}
 	p->backoff_ms = 0;
-	p->next_ms = now + (renewed ? left / 2 : within(left / 8, LOOK_MS, 60000));
+	t->refused_ms = 0;
+	t->next_ms = now + (renewed ? left / 2 : within(left / 8, LOOK_MS, 60000));
 }
 
 /* With the lock, until it is time.  False: stop. */
-static bool wait_for(struct smb_ticket *t, const struct pace *p)
+static bool wait_for(struct smb_ticket *t, struct pace *p)
 {
 	while (!t->stop) {
-		uint64_t now = stub_now_ms(), until = p->next_ms;
+		uint64_t now = stub_now_ms(), until = t->next_ms;
 
-		if (now >= until || (t->err < 0 && is_another(t, &p->file)))
+		if (now >= until)
 			break;
+		if (t->err < 0 && (t->hurry || is_another(t, &p->file))) {
+			p->backoff_ms = 0;
+			break;
+		}
 		if (t->err < 0 && until > now + LOOK_MS)
 			until = now + LOOK_MS;
 		stub_cond_wait_until(&t->turn, &t->lock, until);
@@ -178,6 +193,7 @@ static void *ticket_main(void *arg)
 		uint64_t serial = t->serial;
 		int r;
 
+		t->hurry = false;
 		pthread_mutex_unlock(&t->lock);
 		look(t, &p.file);
 		r = smb_krb5_get(&from, &new, why, sizeof(why));
@@ -273,6 +289,21 @@ void smb_ticket_destroy(struct smb_ticket *t)
 	pthread_mutex_unlock(&t->lock);
 	if (last)
 		release(t);
+}
+
+void smb_ticket_hurry(struct smb_ticket *t)
+{
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->hurry = true;
+	pthread_cond_broadcast(&t->turn);
+	pthread_mutex_unlock(&t->lock);
+}
+
+uint64_t smb_ticket_refused(const struct smb_ticket *t)
+{
+	return t ? t->refused_ms : 0;
 }
 
 uint64_t smb_ticket_serial(const struct smb_ticket *t)

@@ -48,6 +48,12 @@ void smb_ticket_stop(struct smb_ticket *t);
 /* After smb_ticket_stop(); the thread ends when the KDC lets it.  NULL is fine. */
 void smb_ticket_destroy(struct smb_ticket *t);
 
+/* Do not wait any more after a refusal.  NULL is fine. */
+void smb_ticket_hurry(struct smb_ticket *t);
+
+/* When the next attempt is, if the last one was refused; else 0, and for NULL. */
+uint64_t smb_ticket_refused(const struct smb_ticket *t);
+
 /* Which tickets are the newest: grows.  0 for NULL, and before the first ones. */
 uint64_t smb_ticket_serial(const struct smb_ticket *t);
 

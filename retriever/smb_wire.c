@@ -12,7 +12,7 @@
 /* What FAIL can say: the errors of source.h, by number on the wire. */
 static const int errors[] = { -EIO,    -ENOENT, -ESTALE, -ENOTDIR,	    -EACCES,	  -EBADMSG,
 			      -ENOMEM, -EAGAIN, -EHOSTUNREACH, -ECONNREFUSED, -ETIMEDOUT, -EPROTO,
-			      -ENAMETOOLONG, -EOVERFLOW };
+			      -ENAMETOOLONG, -EOVERFLOW, -EKEYREJECTED };
 #define N_ERRORS (sizeof(errors) / sizeof(errors[0]))
 
 /* ---- writing ---- */

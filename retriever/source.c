@@ -74,6 +74,12 @@ void source_state(struct source *s, struct source_state *out)
 	s->ops->state(s, out);
 }
 
+void source_reload(struct source *s)
+{
+	if (s->ops->reload)
+		s->ops->reload(s);
+}
+
 int source_root(struct source *s, struct stub_origin *out, struct stub_attr *attr)
 {
 	return s->ops->root(s, out, attr);

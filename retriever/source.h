@@ -119,13 +119,18 @@ struct source_state {
 	uint64_t reconnects;
 	uint64_t calls, lookups, readdirs, reads, read_bytes, retries;
 	uint32_t inflight;
-	char trouble[256]; /* SMB: why it is not connected, one line; else "" */
+	char trouble[512]; /* SMB: why it is not connected, one line; else "" */
+	bool refused; /* SMB: it does not let us in; the next try is in so long: */
+	uint64_t next_try_ms;
 	uint64_t mangled; /* SMB: names listed that the old server may have made up */
 	/* join: objects that came without what Windows knows, and the last one: one line */
 	uint64_t mismatches;
 	char mismatch[512];
 };
 void source_state(struct source *s, struct source_state *out);
+
+/* Read credentials again, and do not wait any more with a logon that was refused. */
+void source_reload(struct source *s);
 
 /* The calls below block the calling thread. */
 

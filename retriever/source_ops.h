@@ -23,6 +23,7 @@ struct source_ops {
 	int (*traits)(const struct source_config *c, unsigned int timeout_ms,
 		      struct source_traits *out, char *why, size_t why_size);
 	void (*state)(struct source *s, struct source_state *out);
+	void (*reload)(struct source *s); /* NULL: there is nothing to read again */
 	int (*root)(struct source *s, struct stub_origin *out, struct stub_attr *attr);
 	int (*lookup)(struct source *s, enum source_priority p, const struct stub_origin *dir,
 		      const char *name, size_t len, struct stub_origin *out,

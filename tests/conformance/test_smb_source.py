@@ -450,9 +450,9 @@ def test_init_says_why(refused, new_samba, old, tree, moddir):
 
 
 def test_init_wants_a_login(refused, old, moddir):
-    wrong = make_login(moddir, "username = root\npassword = wrong\n")
+    wrong = make_login(moddir, "username = root\npassword = not-this-one\n")
     error, text = refused(old.url(), wrong)
-    assert error == "source-denied" and "logon failure" in text and "wrong" not in text
+    assert error == "source-denied" and "logon failure" in text and "not-this-one" not in text
     nobody = make_login(moddir, "username = whoever\npassword = x\n")
     assert refused(old.url(), nobody)[0] == "source-denied"
     public = make_login(moddir, "username = root\npassword = %s\n" % smbd.PASSWORD, 0o644)
