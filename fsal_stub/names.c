@@ -61,8 +61,9 @@ fsal_status_t names_may_come(struct stubfs_obj *dir, struct glue_wait *w, const 
 	return ok;
 }
 
-/* Names may be taken from @dir. */
-static fsal_status_t may_go(struct stubfs_obj *dir, struct glue_wait *w, const char *name)
+/* @name may be taken from @dir: for good, or to have another one. */
+static fsal_status_t may_go(struct stubfs_obj *dir, struct glue_wait *w, const char *name,
+			    bool for_good)
 {
 	fsal_status_t status = stubfs_name_check(dir, name, ERR_FSAL_NOENT);
 	struct stub_view view;
@@ -72,7 +73,7 @@ static fsal_status_t may_go(struct stubfs_obj *dir, struct glue_wait *w, const c
 		return status;
 	r = glue_need_attrs(dir, w, &view);
 	if (r == 0)
-		r = glue_need_entries(dir, w);
+		r = for_good ? glue_need_leave(dir, w, name) : glue_need_entries(dir, w);
 	return glue_status(r);
 }
 
@@ -216,7 +217,7 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 	struct stubfs_obj *in[2] = { stubfs_obj(dir), stubfs_obj(obj) };
 	struct glue_wait wait = { 0 };
 	struct glue_change change;
-	fsal_status_t status = may_go(in[0], &wait, name);
+	fsal_status_t status = may_go(in[0], &wait, name, true);
 	int64_t before;
 	int r = 0;
 
@@ -284,7 +285,7 @@ static bool rename_strands(struct stubfs_obj *const in[])
 static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
 				  const char *old_name, const char *new_name)
 {
-	fsal_status_t status = may_go(in[OLD_DIR], w, old_name);
+	fsal_status_t status = may_go(in[OLD_DIR], w, old_name, false);
 
 	if (!FSAL_IS_ERROR(status))
 		status = names_may_come(in[NEW_DIR], w, new_name, &in[REPLACED]);

@@ -43,6 +43,8 @@ int glue_look(struct stubfs_obj *o, struct stub_view *view);
  *   attrs    its attributes; *view is how it is shown then.  To show them only: one
  *            that cannot be had is shown as withheld, and that is no error
  *   entries  all its names
+ *   leave    all its names, so that @name may be taken away; on a full volume it is enough
+ *            that the old server has no such name
  *   gone     all its names, so that it may be removed if it is empty; -ENOTEMPTY: names
  *            that the new file system refuses are in it
  *   name     one name.  0: look for it again, -ENOENT: there is none; -EREMOTEIO too:
@@ -54,6 +56,7 @@ int glue_look(struct stubfs_obj *o, struct stub_view *view);
 int glue_need_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_show_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_need_entries(struct stubfs_obj *dir, struct glue_wait *w);
+int glue_need_leave(struct stubfs_obj *dir, struct glue_wait *w, const char *name);
 int glue_need_gone(struct stubfs_obj *dir, struct glue_wait *w);
 int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name);
 int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length);

@@ -565,6 +565,7 @@ enum stub_ask_kind {
 	STUB_ASK_FILL = 5,   /* everything the object needs (the crawler's) */
 	STUB_ASK_PASS = 6,   /* bytes of a file, passed on without being stored */
 	STUB_ASK_ROOM = 7,   /* the smallest missing ranges, to make room in the record */
+	STUB_ASK_LEAVE = 8,  /* LIST, for a name is to be removed: with the last room, too */
 };
 
 #define STUB_PASS_MAX (1u << 20) /* bytes of one PASS */
@@ -595,7 +596,8 @@ void stub_who(char who[STUB_WHO_MAX + 1], const char *user, uint32_t uid, const 
  *   -ENOENT     LOOKUP: the old server has no such name
  *   -EREMOTEIO  the source's policy limit is over, or the object is parked: an
  *               I/O error for the client; nothing on disk changed
- *   -ENOSPC     the new volume is full: the object stays a stub.  Likewise
+ *   -ENOSPC     the new volume is full: the object stays a stub (before a removal: ask for
+ *               the name alone, then to LEAVE).  Likewise
  *   -EDQUOT, -EROFS, -EIO   it takes no data for another reason
  *   -ESTALE     no such inode, or it is in no volume of this retriever
  *   -EINVAL     the ask makes no sense (name with '/', "..", too long)

@@ -51,7 +51,7 @@ int stub_wire_check_ask(const struct stub_ask *a)
 
 	if (who_len > STUB_WHO_MAX || !is_plain(a->who, who_len))
 		return -EINVAL;
-	if ((unsigned int)a->kind < STUB_ASK_LOOKUP || (unsigned int)a->kind > STUB_ASK_ROOM)
+	if ((unsigned int)a->kind < STUB_ASK_LOOKUP || (unsigned int)a->kind > STUB_ASK_LEAVE)
 		return -EINVAL;
 	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX)
 		return -EINVAL;
@@ -132,7 +132,7 @@ static int parse_ask(const uint8_t *buf, size_t len, struct stub_wire_message *m
 	a->h.len = buf[37];
 	a->name_len = buf[38];
 	who_len = buf[39];
-	if (kind < STUB_ASK_LOOKUP || kind > STUB_ASK_ROOM)
+	if (kind < STUB_ASK_LOOKUP || kind > STUB_ASK_LEAVE)
 		return -EBADMSG;
 	a->kind = (enum stub_ask_kind)kind;
 	if (a->h.len < 1 || a->h.len > STUB_HANDLE_MAX || who_len > STUB_WHO_MAX)

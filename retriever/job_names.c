@@ -185,6 +185,14 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 	return 0; /* it is listed */
 }
 
+/* A name is to be removed: that makes room, so it may have the last there is. */
+int job_leave(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	int r = job_list(j, job, o);
+
+	return r == -ENOSPC && reserve_release(&j->reserve) ? job_list(j, job, o) : r;
+}
+
 int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	char target[STUB_TARGET_MAX], shown[64], what[128];

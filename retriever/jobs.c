@@ -273,6 +273,11 @@ static int run_fill(struct jobs *j, struct job *job)
 	return r;
 }
 
+static bool is_list(const struct job *job)
+{
+	return job->kind == STUB_ASK_LIST || job->kind == STUB_ASK_LEAVE;
+}
+
 /* As run_fill(): 1 if the job is held back. */
 static int run_demand(struct jobs *j, struct job *job)
 {
@@ -289,8 +294,8 @@ static int run_demand(struct jobs *j, struct job *job)
 		jobs_ahead_asked(j, &o);
 	if (o.needs & STUB_NEEDS_ATTRS)
 		r = jobs_parked_now(j, &job->h) ? -EREMOTEIO : job_attr(j, job, &o);
-	if (r == 0 && job->kind == STUB_ASK_LIST && (o.needs & STUB_NEEDS_ENTRIES)) {
-		r = job_list(j, job, &o);
+	if (r == 0 && is_list(job) && (o.needs & STUB_NEEDS_ENTRIES)) {
+		r = job->kind == STUB_ASK_LEAVE ? job_leave(j, job, &o) : job_list(j, job, &o);
 		if (r == 0)
 			stub_finisher_add(j->c.finisher, &job->h);
 	}
@@ -328,7 +333,7 @@ static void run(struct jobs *j, struct job *job)
 			return;
 		break;
 	default:
-		count = job->kind == STUB_ASK_LIST ? &j->lists :
+		count = is_list(job)		   ? &j->lists :
 			job->kind == STUB_ASK_ATTR ? &j->attrs :
 						     &j->data;
 		r = run_demand(j, job);
@@ -540,6 +545,8 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	r = j->threads ? recalls_create(c->recall_files_per_minute, c->recall_burst, &j->recalls) :
 			 -ENOMEM;
 	if (r == 0)
+		r = reserve_start(&j->reserve, stub_volume_fd(c->volume));
+	if (r == 0)
 		r = jobs_held_start(j);
 	if (r == 0)
 		r = jobs_ahead_start(j);
@@ -582,6 +589,7 @@ void jobs_stop(struct jobs *j)
 		pthread_join(j->threads[i], NULL);
 	j->n_threads = 0;
 	jobs_held_stop(j);
+	reserve_stop(&j->reserve);
 	drop_queued(j, &j->demand);
 	drop_queued(j, &j->fill);
 }

@@ -16,6 +16,7 @@
 
 #include "absent.h"
 #include "jobs.h"
+#include "reserve.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -104,6 +105,7 @@ struct jobs {
 	struct budget budget;
 	struct absent absent, parked;
 	struct full full;
+	struct reserve reserve;
 	struct source_limits limits;
 	atomic_bool limits_known;
 	uint32_t active;
@@ -166,6 +168,7 @@ int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reaso
 /* The work itself: 0 or what the waiters get, as documented at stub_ask(). */
 int job_lookup(struct jobs *j, struct job *job);
 int job_list(struct jobs *j, struct job *job, struct stub_object *o);
+int job_leave(struct jobs *j, struct job *job, struct stub_object *o);
 int job_refused(struct jobs *j, struct job *job, struct stub_object *o);
 int job_attr(struct jobs *j, struct job *job, struct stub_object *o);
 int job_data(struct jobs *j, struct job *job, struct stub_object *o);

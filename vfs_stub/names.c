@@ -89,13 +89,15 @@ static int may_come(struct vfs_handle_struct *handle, struct place *p, struct gl
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Names may be taken from the directory. */
-static int may_go(struct place *p, struct glue_wait *w)
+/* The name may be taken from the directory: for good, or to have another one. */
+static int may_go(struct place *p, struct glue_wait *w, bool for_good)
 {
 	struct stub_view view;
 	int r = glue_need_attrs(&p->dir, w, &view);
 
-	return r == 0 ? glue_need_entries(&p->dir, w) : r;
+	if (r < 0)
+		return r;
+	return for_good ? glue_need_leave(&p->dir, w, p->name) : glue_need_entries(&p->dir, w);
 }
 
 /* ---- create ---- */
@@ -239,7 +241,7 @@ static int unlink_begin(struct vfs_handle_struct *handle, struct place *p, int f
 			struct glue_wait *w, struct glue_change *change)
 {
 	struct glue_obj o, *in[2] = { &p->dir, &o };
-	int r = may_go(p, w);
+	int r = may_go(p, w, true);
 
 	if (r == 0)
 		r = place_find(handle, p, &o);
@@ -295,7 +297,7 @@ struct renaming {
 
 static int rename_ready(struct renaming *m)
 {
-	int r = may_go(&m->from, &m->wait);
+	int r = may_go(&m->from, &m->wait, false);
 
 	if (r == 0)
 		r = may_come(m->handle, &m->to, &m->wait, &m->replaced);

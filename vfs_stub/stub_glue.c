@@ -271,6 +271,25 @@ int glue_need_entries(struct glue_obj *dir, struct glue_wait *w)
 	return need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
 }
 
+/* A volume without room cannot be listed into. */
+static bool is_full(int r)
+{
+	return r == -ENOSPC || r == -EDQUOT;
+}
+
+int glue_need_leave(struct glue_obj *dir, struct glue_wait *w, const char *name)
+{
+	struct stub_view view;
+	int r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
+
+	if (!is_full(r))
+		return r;
+	r = glue_need_name(dir, w, name);
+	if (r == -ENOENT) /* what the old server does not have cannot come back */
+		return 0;
+	return r < 0 ? r : need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LEAVE, &view);
+}
+
 int glue_need_gone(struct glue_obj *dir, struct glue_wait *w)
 {
 	struct stub_view view;
@@ -279,6 +298,8 @@ int glue_need_gone(struct glue_obj *dir, struct glue_wait *w)
 	if (r < 0 || view.needs & STUB_NEEDS_FOREIGN)
 		return r; /* a copy goes if nothing is in it */
 	r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
+	if (is_full(r))
+		r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LEAVE, &view);
 	return r == 0 && view.needs & STUB_NEEDS_REFUSED ? -ENOTEMPTY : r;
 }
 

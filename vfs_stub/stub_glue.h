@@ -75,6 +75,8 @@ int glue_look(struct glue_obj *o, struct stub_view *view);
  *   attrs    its attributes; *view is how it is shown then.  To show them only: one
  *            that cannot be had is shown as withheld, and that is no error
  *   entries  all its names
+ *   leave    all its names, so that @name may be taken away; on a full volume it is enough
+ *            that the old server has no such name
  *   gone     all its names, so that it may be removed if it is empty; -ENOTEMPTY: names
  *            that the new file system refuses are in it
  *   name     one name.  0: look for it again, -ENOENT: there is none; -EREMOTEIO too:
@@ -86,6 +88,7 @@ int glue_look(struct glue_obj *o, struct stub_view *view);
 int glue_need_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_show_attrs(struct glue_obj *o, struct glue_wait *w, struct stub_view *view);
 int glue_need_entries(struct glue_obj *dir, struct glue_wait *w);
+int glue_need_leave(struct glue_obj *dir, struct glue_wait *w, const char *name);
 int glue_need_gone(struct glue_obj *dir, struct glue_wait *w);
 int glue_need_name(struct glue_obj *dir, struct glue_wait *w, const char *name);
 int glue_need_data(struct glue_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length);

@@ -284,6 +284,36 @@ def test_new_names_are_refused(case, client, world, full):
     wait_until(listed, 60, "listing")
 
 
+def test_names_go_where_nobody_has_listed(case, client, world, full):
+    """That is how people make room.  A client's own name is asked for alone; for one that
+    the old server has, there is room kept."""
+    case.dir("d")
+    case.file("d/theirs")
+    case.dir("d/empty")
+    for i in range(200):
+        case.dir("d/sub%03d" % i)
+    case.reach("d")
+    client.write_file(case.path("d/own"), b"own" * 10000)
+    client.write_file(case.path("d/cut"), b"cut" * 10000)
+    client.mkdir(case.path("d/owndir"))
+    case.made("d/cut", data=b"cut")
+    for name in ("d/theirs", "d/empty", "d/sub007"):
+        client.lookup(case.path(name))
+    wait_until(lambda: os.stat(world.volume / ".postcopy/reserve").st_blocks > 0, 60, "room kept")
+    full()
+    assert status_of(client.patient(60).names, case.path("d")) == errors.NOSPC
+    client.setattr(case.path("d/cut"), size=3)
+    client.remove(case.path("d/own"))
+    client.rmdir(case.path("d/owndir"))
+    assert "unlisted" in case.show("d")["flags"]
+    client.patient(60).remove(case.path("d/theirs"))
+    case.gone("d/theirs")
+    assert "unlisted" not in case.show("d").get("flags", ())
+    client.patient(60).rmdir(case.path("d/empty"))
+    case.gone("d/empty")
+    assert len(client.patient(60).names(case.path("d"))) == 201
+
+
 # -- the crawler ---------------------------------------------------------------
 
 @pytest.mark.parametrize("small", ["xfs"], indirect=True)

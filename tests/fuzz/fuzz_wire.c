@@ -31,7 +31,7 @@ static void check_ask(const struct stub_ask *a)
 {
 	bool range = a->kind == STUB_ASK_DATA || a->kind == STUB_ASK_PASS;
 
-	CHECK(a->kind >= STUB_ASK_LOOKUP && a->kind <= STUB_ASK_ROOM);
+	CHECK(a->kind >= STUB_ASK_LOOKUP && a->kind <= STUB_ASK_LEAVE);
 	CHECK(a->h.len >= 1 && a->h.len <= STUB_HANDLE_MAX && a->name_len <= STUB_NAME_MAX);
 	CHECK(a->kind == STUB_ASK_LOOKUP || a->name_len == 0);
 	CHECK(range || (a->offset == 0 && a->length == 0));
