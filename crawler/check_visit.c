@@ -244,7 +244,7 @@ static int list(struct visit *v)
 	v->index = v->bytes = 0;
 	o.len = (typeof(o.len))v->dir->origin_len;
 	memcpy(o.bytes, v->dir->bytes, v->dir->origin_len);
-	r = source_list(v->k->s, SOURCE_BACKGROUND, &o, on_entries, v);
+	r = source_list(v->k->s, SOURCE_BACKGROUND, &o, NULL, on_entries, v);
 	return r > 0 ? 0 : r;
 }
 

@@ -166,7 +166,7 @@ static int list(struct sample *p, struct node *dir)
 
 	p->dir = dir;
 	p->budget = PREFLIGHT_SAMPLE / 20; /* one huge directory must not be all we see */
-	r = source_list(p->s, SOURCE_DEMAND, &dir->origin, take_entries, p);
+	r = source_list(p->s, SOURCE_DEMAND, &dir->origin, NULL, take_entries, p);
 	if (r == -EACCES)
 		return squashed(p, dir, "list");
 	if (p->error || r == -ENOMEM)

@@ -70,7 +70,7 @@ static int check_root(struct verdict *v, struct source *s, struct source_facts *
 	if (!S_ISDIR(facts->attr.mode))
 		return verdict_fail(v, FAIL_NOT_EXPORT, "source %s: the export is not a directory",
 				    facts->uri);
-	r = source_lookup(s, SOURCE_DEMAND, &facts->root, STUB_DIR, strlen(STUB_DIR), &o, &a);
+	r = source_lookup(s, SOURCE_DEMAND, &facts->root, NULL, STUB_DIR, strlen(STUB_DIR), &o, &a);
 	if (r == 0)
 		return verdict_fail(v, FAIL_RESERVED_NAME,
 				    "source %s has an entry '" STUB_DIR
@@ -224,7 +224,7 @@ static bool same_directory(struct source *s, const struct source_facts *facts, c
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
 			continue;
 		looked++;
-		same = source_lookup(s, SOURCE_DEMAND, &facts->root, d->d_name, strlen(d->d_name),
+		same = source_lookup(s, SOURCE_DEMAND, &facts->root, NULL, d->d_name, strlen(d->d_name),
 				     &o, &a) == 0 &&
 		       same_object(dirfd(dir), d->d_name, &o, &a);
 	}

@@ -163,7 +163,7 @@ static int mark_root(int fd, uint16_t source_id, const struct stub_origin *origi
 int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info)
 {
 	char *text CLEANUP_FREE = NULL, join[sizeof(info->join) + 64] = "";
-	char depot[sizeof(info->depot) + 64] = "";
+	char depot[sizeof(info->depot) + 64] = "", root[96] = "";
 	int r;
 
 	if (strchr(info->join, '\n') || strchr(info->depot, '\n') || strchr(info->source, '\n') ||
@@ -175,10 +175,14 @@ int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info)
 	if (info->depot[0])
 		snprintf(depot, sizeof(depot), "depot=%s\ndepot_id=%llu\n", info->depot,
 			 (unsigned long long)info->depot_id);
+	if (info->root_known)
+		snprintf(root, sizeof(root), "root_fsid=%llu\nroot_fileid=%llu\n",
+			 (unsigned long long)info->root_fsid,
+			 (unsigned long long)info->root_fileid);
 	if (asprintf(&text,
-		     "format=%d\nuuid=%s\nsource=%s\n%s%ssource_id=%u\nhome=%s\nsocket=%s\ncontrol=%s\n"
+		     "format=%d\nuuid=%s\nsource=%s\n%s%s%ssource_id=%u\nhome=%s\nsocket=%s\ncontrol=%s\n"
 		     "created=%llu\n",
-		     STUB_VOLUME_FORMAT, info->uuid, info->source, join, depot, info->source_id,
+		     STUB_VOLUME_FORMAT, info->uuid, info->source, join, depot, root, info->source_id,
 		     info->home, info->socket, info->control,
 		     (unsigned long long)info->created) < 0)
 		return -ENOMEM;
@@ -226,6 +230,9 @@ STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_inf
 		return -errno;
 	if (!S_ISDIR(attr->mode))
 		return -ENOTDIR;
+	here.root_known = true;
+	here.root_fsid = attr->fsid;
+	here.root_fileid = attr->fileid;
 	r = check_empty(fd);
 	if (r == 0)
 		r = check_file_system(fd, &log);

@@ -199,6 +199,9 @@ struct stub_volume_info {
 	char source[STUB_URI_MAX + 1];	/* URI, without secrets */
 	char join[STUB_URI_MAX + 1]; /* URI of the source that is joined to it; "": none */
 	uint64_t join_root; /* file id of its root */
+	/* numbers of the source's root; stub_volume_create() takes them from its attributes */
+	bool root_known; /* earlier releases did not keep them */
+	uint64_t root_fsid, root_fileid;
 	char depot[STUB_DEPOT_MAX + 1]; /* where alternate data streams are kept; "": in attributes */
 	uint64_t depot_id; /* of the volume's file system, as names in the depot have it */
 	char socket[STUB_PATH_MAX + 1]; /* where the retriever listens for asks */

@@ -71,6 +71,12 @@ static int conf_line(struct stub_volume_info *info, const char *key, const char 
 	}
 	if (!strcmp(key, "join_root"))
 		return conf_number(value, UINT64_MAX, &info->join_root);
+	if (!strcmp(key, "root_fsid"))
+		return conf_number(value, UINT64_MAX, &info->root_fsid);
+	if (!strcmp(key, "root_fileid")) {
+		info->root_known = true;
+		return conf_number(value, UINT64_MAX, &info->root_fileid);
+	}
 	if (!strcmp(key, "depot_id"))
 		return conf_number(value, UINT64_MAX, &info->depot_id);
 	if (!strcmp(key, "created"))

@@ -117,7 +117,8 @@ static void state(struct source *base, struct source_state *out)
 	out->read_bytes += smb.read_bytes;
 	out->retries += smb.retries;
 	out->inflight += smb.inflight;
-	memcpy(out->trouble, smb.trouble, sizeof(out->trouble));
+	if (smb.trouble[0])
+		memcpy(out->trouble, smb.trouble, sizeof(out->trouble));
 	out->refused = smb.refused;
 	out->next_try_ms = smb.next_try_ms;
 	pthread_mutex_lock(&d->lock);
@@ -160,13 +161,15 @@ static int root(struct source *base, struct stub_origin *out, struct stub_attr *
 }
 
 static int lookup(struct source *base, enum source_priority p, const struct stub_origin *dir,
-		  const char *name, size_t len, struct stub_origin *out, struct stub_attr *attr)
+		  const struct source_id *as, const char *name, size_t len,
+		  struct stub_origin *out, struct stub_attr *attr)
 {
 	struct dual_origin above;
 	int r = dual_origin_decode(dir, &above);
 
 	if (r == 0)
-		r = source_lookup(dual_of(base)->nfs, p, &above.nfs, name, len, out, attr);
+		r = source_lookup(dual_of(base)->nfs, p, &above.nfs, as, name, len, out,
+				  attr);
 	return r < 0 ? r : with_path(&above, name, len, out);
 }
 
@@ -191,13 +194,18 @@ static int getattr(struct source *base, enum source_priority p, const struct stu
 	return r < 0 ? r : source_getattr(dual_of(base)->nfs, p, &own.nfs, attr);
 }
 
+static int verify(struct source *base)
+{
+	return source_verify(dual_of(base)->nfs);
+}
+
 static int read_link(struct source *base, enum source_priority p, const struct stub_origin *o,
-		     char *buf, size_t size, size_t *len)
+		     const struct source_id *as, char *buf, size_t size, size_t *len)
 {
 	struct dual_origin own;
 	int r = dual_origin_decode(o, &own);
 
-	return r < 0 ? r : source_readlink(dual_of(base)->nfs, p, &own.nfs, buf, size, len);
+	return r < 0 ? r : source_readlink(dual_of(base)->nfs, p, &own.nfs, as, buf, size, len);
 }
 
 static int check_access(struct source *base, const struct stub_origin *o, uint32_t uid,
@@ -259,13 +267,13 @@ static int with_paths(void *arg, const struct stub_entry *e, size_t n)
 }
 
 static int list(struct source *base, enum source_priority p, const struct stub_origin *dir,
-		source_entries_fn fn, void *arg)
+		const struct source_id *as, source_entries_fn fn, void *arg)
 {
 	struct dual_origin own;
 	struct listing l = { &own, fn, arg };
 	int r = dual_origin_decode(dir, &own);
 
-	return r < 0 ? r : source_list(dual_of(base)->nfs, p, &own.nfs, with_paths, &l);
+	return r < 0 ? r : source_list(dual_of(base)->nfs, p, &own.nfs, as, with_paths, &l);
 }
 
 const struct source_ops dual_source_ops = {
@@ -279,6 +287,7 @@ const struct source_ops dual_source_ops = {
 	.reload = reload,
 	.root = root,
 	.lookup = lookup,
+	.verify = verify,
 	.inode = inode,
 	.getattr = getattr,
 	.meta = dual_meta,

@@ -79,6 +79,7 @@ int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const ch
 	switch (error) {
 	case -EAGAIN:
 	case -ECANCELED:
+	case -ENOMEDIUM: /* the source tells of it */
 		return -EAGAIN;
 	case -ETIMEDOUT: /* the policy limit: says nothing about the object */
 		return -EREMOTEIO;
@@ -88,6 +89,10 @@ int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const ch
 		if (jobs_may_warn(j))
 			jobs_log(j, STUB_LOG_WARN, "%s: %s; trying again", what, strerror(-error));
 		return -EAGAIN;
+	case -ESTALE: /* all handles are, if it is the root's */
+		if (source_verify(j->c.source) == -ENOMEDIUM)
+			return -EAGAIN;
+		break;
 	}
 	atomic_fetch_add(&j->errors, 1);
 	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-error));
@@ -112,6 +117,8 @@ int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char
 
 int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reason)
 {
+	if (source_verify(j->c.source) == -ENOMEDIUM)
+		return -EAGAIN; /* it is not the object that was replaced */
 	atomic_fetch_add(&j->conflicts, 1);
 	park(j, h, STUB_PARK_CONFLICT, ESTALE, reason);
 	jobs_log(j, STUB_LOG_WARN, "%s; parked as conflict", reason);

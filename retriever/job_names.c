@@ -29,7 +29,9 @@ static int lookup_entry(struct jobs *j, struct job *job, const struct stub_objec
 			const char *name, size_t len, struct stub_entry *e,
 			struct stub_origin *origin, char *target)
 {
-	int r = source_lookup(j->c.source, job_priority(job), &dir->origin, name, len, origin,
+	const struct source_id as = { dir->fsid, dir->fileid };
+	struct source_id own;
+	int r = source_lookup(j->c.source, job_priority(job), &dir->origin, &as, name, len, origin,
 			      &e->attr);
 
 	if (r < 0)
@@ -43,8 +45,9 @@ static int lookup_entry(struct jobs *j, struct job *job, const struct stub_objec
 	if (!S_ISLNK(e->attr.mode))
 		return 0;
 	e->target = target;
-	return source_readlink(j->c.source, job_priority(job), origin, target, STUB_TARGET_MAX,
-			       &e->target_len);
+	own = (struct source_id){ e->attr.fsid, e->attr.fileid };
+	return source_readlink(j->c.source, job_priority(job), origin, &own, target,
+			       STUB_TARGET_MAX, &e->target_len);
 }
 
 int job_lookup(struct jobs *j, struct job *job)
@@ -161,7 +164,8 @@ static int list_entries(void *arg, const struct stub_entry *e, size_t n)
 int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	struct listing l = { .j = j, .job = job, .dir = o };
-	int r = source_list(j->c.source, job_priority(job), &o->origin, list_entries, &l);
+	const struct source_id as = { o->fsid, o->fileid };
+	int r = source_list(j->c.source, job_priority(job), &o->origin, &as, list_entries, &l);
 
 	if (l.done)
 		return 0;
@@ -311,7 +315,7 @@ int job_attr(struct jobs *j, struct job *job, struct stub_object *o)
 
 int jobs_changed(const struct stub_object *o, const struct stub_attr *a, char *why, size_t size)
 {
-	if ((a->mode & S_IFMT) != o->type || a->fileid != o->fileid)
+	if ((a->mode & S_IFMT) != o->type || a->fileid != o->fileid || a->fsid != o->fsid)
 		snprintf(why, size, "replaced on the old server: file id %" PRIu64 " -> %" PRIu64,
 			 o->fileid, a->fileid);
 	else if (a->size != o->size)

@@ -206,8 +206,12 @@ static int start(struct retriever *r)
 	sc.uri = stub_volume_info(r->volume)->source;
 	sc.log = log_line;
 	sc.join = stub_volume_info(r->volume)->join;
+	sc.root_known = stub_volume_info(r->volume)->root_known;
+	sc.root = (struct source_id){ stub_volume_info(r->volume)->root_fsid,
+				      stub_volume_info(r->volume)->root_fileid };
 	sc.smb.root_fileid = *sc.join ? stub_volume_info(r->volume)->join_root :
-					root_fileid(r->volume);
+			     sc.root_known ? sc.root.fileid :
+					     root_fileid(r->volume);
 	if (*sc.join || !strncmp(sc.uri, "smb://", 6))
 		find_limits(r, &sc.smb);
 	e = open_depot(r);

@@ -4,6 +4,7 @@
  *
  *   nfs_uri.c    nfs://... into its parts
  *   nfs_handle.c what a file handle tells
+ *   nfs_identity.c is it still the object that it was?
  *   nfs_attr.c   NFS's codes and attributes into ours
  *   nfs_dial.c   the way to a usable connection: resolve, portmapper, MOUNT, NULL
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
@@ -67,6 +68,7 @@
 #define NFS_LOSSES_MAX	     5 /* connections lost under a call until it travels alone */
 #define NFS_CONN_STACK_BYTES (16 * 1024 * 1024) /* libnfs decodes entries by recursion */
 #define NFS_WHY_MAX	     256
+#define NFS_ASTRAY_MS	     60000 /* so long is an object in another's place news */
 
 /* ---- nfs_uri.c ---- */
 
@@ -128,7 +130,8 @@ struct nfs_call {
 	uint64_t sent_ms; /* in flight: since */
 
 	/* @reply is libnfs's result of the operation with status NFS3_OK, valid
-	 * during the call; NULL if @err. */
+	 * during the call; NULL if @err.  With an error of LOOKUP or READDIR*, it is the
+	 * result with that status, or NULL. */
 	void (*done)(struct nfs_call *c, int err, void *reply);
 };
 
@@ -176,6 +179,9 @@ struct nfs_source {
 	pthread_cond_t schedule; /* wakes the timer thread */
 	bool stop;
 	bool known; /* root and limits are */
+	bool wrong_root; /* it is not the one that the migration began with */
+	uint64_t astray_ms; /* when an object was met in another's place; 0: never */
+	char astray[NFS_WHY_MAX];
 	struct stub_origin root;
 	struct source_limits limits;
 	unsigned int usable; /* connections */
@@ -233,6 +239,23 @@ void nfs_dial_begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *),
 void nfs_dial_on_step(struct rpc_context *rpc, int status, void *data, void *arg);
 /* @queued: what queueing the call gave; @what: whom it was sent to. */
 int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what);
+
+/* ---- nfs_identity.c ---- */
+
+/* NULL is everything. */
+bool nfs_is(const struct source_id *as, const struct stub_attr *a);
+/* Over a connection that is being made: is the root the right one?  0, the errors of
+ * nfs_dial_getattr(), or -ENOENT with d->why. */
+int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct rpc_context *rpc,
+		   const struct stub_origin *root);
+int nfs_source_verify(struct source *base);
+/* An answer came from @now instead of @as: says so.  -ENOMEDIUM. */
+int nfs_astray(struct nfs_source *s, const struct source_id *as, const struct stub_attr *now);
+/* Did an answer come from @as (NULL: never mind)?  @now: the attributes that came with it;
+ * NULL: there were none, and they are asked for.  Blocks.  0, -ENOMEDIUM, or why they did
+ * not come. */
+int nfs_confirm(struct nfs_source *s, enum source_priority p, const struct stub_origin *o,
+		const struct source_id *as, const struct stub_attr *now);
 
 /* ---- nfs_probe.c ---- */
 
@@ -305,7 +328,7 @@ int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, cha
 int nfs_source_traits(const struct source_config *c, unsigned int timeout_ms,
 		      struct source_traits *out, char *why, size_t why_size);
 int nfs_source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
-	     source_entries_fn fn, void *arg);
+	     const struct source_id *as, source_entries_fn fn, void *arg);
 int nfs_source_read(struct source *s, enum source_priority p, const struct stub_origin *o,
 	     uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
 int nfs_source_limits(struct source *s, struct source_limits *out);

@@ -119,7 +119,8 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 		nfs_delay(conn->s, c);
 		return;
 	}
-	if ((c->op == NFS_OP_READDIR || c->op == NFS_OP_READDIRPLUS) && nfsstat != NFS3_OK) {
+	if ((c->op == NFS_OP_READDIR || c->op == NFS_OP_READDIRPLUS || c->op == NFS_OP_LOOKUP) &&
+	    nfsstat != NFS3_OK) {
 		finish(c, nfs_errno(nfsstat), data); /* nfs_list.c knows more codes */
 		return;
 	}

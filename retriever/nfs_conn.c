@@ -55,6 +55,16 @@ static bool is_stopped(void *arg)
 	return stop;
 }
 
+static bool has_wrong_root(struct nfs_conn *c)
+{
+	bool wrong;
+
+	pthread_mutex_lock(&c->s->lock);
+	wrong = c->s->wrong_root;
+	pthread_mutex_unlock(&c->s->lock);
+	return wrong;
+}
+
 /* ---- serving ---- */
 
 static void send_inbox(struct nfs_conn *c)
@@ -189,6 +199,8 @@ static void serve(struct nfs_conn *c)
 			eventfd_read(c->wake, &n);
 			if (is_stopped(c))
 				nfs_conn_break(c, "stopped");
+			else if (has_wrong_root(c))
+				nfs_conn_break(c, "the export's root is not what it was");
 		}
 		if (p[0].revents && rpc_service(c->rpc, p[0].revents) < 0)
 			service_failed(c);
@@ -262,7 +274,9 @@ static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address)
 		r = nfs_dial_nfs(d, address, &c->rpc);
 	if (r)
 		return r;
-	r = nfs_dial_limits(d, c->rpc, &root, &s->config, &limits);
+	r = nfs_root_check(s, d, c->rpc, &root);
+	if (!r)
+		r = nfs_dial_limits(d, c->rpc, &root, &s->config, &limits);
 	if (r) {
 		rpc_destroy_context(c->rpc);
 		c->rpc = NULL;
@@ -275,6 +289,25 @@ static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address)
 	pthread_cond_broadcast(&s->ready);
 	pthread_mutex_unlock(&s->lock);
 	return 0;
+}
+
+/* Root and limits are known: is that still the root? */
+static int come_back(struct nfs_conn *c, struct nfs_dial *d, const char *address)
+{
+	struct stub_origin root;
+	int r = nfs_dial_nfs(d, address, &c->rpc);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&c->s->lock);
+	root = c->s->root;
+	pthread_mutex_unlock(&c->s->lock);
+	r = nfs_root_check(c->s, d, c->rpc, &root);
+	if (r) {
+		rpc_destroy_context(c->rpc);
+		c->rpc = NULL;
+	}
+	return r;
 }
 
 static int connect_once(struct nfs_conn *c, unsigned int attempt, char *why, size_t why_size)
@@ -293,7 +326,7 @@ static int connect_once(struct nfs_conn *c, unsigned int attempt, char *why, siz
 	if (!r) {
 		const char *address = a.text[attempt % a.n];
 
-		r = known ? nfs_dial_nfs(&d, address, &c->rpc) : learn(c, &d, address);
+		r = known ? come_back(c, &d, address) : learn(c, &d, address);
 	}
 	if (r)
 		snprintf(why, why_size, "%s", d.why);

@@ -35,6 +35,7 @@ struct listing {
 	struct nfs_source *s;
 	enum source_priority prio;
 	struct stub_origin dir;
+	const struct source_id *as;
 	uint32_t bytes;
 	bool plain; /* READDIR */
 	struct fetch fetch[2];
@@ -155,7 +156,14 @@ static void failed(struct listing *l, int err)
 static int take_target(struct complete *c, const struct READLINK3res *res)
 {
 	const char *target = res->READLINK3res_u.resok.data;
+	const struct source_id as = { c->e->attr.fsid, c->e->attr.fileid };
+	struct stub_attr now;
+	bool have;
 
+	if (nfs_post_attr(&res->READLINK3res_u.resok.symlink_attributes, &have, &now))
+		return -EBADMSG;
+	if (have && !nfs_is(&as, &now))
+		return -EAGAIN; /* replaced, a moment after it was listed */
 	c->e->target_len = strlen(target);
 	if (c->e->target_len > STUB_TARGET_MAX)
 		return -ENAMETOOLONG;
@@ -267,7 +275,9 @@ static int complete_page(struct listing *l, struct nfs_page *p)
 	for (i = 0; i < p->n && !r; i++) {
 		struct stub_entry *e = &p->entries[i];
 
-		if (!p->complete[i])
+		/* of what is mounted there a listing may have this, and the handle that */
+		if (!p->complete[i] ||
+		    (S_ISDIR(e->attr.mode) && p->have_dir && e->attr.fsid != p->dir.fsid))
 			e->origin_len = 0;
 		if (next_op(e) >= 0)
 			r = complete_entry(l, p, e);
@@ -299,6 +309,9 @@ static int run(struct listing *l, source_entries_fn fn, void *arg)
 			return r;
 		last = f->page.eof;
 		r = check_page(l, &f->page);
+		if (!r)
+			r = nfs_confirm(l->s, l->prio, &l->dir, l->as,
+					f->page.have_dir ? &f->page.dir : NULL);
 		if (!r && !last)
 			ask(l, ahead, f->page.last_cookie, f->page.verf);
 		if (!r)
@@ -313,7 +326,7 @@ static int run(struct listing *l, source_entries_fn fn, void *arg)
 }
 
 int nfs_source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
-	     source_entries_fn fn, void *arg)
+	     const struct source_id *as, source_entries_fn fn, void *arg)
 {
 	struct source_limits limits;
 	struct listing *l;
@@ -328,6 +341,7 @@ int nfs_source_list(struct source *s, enum source_priority p, const struct stub_
 	l->s = nfs_of(s);
 	l->prio = p;
 	l->dir = *dir;
+	l->as = as;
 	l->bytes = limits.readdir_bytes;
 	nfs_wait_init(&l->wait);
 	pthread_mutex_init(&l->lock, NULL);

@@ -80,6 +80,15 @@ static int add(struct nfs_page *p, char **text, const struct item *i, const char
 	return 0;
 }
 
+/* The directory's own attributes are worth an answer: they say whose it is. */
+static int take_dir(struct nfs_page *p, const struct post_op_attr *a, const char **why)
+{
+	if (!nfs_post_attr(a, &p->have_dir, &p->dir))
+		return 0;
+	*why = "impossible attributes of the directory";
+	return -EBADMSG;
+}
+
 int nfs_page_plus(const struct READDIRPLUS3resok *ok, struct nfs_page *out, const char **why)
 {
 	const struct entryplus3 *e;
@@ -91,6 +100,8 @@ int nfs_page_plus(const struct READDIRPLUS3resok *ok, struct nfs_page *out, cons
 		n++, bytes += strlen(e->name);
 	r = reserve(out, n, bytes);
 	text = out->text;
+	if (!r)
+		r = take_dir(out, &ok->dir_attributes, why);
 	for (e = ok->reply.entries; e && !r; e = e->nextentry) {
 		struct item i = { e->name, e->cookie, &e->name_attributes, &e->name_handle };
 
@@ -114,6 +125,8 @@ int nfs_page_plain(const struct READDIR3resok *ok, struct nfs_page *out, const c
 		n++, bytes += strlen(e->name);
 	r = reserve(out, n, bytes);
 	text = out->text;
+	if (!r)
+		r = take_dir(out, &ok->dir_attributes, why);
 	for (e = ok->reply.entries; e && !r; e = e->nextentry) {
 		struct item i = { e->name, e->cookie, NULL, NULL };
 

@@ -10,6 +10,8 @@ struct nfs_page {
 	uint8_t (*handles)[NFS3_FHSIZE]; /* entry i has its origin in handles[i] */
 	bool *complete; /* entry i has attributes and a handle */
 	size_t n;
+	bool have_dir; /* the reply had the directory's attributes */
+	struct stub_attr dir;
 	char *text;
 	size_t seen; /* entries in the reply, with "." and ".." */
 	uint64_t last_cookie; /* of the last entry */

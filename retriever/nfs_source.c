@@ -151,6 +151,10 @@ static void state(struct source *base, struct source_state *out)
 	out->retries = s->counters.retries;
 	for (i = 0; i < s->n; i++)
 		out->inflight += s->conn[i].inflight;
+	if (!s->usable)
+		snprintf(out->trouble, sizeof(out->trouble), "%s", s->trouble);
+	else if (s->astray_ms && stub_now_ms() - s->astray_ms < NFS_ASTRAY_MS)
+		snprintf(out->trouble, sizeof(out->trouble), "%s", s->astray);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -173,8 +177,8 @@ struct blocking {
 	struct nfs_call call;
 	struct nfs_wait wait;
 	int err;
-	bool have_attr;
-	struct stub_attr attr;
+	bool have_attr, have_dir; /* dir: where the name was looked up */
+	struct stub_attr attr, dir;
 	struct stub_origin origin;
 	uint32_t granted;
 	char *buf;
@@ -186,6 +190,8 @@ static int take_readlink(struct blocking *b, const struct READLINK3res *res)
 {
 	const char *target = res->READLINK3res_u.resok.data;
 
+	if (nfs_post_attr(&res->READLINK3res_u.resok.symlink_attributes, &b->have_attr, &b->attr))
+		return -EBADMSG;
 	b->len = strlen(target);
 	if (b->len > b->size || b->len > STUB_TARGET_MAX)
 		return -ENAMETOOLONG;
@@ -195,10 +201,16 @@ static int take_readlink(struct blocking *b, const struct READLINK3res *res)
 
 static int take_lookup(struct blocking *b, const struct LOOKUP3res *res)
 {
-	int r = nfs_origin(&res->LOOKUP3res_u.resok.object, &b->origin);
+	const struct LOOKUP3resok *ok = &res->LOOKUP3res_u.resok;
+	int r;
 
-	return r ? r :
-		   nfs_post_attr(&res->LOOKUP3res_u.resok.obj_attributes, &b->have_attr, &b->attr);
+	if (res->status != NFS3_OK)
+		return nfs_post_attr(&res->LOOKUP3res_u.resfail.dir_attributes, &b->have_dir,
+				     &b->dir);
+	r = nfs_origin(&ok->object, &b->origin);
+	if (!r)
+		r = nfs_post_attr(&ok->obj_attributes, &b->have_attr, &b->attr);
+	return r ? r : nfs_post_attr(&ok->dir_attributes, &b->have_dir, &b->dir);
 }
 
 static void on_done(struct nfs_call *c, int err, void *reply)
@@ -210,8 +222,8 @@ static void on_done(struct nfs_call *c, int err, void *reply)
 		b->err =
 			nfs_attr(&((struct GETATTR3res *)reply)->GETATTR3res_u.resok.obj_attributes,
 				 &b->attr);
-	else if (!err && c->op == NFS_OP_LOOKUP)
-		b->err = take_lookup(b, reply);
+	else if (reply && c->op == NFS_OP_LOOKUP && take_lookup(b, reply))
+		b->err = -EBADMSG;
 	else if (!err && c->op == NFS_OP_READLINK)
 		b->err = take_readlink(b, reply);
 	else if (!err && c->op == NFS_OP_ACCESS)
@@ -267,19 +279,22 @@ static int root(struct source *base, struct stub_origin *out, struct stub_attr *
 }
 
 static int lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		  const char *name, size_t len, struct stub_origin *out, struct stub_attr *attr)
+		  const struct source_id *as, const char *name, size_t len,
+		  struct stub_origin *out, struct stub_attr *attr)
 {
 	char text[STUB_NAME_MAX + 1];
 	struct blocking b = { .call.name = text };
-	int r;
+	int r, of_dir = 0;
 
 	if (len > STUB_NAME_MAX)
 		return -ENAMETOOLONG;
 	memcpy(text, name, len);
 	text[len] = '\0';
 	r = call(nfs_of(s), &b, NFS_OP_LOOKUP, p, dir);
-	if (r)
-		return r;
+	if (!r || r == -ENOENT || b.have_dir)
+		of_dir = nfs_confirm(nfs_of(s), p, dir, as, b.have_dir ? &b.dir : NULL);
+	if (r || of_dir)
+		return of_dir ? of_dir : r;
 	*out = b.origin;
 	*attr = b.attr;
 	return b.have_attr ? 0 : getattr(s, p, out, attr);
@@ -292,11 +307,13 @@ static const uint8_t *inode(const struct stub_origin *o, size_t *len)
 }
 
 static int read_link(struct source *s, enum source_priority p, const struct stub_origin *o,
-		     char *buf, size_t size, size_t *len)
+		     const struct source_id *as, char *buf, size_t size, size_t *len)
 {
 	struct blocking b = { .buf = buf, .size = size };
 	int r = call(nfs_of(s), &b, NFS_OP_READLINK, p, o);
 
+	if (!r && b.have_attr && !nfs_is(as, &b.attr))
+		r = nfs_astray(nfs_of(s), as, &b.attr);
 	if (!r)
 		*len = b.len;
 	return r;
@@ -323,6 +340,7 @@ const struct source_ops nfs_source_ops = {
 	.state = state,
 	.root = root,
 	.lookup = lookup,
+	.verify = nfs_source_verify,
 	.inode = inode,
 	.getattr = getattr,
 	.readlink = read_link,

@@ -359,7 +359,8 @@ static int join(const struct smb_text *dir, const char *name, size_t len, uint8_
 }
 
 static int lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		  const char *name, size_t len, struct stub_origin *out, struct stub_attr *attr)
+		  const struct source_id *as, const char *name, size_t len,
+		  struct stub_origin *out, struct stub_attr *attr)
 {
 	struct blocking b = { .call.request.name = { name, len } };
 	const struct smb_text path = path_of(dir);
@@ -528,7 +529,7 @@ static struct part *next_part(struct blocking *b)
 }
 
 static int list(struct source *base, enum source_priority p, const struct stub_origin *dir,
-		source_entries_fn fn, void *arg)
+		const struct source_id *as, source_entries_fn fn, void *arg)
 {
 	struct blocking b = { .call.part = on_part };
 	struct part *part;
@@ -656,7 +657,7 @@ static int probe(const struct source_config *c, unsigned int timeout_ms, char *w
 		if (r == 0) {
 			r = root(base, &o, &attr);
 			if (r == 0)
-				r = list(base, SOURCE_DEMAND, &o, one_page, NULL);
+				r = list(base, SOURCE_DEMAND, &o, NULL, one_page, NULL);
 			if (r < 0)
 				snprintf(why, size, r == -EACCES ? "no right to list it" :
 								   "cannot list it: %s",

@@ -86,9 +86,15 @@ int source_root(struct source *s, struct stub_origin *out, struct stub_attr *att
 }
 
 int source_lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		  const char *name, size_t len, struct stub_origin *out, struct stub_attr *attr)
+		  const struct source_id *as, const char *name, size_t len,
+		  struct stub_origin *out, struct stub_attr *attr)
 {
-	return s->ops->lookup(s, p, dir, name, len, out, attr);
+	return s->ops->lookup(s, p, dir, as, name, len, out, attr);
+}
+
+int source_verify(struct source *s)
+{
+	return s->ops->verify ? s->ops->verify(s) : 0;
 }
 
 const uint8_t *source_inode(const struct source *s, const struct stub_origin *o, size_t *len)
@@ -134,9 +140,9 @@ void source_meta_free(struct source_meta *m)
 }
 
 int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
-		    char *buf, size_t size, size_t *len)
+		    const struct source_id *as, char *buf, size_t size, size_t *len)
 {
-	return s->ops->readlink ? s->ops->readlink(s, p, o, buf, size, len) : -EBADMSG;
+	return s->ops->readlink ? s->ops->readlink(s, p, o, as, buf, size, len) : -EBADMSG;
 }
 
 int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
@@ -146,9 +152,9 @@ int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, u
 }
 
 int source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		source_entries_fn fn, void *arg)
+		const struct source_id *as, source_entries_fn fn, void *arg)
 {
-	return s->ops->list(s, p, dir, fn, arg);
+	return s->ops->list(s, p, dir, as, fn, arg);
 }
 
 int source_read(struct source *s, enum source_priority p, const struct stub_origin *o,

@@ -17,6 +17,8 @@
  *   -EIO        it reported an I/O error, or gave a short read
  *   -ETIMEDOUT  unreachable or silent longer than give_up_ms
  *   -ECANCELED  source_stop() was called
+ *   -ENOMEDIUM  it shows another object in this place, as when a disk of its is not mounted:
+ *               says nothing of the object that was meant, which has to wait
  *   -EOVERFLOW  source_lookup(): an origin longer than STUB_ORIGIN_MAX
  *   -ENAMETOOLONG, -ENOMEM
  */
@@ -28,6 +30,11 @@
 struct source; /* all functions may be called from any thread */
 
 enum source_priority { SOURCE_DEMAND, SOURCE_BACKGROUND }; /* demand goes first in every queue */
+
+/* What an object is known by besides its origin; NFSv3 says it with most answers. */
+struct source_id {
+	uint64_t fsid, fileid;
+};
 
 struct source_smb { /* of smb:// sources only */
 	const char *worker;	    /* path of postcopy-smb-worker; NULL: where it is installed */
@@ -56,6 +63,9 @@ struct source_config {
 					 * smb://host[:port]/share[/dir] */
 	const char *join; /* smb://...: what Windows knows of the same tree; NULL or "": nothing.
 			   * Origins of a source with it are of no use without it. */
+	/* NFS: numbers that the root must have.  As long as it has others, the source is lost. */
+	bool root_known;
+	struct source_id root;
 	unsigned int connections;	/* TCP connections, 1..16 */
 	unsigned int readdir_bytes;	/* READDIRPLUS reply size wanted, 64..256 KiB */
 	unsigned int read_bytes;	/* largest READ, up to 1 MiB */
@@ -119,7 +129,7 @@ struct source_state {
 	uint64_t reconnects;
 	uint64_t calls, lookups, readdirs, reads, read_bytes, retries;
 	uint32_t inflight;
-	char trouble[512]; /* SMB: why it is not connected, one line; else "" */
+	char trouble[512]; /* why it is not connected, or what else is wrong, one line; else "" */
 	bool refused; /* SMB: it does not let us in; the next try is in so long: */
 	uint64_t next_try_ms;
 	uint64_t mangled; /* SMB: names listed that the old server may have made up */
@@ -137,9 +147,15 @@ void source_reload(struct source *s);
 /* Origin and attributes of the export's root. */
 int source_root(struct source *s, struct stub_origin *out, struct stub_attr *attr);
 
-/* One name of a directory.  @name bytes without '/' or NUL. */
+/* One name of a directory, which is @as (NULL: whatever it is; here and below, NFS only).
+ * @name bytes without '/' or NUL. */
 int source_lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		  const char *name, size_t len, struct stub_origin *out, struct stub_attr *attr);
+		  const struct source_id *as, const char *name, size_t len,
+		  struct stub_origin *out, struct stub_attr *attr);
+
+/* Something is not as it should be: is it the source as a whole?  -ENOMEDIUM: yes, it is
+ * lost from now on until its root is the right one again; 0: no, or it cannot be told. */
+int source_verify(struct source *s);
 
 /* What the inode has to itself in @o, see struct stub_entry: @len bytes of it. */
 const uint8_t *source_inode(const struct source *s, const struct stub_origin *o, size_t *len);
@@ -198,7 +214,7 @@ bool source_has_meta(const struct source *s, mode_t type);
 
 /* Target of a symlink; at most STUB_TARGET_MAX bytes, not terminated. */
 int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
-		    char *buf, size_t size, size_t *len);
+		    const struct source_id *as, char *buf, size_t size, size_t *len);
 
 /* What may root do with it: ACCESS of RFC 1813 section 3.3.4, as that uid.  For init.
  *   -EOPNOTSUPP  not of this kind of source */
@@ -217,7 +233,7 @@ int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, u
  */
 typedef int (*source_entries_fn)(void *arg, const struct stub_entry *e, size_t n);
 int source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		source_entries_fn fn, void *arg);
+		const struct source_id *as, source_entries_fn fn, void *arg);
 
 /*
  * Read [offset, offset+length), length at most read_bytes of source_limits().

@@ -26,8 +26,9 @@ struct source_ops {
 	void (*reload)(struct source *s); /* NULL: there is nothing to read again */
 	int (*root)(struct source *s, struct stub_origin *out, struct stub_attr *attr);
 	int (*lookup)(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		      const char *name, size_t len, struct stub_origin *out,
-		      struct stub_attr *attr);
+		      const struct source_id *as, const char *name, size_t len,
+		      struct stub_origin *out, struct stub_attr *attr);
+	int (*verify)(struct source *s); /* NULL: 0 */
 	int (*getattr)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		       struct stub_attr *attr);
 	/* As struct stub_entry has it, of what lookup() found, in @o; NULL: all of the origin. */
@@ -41,11 +42,11 @@ struct source_ops {
 			  uint64_t *size); /* NULL: meta names none */
 	/* the next two are NULL if there is no such thing */
 	int (*readlink)(struct source *s, enum source_priority p, const struct stub_origin *o,
-			char *buf, size_t size, size_t *len);
+			const struct source_id *as, char *buf, size_t size, size_t *len);
 	int (*access)(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
 		      uint32_t *granted);
 	int (*list)(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		    source_entries_fn fn, void *arg);
+		    const struct source_id *as, source_entries_fn fn, void *arg);
 	int (*read)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
 	int (*limits)(struct source *s, struct source_limits *out);

@@ -13,6 +13,7 @@ import pytest
 from migration import POSTCOPY
 from util import wait_until
 
+from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 
@@ -157,3 +158,110 @@ def test_check_tells_subvolumes_from_cycles():
     assert answer["walked"]["names"] == 5
     assert {p["property"]: p["volume"] for p in answer["properties"]}["hard-links"] == "kept"
     assert "repeated-file-ids" in {w["code"] for w in answer["warnings"]}
+
+
+# -- the disk of the old server is not there ---------------------------------------------------
+
+class Unmounted:
+    """While it is entered, the handle of a directory leads to the empty one below the mount
+    point: other numbers, no entries, no names, and no error."""
+
+    def __init__(self, server, node, bare):
+        self.server, self.node, self.bare = server, node, bare
+
+    def __enter__(self):
+        tree = self.server.tree
+        self.kept = tree.by_fh[self.node.fh]
+        below = tree.mkdir(Tree().root, "below")
+        below.fileid = 2
+        below.claim(fsid=(77, 0))
+        below.parent, below.fh = below, self.node.fh
+        tree.by_fh[self.node.fh] = below
+        if self.bare:                       # a server that says little
+            self.unhook = self.server.hook("LOOKUP READDIRPLUS READDIR", without_attributes)
+        return self
+
+    def __exit__(self, *exc):
+        self.server.tree.by_fh[self.node.fh] = self.kept
+        if self.bare:
+            self.unhook()
+
+
+def without_attributes(_server, call, answer):
+    """Answers of a directory come without its attributes."""
+    results = answer()
+    at = 4
+    if call.proc == "LOOKUP" and results[:4] == bytes(4):
+        size = int.from_bytes(results[4:8], "big")
+        at = 8 + (size + 3) // 4 * 4
+        at += 88 if results[at:at + 4] != bytes(4) else 4
+    if results[at:at + 4] == bytes(4):
+        return results
+    return results[:at] + bytes(4) + results[at + 88:]
+
+
+@pytest.fixture
+def disk():
+    tree = Tree()
+    data = tree.mkdir(tree.root, "data")
+    for top in (tree.root, data):
+        for i in range(3):
+            tree.file(top, "f%d" % i, b"content %d" % i)
+        tree.symlink(top, "link", "target")
+    with FakeServer(tree) as server:
+        yield server
+
+
+def all_is_here(m):
+    m.crawl()
+    m.audit(complete=True)
+    for top in (m.volume, m.volume / "data"):
+        assert {p.name for p in top.iterdir()} - {".postcopy", "data"} == {"f0", "f1", "f2",
+                                                                         "link"}
+        assert [(top / ("f%d" % i)).read_bytes() for i in range(3)] == [
+            b"content %d" % i for i in range(3)]
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["attributes", "bare"])
+def test_unmounted_export(migrate, disk, bare):
+    """The root itself: the source is lost as long, and says so; nothing ends."""
+    m = migrate(disk, allow=["another directory there"])
+    with Unmounted(disk, disk.tree.root, bare), m.client("v3", patience=1) as client:
+        with pytest.raises(NfsError) as info:
+            client.getattr("f1")
+        assert info.value.status == errors.JUKEBOX
+        crawler = m.start_crawler()
+        wait_until(lambda: m.status()["state"] == "source-lost", 60, "the loss")
+        assert "mounted" in m.status()["source_trouble"]
+        with pytest.raises(NfsError) as info:
+            client.names("")
+        assert info.value.status == errors.JUKEBOX
+        status = m.status()
+        assert status["pending"] > 0 and status["parked"] == status["conflicts"] == 0
+        # a retriever that begins now finds it out as well
+        m.kill_retriever()
+        m.start_retriever()
+        wait_until(lambda: "mounted" in m.status().get("source_trouble", ""), 60, "the loss")
+        assert crawler.poll() is None
+        m.kill_crawler()
+    wait_until(lambda: m.status()["source_connected"], 60, "the disk again")
+    all_is_here(m)
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["attributes", "bare"])
+def test_unmounted_below_the_export(migrate, disk, bare):
+    """A directory in it: what is there waits, loudly; the rest goes on."""
+    m = migrate(disk)
+    with m.client("v3", patience=60) as client:
+        assert b"data" in client.names("")
+    with Unmounted(disk, disk.tree.find("data"), bare), m.client("v3", patience=1) as client:
+        with pytest.raises(NfsError) as info:
+            client.getattr("data/f1")
+        assert info.value.status == errors.JUKEBOX
+        m.start_crawler()
+        wait_until(lambda: m.status()["pending"] == 1, 60, "the rest")
+        status = m.status()
+        assert status["source_connected"] and "mounted" in status["source_trouble"]
+        assert status["parked"] == status["conflicts"] == 0
+        m.kill_crawler()
+    all_is_here(m)

@@ -115,19 +115,19 @@ void nfs_calls_make(struct source *s, unsigned int what)
 		r = source_root(s, &got, &attr);
 		break;
 	case 1:
-		r = source_lookup(s, SOURCE_DEMAND, &root, "name", 4, &got, &attr);
+		r = source_lookup(s, SOURCE_DEMAND, &root, NULL, "name", 4, &got, &attr);
 		break;
 	case 2:
 		r = source_getattr(s, SOURCE_DEMAND, &o, &attr);
 		break;
 	case 3:
-		r = source_readlink(s, SOURCE_DEMAND, &o, target, sizeof(target), &len);
+		r = source_readlink(s, SOURCE_DEMAND, &o, NULL, target, sizeof(target), &len);
 		break;
 	case 4:
 		r = source_access(s, &o, 1000, 0x3f, &granted);
 		break;
 	case 5:
-		r = source_list(s, SOURCE_BACKGROUND, &root, on_entries, NULL);
+		r = source_list(s, SOURCE_BACKGROUND, &root, NULL, on_entries, NULL);
 		break;
 	case 6:
 		r = read_range(s, &o);

@@ -219,6 +219,8 @@ class FakeServer:
         p = Packer().u32(status)
         if call.proc in ("GETATTR", "MNT"):
             return p.done()
+        if call.proc == "LOOKUP" and status == errors.NOENT:
+            return put_post(p, call.node).done()     # as all servers do: whose name it is not
         p.boolean(False)
         if call.proc in WRITING:
             p.boolean(False)                 # wcc: neither before nor after

@@ -67,7 +67,7 @@ static int resolve(struct source *s, const char *path, struct stub_origin *o, st
 		if (len) {
 			struct stub_origin dir = *o;
 
-			r = source_lookup(s, SOURCE_DEMAND, &dir, path, len, o, a);
+			r = source_lookup(s, SOURCE_DEMAND, &dir, NULL, path, len, o, a);
 		}
 		path += len + (path[len] == '/');
 	}
@@ -94,7 +94,7 @@ static int do_stat(struct source *s, const char *path)
 	if (!r)
 		r = source_getattr(s, SOURCE_BACKGROUND, &o, &a);
 	if (!r && S_ISLNK(a.mode))
-		r = source_readlink(s, SOURCE_DEMAND, &o, target, sizeof(target), &len);
+		r = source_readlink(s, SOURCE_DEMAND, &o, NULL, target, sizeof(target), &len);
 	if (r)
 		return r;
 	show(&a, path, (int)strlen(path));
@@ -137,7 +137,7 @@ static int do_list(struct source *s, const char *path, int print)
 
 	start = now();
 	if (!r)
-		r = source_list(s, SOURCE_BACKGROUND, &o, on_entries, &c);
+		r = source_list(s, SOURCE_BACKGROUND, &o, NULL, on_entries, &c);
 	if (!r && !print)
 		printf("%" PRIu64 " entries, %" PRIu64 " symlinks, %.3f s\n", c.n, c.links,
 		       now() - start);

@@ -65,7 +65,7 @@ const uint8_t *source_inode(const struct source *s, const struct stub_origin *o,
 }
 
 int source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		source_entries_fn fn, void *arg)
+		const struct source_id *as, source_entries_fn fn, void *arg)
 {
 	struct stub_entry *page = calloc(PAGE, sizeof(*page));
 	char(*names)[STUB_NAME_MAX + 1] = calloc(PAGE, sizeof(*names));
@@ -74,6 +74,7 @@ int source_list(struct source *s, enum source_priority p, const struct stub_orig
 	int r = 0;
 
 	(void)p;
+	(void)as;
 	memcpy(&at, dir->bytes, sizeof(at));
 	if (at == ERROR_DIR)
 		r = s->error;

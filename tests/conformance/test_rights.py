@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An old server with POSIX ACLs, which NFSv3 does not bring: nobody gets more than before.
+
+The mode that such a server shows has the ACL's mask in the place of the group's bits.
+"""
+import json
+import stat
+import subprocess
+
+import pytest
+
+from migration import POSTCOPY
+
+from nfsclient import errors, hooks
+from nfsclient.fakeserver import GROUP, GROUP_OBJ, MASK, OTHER, USER, USER_OBJ, FakeServer
+from nfsclient.faketree import Tree
+from nfsclient.nfstypes import FIFO
+
+
+def acl(owner, group, mask, other, users=(), groups=()):
+    return [(USER_OBJ, 0, owner), *((USER, 1000 + i, r) for i, r in enumerate(users)),
+            (GROUP_OBJ, 0, group), *((GROUP, 2000 + i, r) for i, r in enumerate(groups)),
+            *([(MASK, 0, mask)] if mask is not None else []), (OTHER, 0, other)]
+
+
+# name: (the mode that the server shows, its ACL, the mode that is right, is an ACL lost?)
+CASES = {
+    "no-acl": (0o664, None, 0o664, False),
+    "set-ids": (0o6775, None, 0o6775, False),
+    "plain": (0o640, acl(6, 4, None, 0), 0o640, False),
+    "mask-is-group": (0o664, acl(6, 6, 6, 4), 0o664, False),
+    # the issue at hand: group::r-- with a mask of rwx, for a named user
+    "mask": (0o670, acl(6, 4, 7, 0, users=[7]), 0o640, True),
+    "mask-set-gid": (0o2770, acl(7, 0, 7, 0, groups=[7]), 0o2700, True),
+    "mask-below-group": (0o640, acl(6, 6, 4, 0), 0o640, True),
+    # who was kept out is one of the group, or of the others
+    "user-kept-out": (0o664, acl(6, 6, 6, 4, users=[0]), 0o600, True),
+    "group-kept-out": (0o664, acl(6, 6, 6, 4, groups=[0]), 0o660, True),
+    "less-by-the-mask": (0o647, acl(6, 4, 4, 7, users=[7]), 0o644, True),
+}
+# what the server says -> the mode that is right
+ODD = {
+    "io-error": (hooks.status(errors.IO), 0o600),
+    "no-acls-here": (hooks.status(errors.NOTSUPP), 0o664),
+    "garbage": (hooks.patch(-24, b"\xff\xff\xff\xff"), 0o600),
+    "no-group": (None, 0o600),
+}
+
+
+def put(tree, parent):
+    for name, (mode, entries, _right, _lost) in CASES.items():
+        tree.file(parent, name, b"x", mode=mode).acl = entries
+
+
+@pytest.fixture
+def server():
+    tree = Tree()
+    server = FakeServer(tree)
+    server.acls = True
+    tree.root.mode, tree.root.acl = 0o775, acl(7, 5, 7, 5, users=[7])
+    listed = tree.mkdir(tree.root, "listed", mode=0o770)
+    listed.acl = acl(7, 1, 7, 0, groups=[7])
+    listed.default_acl = acl(7, 7, 7, 7)
+    put(tree, listed)
+    put(tree, tree.mkdir(tree.root, "looked-up"))
+    tree.mkdir(tree.root, "default").default_acl = acl(7, 7, 7, 7)
+    odd = tree.mkdir(tree.root, "odd")
+    for name, (hook, _right) in ODD.items():
+        node = tree.file(odd, name, b"x", mode=0o664)
+        if hook:
+            server.hook("GETACL", hooks.only(lambda call, node=node: call.node is node, hook))
+        else:
+            node.acl = [(USER_OBJ, 0, 6), (OTHER, 0, 4)]
+    tree.special(odd, "fifo", FIFO, mode=0o666).acl = acl(6, 2, 6, 0, users=[6])
+    tree.symlink(odd, "link", "target")
+    with server:
+        yield server
+
+
+def mode(path):
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def test_nobody_gets_more(server, new_migration, fresh_dir):
+    m = new_migration(server.url(), fresh_dir).init().start()
+    with m.client("v3", patience=60) as client:
+        for name, (_mode, _acl, right, _lost) in CASES.items():
+            assert client.getattr("looked-up/" + name).mode == right, name
+    m.crawl()
+    m.audit(complete=True)
+    assert {name: mode(m.volume / "listed" / name) for name in CASES} == {
+        name: right for name, (_mode, _acl, right, _lost) in CASES.items()}
+    assert {name: mode(m.volume / "odd" / name) for name in ODD} == {
+        name: right for name, (_hook, right) in ODD.items()}
+    assert mode(m.volume / "odd/fifo") == 0o620
+    assert mode(m.volume) == 0o755 and mode(m.volume / "listed") == 0o710
+    assert mode(m.volume / "default") == 0o755
+    lost = sum(case[3] for case in CASES.values())
+    # both directories' files, four of "odd", "listed", "default"; by look-up and listing: twice
+    assert 2 * lost + 6 <= m.status()["acls_lost"] <= 3 * lost + 7
+    assert "ACL" in m.postcopy("status", m.volume).stdout
+    assert "not kept: its ACL" in m.log.read_text()
+
+
+def check(server, *more):
+    done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), "init", "--check", "--json",
+                           "--source", server.url(), *more], capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=120)
+    assert done.returncode == 3, done
+    return json.loads(done.stdout)
+
+
+def test_check_says_so(server):
+    answer = check(server, "--names", "--limit", "0")
+    rows = {p["property"]: p for p in answer["properties"]}
+    assert rows["mode"]["volume"] == "approximated" and "ACL" in rows["mode"]["why"]
+    found = {n["path"] for n in answer["names"] if n["kind"] == "acl"}
+    lost = {"%s/%s" % (d, name) for d in ("listed", "looked-up")
+            for name, case in CASES.items() if case[3]}
+    assert found == lost | {"listed", "default", "odd/io-error", "odd/garbage", "odd/no-group",
+                            "odd/fifo"}
+    server.acls = False
+    rows = {p["property"]: p for p in check(server)["properties"]}
+    assert rows["mode"]["volume"] == "kept"
