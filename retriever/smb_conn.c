@@ -202,7 +202,7 @@ static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answ
 		err = -ESTALE; /* it was there once */
 	/* what an object is parked for: its path is not in the error */
 	told = err == -EBADMSG ||
-	       (err == -EACCES && (call->request.type == SMB_WIRE_GETMETA ||
+	       ((err == -EACCES || err == -EIO) && (call->request.type == SMB_WIRE_GETMETA ||
 				   call->request.type == SMB_WIRE_STREAM));
 	smb_log(c->s, told ? STUB_LOG_WARN : STUB_LOG_DEBUG, "source %s: %s", c->s->uri.host, c->why);
 	call->done(call, err, NULL);

@@ -29,13 +29,25 @@ static const struct {
 	{ NT_STATUS_SHARING_VIOLATION, EBUSY },
 	{ NT_STATUS_NO_MEMORY, ENOMEM },
 	{ NT_STATUS_NAME_TOO_LONG, ENAMETOOLONG },
+	{ NT_STATUS_FILE_LOCK_CONFLICT, EBUSY },
+	{ NT_STATUS_NOT_SUPPORTED, EIO },
+	{ NT_STATUS_NOT_IMPLEMENTED, EIO },
+	{ NT_STATUS_INVALID_PARAMETER, EIO },
+	{ NT_STATUS_INVALID_DEVICE_REQUEST, EIO },
+	{ NT_STATUS_INVALID_INFO_CLASS, EIO },
+	{ NT_STATUS_IO_REPARSE_TAG_NOT_HANDLED, EIO },
+	{ NT_STATUS_DATA_ERROR, EIO },
+	{ NT_STATUS_CRC_ERROR, EIO },
+	{ NT_STATUS_FILE_CORRUPT_ERROR, EIO },
 };
 
 int exact_failed(struct worker *w, NTSTATUS status, const char *what, const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(finals); i++)
 		if (NT_STATUS_EQUAL(status, finals[i].status))
-			return worker_failed(w, finals[i].error, what, path);
+			return finals[i].error == EIO ?
+				       worker_refused(w, nt_errstr(status), what, path) :
+				       worker_failed(w, finals[i].error, what, path);
 	return worker_lost(w, nt_errstr(status), what, path);
 }
 

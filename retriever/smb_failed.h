@@ -16,6 +16,8 @@ struct worker;
 
 /* @e, an errno of libsmbclient, met while doing @what at @path. */
 int worker_failed(struct worker *w, int e, const char *what, const char *path);
+/* -EIO: the server does not do @what with this object, and says @why. */
+int worker_refused(struct worker *w, const char *why, const char *what, const char *path);
 int worker_lost(struct worker *w, const char *why, const char *what, const char *path);
 /* Directory @path has no @name: -ENOENT. */
 int worker_absent(struct worker *w, const char *path, const char *name);

@@ -50,6 +50,12 @@ int worker_failed(struct worker *w, int e, const char *what, const char *path)
 	return WORKER_LOST;
 }
 
+int worker_refused(struct worker *w, const char *why, const char *what, const char *path)
+{
+	worker_lost(w, why, what, path);
+	return -EIO;
+}
+
 int worker_lost(struct worker *w, const char *why, const char *what, const char *path)
 {
 	snprintf(w->why, sizeof(w->why), "%s of \"%.160s\": %s", what, path, why);

@@ -25,7 +25,7 @@ import subprocess
 from dataclasses import dataclass
 
 from serverbase import Server
-from util import build_smbshim, free_port, wait_until
+from util import TOOLS, build_smbshim, free_port, wait_until
 
 from smb2client import Client
 
@@ -64,6 +64,7 @@ class Share:
 
 class Samba(Server):
     BAD_WORDS = BAD_WORDS
+    WRAP = ()           # command in front of smbd and its tools
     # it ends by the signal itself or in order, as it happens to be told
     ENDS_WELL = (*Server.ENDS_WELL, -signal.SIGTERM, 128 + signal.SIGTERM)
 
@@ -169,7 +170,7 @@ map readonly = no
 
     def tool(self, *argv, text="", check=True):
         """A program of Samba on this server's own databases (pdbedit, net, ...)."""
-        done = subprocess.run([*argv, "-s", str(self.config)], input=text, text=True,
+        done = subprocess.run([*self.WRAP, *argv, "-s", str(self.config)], input=text, text=True,
                               capture_output=True, env=self.environment(), timeout=60)
         if check:
             assert done.returncode == 0, (argv, done.stdout, done.stderr)
@@ -195,7 +196,7 @@ map readonly = no
     def _spawn(self):
         self.write_config()
         self._make_users()
-        self._popen([BINARY, "--foreground", "--no-process-group", "-s", str(self.config)],
+        self._popen([*self.WRAP, BINARY, "--foreground", "--no-process-group", "-s", str(self.config)],
                     self.workdir / "log" / "smbd.out", self.environment())
 
     def _ready(self):
@@ -296,3 +297,16 @@ map readonly = no
     def smbclient(self, commands, *argv, user="root", share=None, timeout=120):
         return self.client_tool("smbclient", self.unc(share), "-c", commands, *argv,
                                 user=user, timeout=timeout)
+
+
+def of_debian(release, top):
+    """A class Samba whose smbds are those of another release of Debian; @top: a directory
+    with all that they use."""
+    root = subprocess.run([TOOLS / "debian-root", release, "samba", "samba-vfs-modules",
+                           "libnss-wrapper"], check=True, capture_output=True, text=True,
+                          timeout=1200).stdout.strip()
+
+    class Other(Samba):
+        WRAP = (str(TOOLS / "debian-chroot"), root, str(top))
+
+    return Other

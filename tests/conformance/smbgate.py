@@ -6,8 +6,10 @@
         gate.before("dir/name", action)     # the next request that opens dir/name
         gate.refuse(); gate.accept()        # away, and back
         gate.delay = 0.002                  # of every request
+    gate.refusal = lambda name, options: wire status of this open, or 0: it goes on
 
-Requests are read, answers pass unread; nothing may be encrypted.
+Requests are read, answers pass unread; nothing may be encrypted, and nothing signed
+that is refused here.
 """
 import contextlib
 import socket
@@ -35,6 +37,7 @@ class SmbGate:
     def __init__(self, samba):
         self.target, self.share = (samba.host, samba.port), samba.shares[0].name
         self.port, self.delay = 0, 0.0
+        self.refusal, self.refused = None, 0
         self.errors = []                # of actions
         self._listener, self._pairs = None, set()
         self._lock, self._wanted = threading.Lock(), {}
@@ -113,7 +116,10 @@ class SmbGate:
                 self._act(body)
                 if self.delay:
                     time.sleep(self.delay)
-                server.sendall(head + body)
+                if refusal := self._refuse(body):
+                    client.sendall(refusal)
+                else:
+                    server.sendall(head + body)
         self._close(client, server)
 
     def _answers(self, client, server):
@@ -131,6 +137,24 @@ class SmbGate:
                 return
         client.close()
         server.close()
+
+    def _refuse(self, body):
+        """The answer of a server that does not do this CREATE, or None."""
+        if not self.refusal or body[:4] != b"\xfeSMB" or \
+                struct.unpack_from("<H", body, 12)[0] != CREATE:
+            return None
+        at, length = struct.unpack_from("<HH", body, 64 + 44)
+        options, = struct.unpack_from("<I", body, 64 + 40)
+        status = self.refusal(body[at:at + length].decode("utf-16-le"), options)
+        if not status:
+            return None
+        self.refused += 1
+        header = bytearray(body[:64])
+        struct.pack_into("<I", header, 8, status)
+        struct.pack_into("<HI", header, 14, 0, 1)       # no credits, an answer
+        header[48:64] = bytes(16)
+        answer = bytes(header) + struct.pack("<HBBIB", 9, 0, 0, 0, 0)
+        return struct.pack(">I", len(answer)) + answer
 
     def _act(self, body):
         """Do what is to be done before this CREATE; no other one goes on meanwhile, as that of

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import smbtree
+from smbgate import SmbGate
 from smbsource import IDMAP, make, tree, with_worker  # noqa: F401
 from smbtree import Builder, compare
 from test_smb_meta import VERBOSE, build_access
@@ -116,6 +117,47 @@ def test_what_cannot_be_kept_is_named(make, server, old):
     assert not any('"descriptors/deny"' in line for line in told)
     mode = (m.volume / "descriptors/large").stat().st_mode
     assert mode & 0o707 == 0        # alice's entry, and its mask
+
+
+BACKUP_INTENT = 0x4000
+UNSIGNED = "smb_signing = desired\n"    # the gate answers in the server's name
+
+
+def streams_of(path):
+    return {name for name in os.listxattr(path) if name.startswith("user.DosStream.")}
+
+
+def test_streams_that_only_a_backup_may_read(make, server, old):
+    """Windows lets those who make backups read what they have no right to, if they say so."""
+    with SmbGate(server) as gate:
+        gate.refusal = lambda name, options: 0xc0000022 * (      # ACCESS_DENIED
+            ":" in name and not options & BACKUP_INTENT)
+        m = make(gate.url(), conf=UNSIGNED).init().start()
+        m.crawl()
+        m.audit(complete=True)
+        assert gate.refused
+    assert len(streams_of(m.volume / "streams/odd-names")) == 5
+    assert m.status()["source_reconnects"] == 0
+
+
+def test_a_call_that_the_server_does_not_know(make, server, old):
+    """It says so of one object: that one is parked, with what was said in the log, and its
+    connection stays."""
+    with SmbGate(server) as gate:
+        gate.refusal = lambda name, options: 0xc00000bb * (      # NOT_SUPPORTED
+            name == "streams\\several:b:$DATA")
+        m = make(gate.url(), conf=UNSIGNED + "max_tries = 1\n").init().start()
+        m.crawl()
+        m.audit(parked=1)
+        assert m.tool("parked", m.volume)["parked"][0]["path"] == "streams/several"
+        told = [line for line in m.log.read_text().splitlines() if "streams/several" in line]
+        assert told and all("NT_STATUS_NOT_SUPPORTED" in line for line in told), told
+        assert m.status()["source_reconnects"] == 0
+        gate.refusal = None
+        m.postcopy("retry", m.volume)
+        m.crawl()
+        m.audit(complete=True)
+    assert len(streams_of(m.volume / "streams/several")) == 3
 
 
 def test_a_damaged_idmap_is_told_and_waited_for(moddir, make, server, old):
