@@ -22,6 +22,7 @@
 struct block {
 	struct subfsal_args sub;
 	struct stubfs_options options;
+	char *volume; /* UUID of the one to be shown; NULL: whatever is there */
 };
 
 static struct config_item sub_items[] = {
@@ -36,6 +37,7 @@ static struct config_item block_items[] = {
 	CONF_ITEM_UI32("Delay_Mount", 0, DELAY_MAX, 25000, block, options.delay_mount),
 	CONF_ITEM_UI32("Give_Up", 0, GIVE_UP_MAX, 0, block, options.give_up),
 	CONF_ITEM_UI32("Max_Waiting", 1, WAITING_MAX, 64, block, options.max_waiting),
+	CONF_ITEM_STR("Volume", 1, 64, NULL, block, volume),
 	CONF_ITEM_BOOL("Never_Delay", false, block, options.never_delay),
 	CONF_RELAX_BLOCK("FSAL", sub_items, noop_conf_init, subfsal_commit, block, sub),
 	CONFIG_EOL,
@@ -58,7 +60,7 @@ static struct config_block block_desc = {
 		fsalstat(ERR_FSAL_INVAL, EINVAL);                                            \
 	})
 
-/* Reads the block.  The caller owns b->sub.name and, if *fsal is set, a reference to
+/* Reads the block.  The caller owns the texts in it and, if *fsal is set, a reference to
  * the module below; after an error too. */
 static fsal_status_t block_read(void *node, struct config_error_type *err, struct block *b,
 				struct fsal_module **fsal)
@@ -114,6 +116,23 @@ static fsal_status_t volume_open(struct config_error_type *err, struct stub_volu
 					      strerror(-r));
 }
 
+/* Is it the one that the administrator has named?  An empty mount point is not. */
+static fsal_status_t volume_check(struct config_error_type *err, const struct block *b,
+				  const struct stub_volume *volume)
+{
+	int r = b->volume ? stub_volume_expect(volume, CTX_FULLPATH(op_ctx), b->volume) : 0;
+
+	if (r == 0)
+		return fsalstat(ERR_FSAL_NO_ERROR, 0);
+	if (r == -ENODEV && volume)
+		return refuse(err, "Volume = %s, but here is the volume %s", b->volume,
+			      stub_volume_info(volume)->uuid);
+	return refuse(err, "Volume = %s: %s", b->volume,
+		      r == -ENODEV ? "it is not here: is its file system mounted?" :
+		      r == -EINVAL ? "that is no UUID; 'postcopy init' has printed it" :
+				     strerror(-r));
+}
+
 /* The export below exists and is in op_ctx: stand above it. */
 static void stack(struct fsal_module *fsal, const struct fsal_up_vector *up,
 		  struct stubfs_options *options, struct stub_volume *volume)
@@ -145,6 +164,8 @@ fsal_status_t stubfs_create_export(struct fsal_module *fsal, void *node,
 		status = check_permissions(err);
 	if (!FSAL_IS_ERROR(status))
 		status = volume_open(err, &volume);
+	if (!FSAL_IS_ERROR(status))
+		status = volume_check(err, &b, volume);
 	if (!FSAL_IS_ERROR(status)) {
 		status = sub->m_ops.create_export(sub, b.sub.fsal_node, err, up);
 		if (FSAL_IS_ERROR(status))
@@ -158,6 +179,7 @@ fsal_status_t stubfs_create_export(struct fsal_module *fsal, void *node,
 		stack(fsal, up, &b.options, volume);
 	}
 	gsh_free(b.sub.name);
+	gsh_free(b.volume);
 	return status;
 }
 
@@ -175,6 +197,8 @@ fsal_status_t stubfs_update_export(struct fsal_module *fsal, void *node,
 	if (!FSAL_IS_ERROR(status))
 		status = check_permissions(err);
 	if (!FSAL_IS_ERROR(status))
+		status = volume_check(err, &b, stubfs_export_of(original)->volume);
+	if (!FSAL_IS_ERROR(status))
 		status = sub->m_ops.update_export(sub, b.sub.fsal_node, err, original->sub_export,
 						  fsal);
 	if (!FSAL_IS_ERROR(status))
@@ -182,5 +206,6 @@ fsal_status_t stubfs_update_export(struct fsal_module *fsal, void *node,
 	if (sub)
 		fsal_put(sub);
 	gsh_free(b.sub.name);
+	gsh_free(b.volume);
 	return status;
 }

@@ -265,6 +265,9 @@ STUB_PUBLIC int stub_volume_remove(struct stub_volume *v)
 		return r;
 	if (fstat(v->fd, &st) < 0)
 		return -errno;
+	/* for servers that were told to show this volume only; they start without it too */
+	if (fsetxattr(v->fd, STUB_XATTR_DONE, v->info.uuid, strlen(v->info.uuid), 0) < 0)
+		return -errno;
 	/* volume.conf first: a half-removed volume is none */
 	if (unlinkat(v->dir_fd, STUB_CONF, 0) < 0 && errno != ENOENT)
 		return -errno;

@@ -8,6 +8,8 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <strings.h>
+#include <sys/xattr.h>
 
 #include "internal.h"
 #include "volume.h"
@@ -112,4 +114,67 @@ STUB_PUBLIC int stub_dir_foreign(const struct stub_volume *own, int dir_fd, char
 		return 0;
 	name_of(dir_fd, path, size);
 	return STUB_FOREIGN_STUB;
+}
+
+/* ---- a volume that is expected ---- */
+
+#define UUID_LEN 36
+
+static bool is_uuid(const char *s)
+{
+	if (strlen(s) != UUID_LEN)
+		return false;
+	for (int i = 0; i < UUID_LEN; i++)
+		if (i == 8 || i == 13 || i == 18 || i == 23 ? s[i] != '-' :
+							      !strchr("0123456789abcdefABCDEF", s[i]))
+			return false;
+	return true;
+}
+
+/* Has the migration of the volume @uuid ended in this directory?  1, 0, -errno. */
+static int ended_here(int fd, const char *uuid)
+{
+	char text[UUID_LEN + 1];
+	ssize_t n = fgetxattr(fd, STUB_XATTR_DONE, text, UUID_LEN);
+
+	if (n < 0)
+		return errno == ENODATA || errno == EOPNOTSUPP || errno == ERANGE ? 0 : -errno;
+	text[n] = '\0';
+	return !strcasecmp(text, uuid);
+}
+
+/* Of what is there of @path: a share may lie deeper than what was ever looked up. */
+static int open_deepest(const char *path)
+{
+	char *at CLEANUP_FREE = strdup(path), *slash;
+	int fd;
+
+	if (!at)
+		return -ENOMEM;
+	while ((fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
+		slash = strrchr(at, '/');
+		if ((errno != ENOENT && errno != ENOTDIR) || !slash || slash == at)
+			return -errno;
+		*slash = '\0';
+	}
+	return fd;
+}
+
+STUB_PUBLIC int stub_volume_expect(const struct stub_volume *v, const char *path, const char *uuid)
+{
+	int r, fd CLEANUP_CLOSE = -1;
+
+	if (!is_uuid(uuid))
+		return -EINVAL;
+	if (v)
+		return strcasecmp(v->info.uuid, uuid) ? -ENODEV : 0;
+	fd = open_deepest(path);
+	if (fd < 0)
+		return fd == -ENOENT ? -ENODEV : fd;
+	while ((r = ended_here(fd, uuid)) == 0) {
+		r = stub_dir_up(&fd, O_RDONLY);
+		if (r < 0)
+			return r == -ENOENT ? -ENODEV : r;
+	}
+	return r < 0 ? r : 0;
 }

@@ -39,6 +39,7 @@ extern "C" {
 #endif
 
 #define STUB_XATTR "trusted.postcopy" /* the stub record */
+#define STUB_XATTR_DONE "trusted.postcopy.done" /* of a root: UUIDs of volumes that ended here */
 #define STUB_DIR ".postcopy"	      /* at the volume's root, never visible to clients */
 
 #define STUB_HANDLE_MAX 128 /* bytes of a kernel file handle (MAX_HANDLE_SZ) */
@@ -260,6 +261,17 @@ void stub_volume_close(struct stub_volume *v);
  *   -EXDEV  its root is another directory, or nothing of what @j names is here
  */
 int stub_volume_settle(struct stub_volume *v, struct stub_journal *j);
+
+/*
+ * A server shall show the volume called @uuid at @path and nothing else, so that an empty
+ * mount point is not taken for it.  @v is what stub_volume_open() has found there, NULL:
+ * nothing.  Takes root.  0: it is that volume, or it was until its migration
+ * ended (stub_volume_remove).
+ *   -ENODEV  it is neither: another volume, or the file system is not mounted
+ *   -EINVAL  @uuid is none
+ *   -errno   it cannot be told
+ */
+int stub_volume_expect(const struct stub_volume *v, const char *path, const char *uuid);
 
 const struct stub_volume_info *stub_volume_info(const struct stub_volume *v);
 int stub_volume_fd(const struct stub_volume *v); /* the root, O_RDONLY; stays the volume's */

@@ -26,6 +26,8 @@ static int stubvfs_free(struct stubvfs *x)
 static const char *why(int r)
 {
 	return r == -EBADMSG	     ? STUB_DIR " is damaged" :
+	       r == -ENODEV	     ? "it is not the one of stub:volume: is its file system mounted?" :
+	       r == -EINVAL	     ? "stub:volume is no UUID" :
 	       r == -EXDEV	     ? "it is a copy of a volume, see above" :
 	       r == -EPROTONOSUPPORT ? "it was made by a newer release of postcopy" :
 				       strerror(-r);
@@ -87,8 +89,9 @@ static const char *goes_around(int snum)
 /*
  * 0, also where nothing is to be migrated; -errno: the share cannot be used.  The path may
  * be a name at the old server only; then the volume is that of what is there of it.
+ * @uuid: the only one that will do; NULL: whatever is there.
  */
-static int volume_open(struct stubvfs *x, const char *path)
+static int volume_open(struct stubvfs *x, const char *path, const char *uuid)
 {
 	bool root = glue_root_enter();
 	const unsigned int flags = STUB_OPEN_SEARCH | STUB_OPEN_FOLD | STUB_OPEN_NEWS;
@@ -106,8 +109,12 @@ static int volume_open(struct stubvfs *x, const char *path)
 		r = know_root(x);
 	else
 		x->volume = NULL;
+	if (r == -ENOENT && !x->volume)
+		r = 0;
+	if (r == 0 && uuid)
+		r = stub_volume_expect(x->volume, path, uuid);
 	glue_root_leave(root);
-	return r == -ENOENT && !x->volume ? 0 : r;
+	return r;
 }
 
 static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service,
@@ -134,7 +141,8 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 	x->offline = FILE_ATTRIBUTE_OFFLINE;
 	if (lp_parm_bool(snum, "stub", "recall attribute", false))
 		x->offline |= STUBVFS_ATTRIBUTE_RECALL;
-	r = volume_open(x, handle->conn->connectpath);
+	r = volume_open(x, handle->conn->connectpath,
+			lp_parm_const_string(snum, "stub", "volume", NULL));
 	if (r < 0) {
 		DBG_ERR("share %s: cannot open the volume %s: %s\n", service,
 			handle->conn->connectpath, why(r));

@@ -195,6 +195,30 @@ static void test_who_serves(void **state)
 	stub_volume_close(twin);
 }
 
+/* Also when its migration has ended, and nowhere else. */
+static void test_expected(void **state)
+{
+	struct fixture *x = *state;
+	const char *uuid = "00000000-0000-0000-0000-000000000001";
+	const char *other = "00000000-0000-0000-0000-000000000002";
+	char path[128];
+
+	fixture_reopen(x);
+	snprintf(path, sizeof(path), "%s/a/b", x->dir);
+	assert_int_equal(stub_volume_expect(x->v, x->dir, uuid), 0);
+	assert_int_equal(stub_volume_expect(x->v, x->dir, other), -ENODEV);
+	assert_int_equal(stub_volume_expect(x->v, x->dir, "any"), -EINVAL);
+	assert_int_equal(stub_volume_expect(NULL, x->dir, uuid), -ENODEV);
+	fixture_list(x, NULL, 0);
+	stub_finisher_add(x->f, stub_volume_root(x->v));
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(stub_volume_remove(x->v), 0);
+	assert_int_equal(stub_volume_expect(NULL, x->dir, uuid), 0);
+	assert_int_equal(stub_volume_expect(NULL, path, uuid), 0);
+	assert_int_equal(stub_volume_expect(NULL, x->dir, other), -ENODEV);
+	assert_int_equal(stub_volume_expect(NULL, "/var/tmp", uuid), -ENODEV);
+}
+
 #define ON_VOLUME(t) cmocka_unit_test_setup_teardown(t, setup, fixture_teardown)
 
 int main(void)
@@ -205,6 +229,7 @@ int main(void)
 		ON_VOLUME(test_without),
 		ON_VOLUME(test_without_and_copied),
 		ON_VOLUME(test_who_serves),
+		ON_VOLUME(test_expected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
