@@ -16,6 +16,9 @@
  * which all of that counts as missing.  Nothing is finished then, and the next sync
  * waits: the journal has the objects still, and they come again.
  *
+ * What clients asked for lately is finished later (finish_later.c): in step 4 its change
+ * time moves, which nobody is to see who is reading it.
+ *
  * An inode with several names at the source waits for the names: it is finished
  * when they are all there, or with stub_finisher_add_last() without them.  Then it is
  * counted: a name lies where nothing was listed, or is a file of its own (links.c).
@@ -23,7 +26,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
-#include "internal.h"
+#include "finish_later.h"
 
 #define ROUND_MAX 8192
 #define GATHER_MS 150 /* wait for more before a sync */
@@ -57,6 +60,7 @@ struct stub_finisher {
 	struct handles dropped; /* records gone, entries not yet */
 	struct handles links;	/* this round's that wait for names */
 	uint64_t inflight, split;
+	struct stub_later later; /* what is kept in it is not in flight */
 	uint64_t removed_before; /* entries removed before our time */
 	/* The kernel tells of a failure once for each opening.  On the volume's own descriptor
 	 * another thread's sync (fold.c) could be told, and ours succeed, and records be
@@ -80,19 +84,60 @@ static void *grow(void *p, size_t *cap, size_t n, size_t size)
 	return p;
 }
 
+/* With the lock held. */
+static void enqueue(struct stub_finisher *f, const struct stub_handle *h, enum how how)
+{
+	struct item *q = grow(f->queue, &f->cap_queue, f->n_queue + 1, sizeof(*q));
+
+	if (!q) /* it stays in the journal and comes again */
+		return;
+	f->queue = q;
+	q[f->n_queue++] = (struct item){ .h = *h, .how = how };
+	f->inflight++;
+	if (f->n_queue == 1 || f->n_queue >= ROUND_MAX)
+		pthread_cond_signal(&f->wake);
+}
+
+/* What was kept and is due, or all of it.  With the lock held. */
+static void enqueue_due(struct stub_finisher *f, bool all)
+{
+	struct stub_handle h;
+	int how;
+
+	while (stub_later_due(&f->later, all, &h, &how))
+		enqueue(f, &h, (enum how)how);
+}
+
+/* The finisher's thread must know when the first one is due.  With the lock held. */
+static bool keep(struct stub_finisher *f, const struct stub_handle *h, enum how how)
+{
+	bool first = f->later.kept == 0, kept = stub_later_keep(&f->later, h, how);
+
+	if (kept && first)
+		pthread_cond_signal(&f->wake);
+	return kept;
+}
+
 static void add(struct stub_finisher *f, const struct stub_handle *h, enum how how)
 {
-	struct item *q;
-
 	pthread_mutex_lock(&f->lock);
-	q = grow(f->queue, &f->cap_queue, f->n_queue + 1, sizeof(*q));
-	if (q) { /* without memory it stays in the journal and comes again */
-		f->queue = q;
-		q[f->n_queue++] = (struct item){ .h = *h, .how = how };
-		f->inflight++;
-		if (f->n_queue == 1 || f->n_queue >= ROUND_MAX)
-			pthread_cond_signal(&f->wake);
-	}
+	if (how == HOW_STALE || !keep(f, h, how))
+		enqueue(f, h, how);
+	pthread_mutex_unlock(&f->lock);
+}
+
+STUB_PUBLIC void stub_finisher_touch(struct stub_finisher *f, const struct stub_handle *h)
+{
+	pthread_mutex_lock(&f->lock);
+	if (stub_later_touch(&f->later, h))
+		enqueue_due(f, false);
+	pthread_mutex_unlock(&f->lock);
+}
+
+STUB_PUBLIC void stub_finisher_set_delay(struct stub_finisher *f, unsigned int seconds)
+{
+	pthread_mutex_lock(&f->lock);
+	f->later.delay_ms = seconds * 1000ull;
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -203,10 +248,16 @@ static int drop_locked(struct stub_finisher *f, int fd, const struct item *it,
 static void settle(struct stub_finisher *f, const struct item *it, struct stub_record *rec)
 {
 	int r, fd CLEANUP_CLOSE = stub_handle_open(f->v, &it->h, O_PATH);
+	bool later;
 	unsigned int n;
 	struct stat st;
 	uint64_t ino;
 
+	pthread_mutex_lock(&f->lock);
+	later = keep(f, &it->h, it->how); /* asked for since it was handed in */
+	pthread_mutex_unlock(&f->lock);
+	if (later)
+		return;
 	r = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : 0;
 	if (r == 0) {
 		ino = st.st_ino;
@@ -272,8 +323,15 @@ static bool gather(struct stub_finisher *f)
 {
 	uint64_t until_ms;
 
-	while (!f->stop && f->n_queue == 0 && f->dropped.n == 0)
-		pthread_cond_wait(&f->wake, &f->lock);
+	enqueue_due(f, false);
+	while (!f->stop && f->n_queue == 0 && f->dropped.n == 0) {
+		until_ms = stub_later_next_ms(&f->later);
+		if (until_ms)
+			stub_cond_wait_until(&f->wake, &f->lock, until_ms);
+		else
+			pthread_cond_wait(&f->wake, &f->lock);
+		enqueue_due(f, false);
+	}
 	until_ms = stub_now_ms() + f->rest_ms;
 	while (f->rest_ms && !f->stop && stub_cond_wait_until(&f->wake, &f->lock, until_ms) == 0)
 		;
@@ -349,6 +407,7 @@ STUB_PUBLIC void stub_finisher_destroy(struct stub_finisher *f)
 	pthread_cond_destroy(&f->idle);
 	pthread_mutex_destroy(&f->lock);
 	free(f->queue);
+	stub_later_finish(&f->later);
 	close(f->sync_fd);
 	free(f->dropped.h);
 	free(f->links.h);
@@ -358,6 +417,7 @@ STUB_PUBLIC void stub_finisher_destroy(struct stub_finisher *f)
 STUB_PUBLIC int stub_finisher_drain(struct stub_finisher *f)
 {
 	pthread_mutex_lock(&f->lock);
+	enqueue_due(f, true);
 	f->hurry = f->inflight > 0;
 	pthread_cond_signal(&f->wake);
 	while (f->inflight > 0 && !f->stop)
@@ -373,5 +433,6 @@ STUB_PUBLIC void stub_finisher_stats(struct stub_finisher *f, struct stub_finish
 	pthread_mutex_lock(&f->lock);
 	out->inflight = f->inflight;
 	out->split = f->split;
+	out->kept = f->later.kept;
 	pthread_mutex_unlock(&f->lock);
 }

@@ -873,6 +873,7 @@ struct stub_finish_stats {
 	uint64_t done;	   /* objects whose entry has gone since creation */
 	uint64_t inflight; /* handed in, entry not yet removed */
 	uint64_t split;	   /* objects finished with fewer names than at the source; each is logged */
+	uint64_t kept;	   /* handed in, and not begun with since clients ask for them */
 };
 int stub_finisher_create(struct stub_volume *v, struct stub_journal *j, stub_log_fn log,
 			 void *log_arg, struct stub_finisher **out);
@@ -884,7 +885,11 @@ void stub_finisher_add(struct stub_finisher *f, const struct stub_handle *h);
 void stub_finisher_add_last(struct stub_finisher *f, const struct stub_handle *h);
 /* An entry whose object is gone or normal: removed after the next sync. */
 void stub_finisher_add_stale(struct stub_finisher *f, const struct stub_handle *h);
-/* Wait until everything handed in before is finished and durable. */
+/* A client asks for @h: it is not finished before it has not been asked for during the delay,
+ * lest its change time move while it is read.  The delay is 0 at first. */
+void stub_finisher_touch(struct stub_finisher *f, const struct stub_handle *h);
+void stub_finisher_set_delay(struct stub_finisher *f, unsigned int seconds);
+/* Wait until everything handed in before, also what is kept, is finished and durable. */
 int stub_finisher_drain(struct stub_finisher *f);
 void stub_finisher_stats(struct stub_finisher *f, struct stub_finish_stats *out);
 

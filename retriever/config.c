@@ -26,6 +26,7 @@ static const struct {
 	N(call_timeout, 15000, 1000, 600000),
 	N(give_up_after, 0, 0, UINT_MAX / 1000), /* milliseconds, later */
 	N(max_tries, 5, 1, 1000),
+	N(finish_delay, 60, 0, 86400),
 	N(throttle, 0, 0, 1 << 30),
 	N(recall_files_per_minute, 0, 0, 1000000),
 	N(recall_burst, 100, 1, 1000000),

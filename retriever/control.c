@@ -159,6 +159,8 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "links", n.links);
 	add_u(o, "links_split", f.split);
 	add_u(o, "inflight", f.inflight);
+	add_u(o, "kept_back", f.kept);
+	add_u(o, "finish_delay_s", c->c.finish_delay);
 	add_u(o, "bytes_done", s.bytes);
 	add_f(o, "rate_files", rates.files);
 	add_f(o, "rate_bytes", rates.bytes);

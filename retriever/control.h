@@ -22,6 +22,7 @@ struct control_config {
 	struct stub_finisher *finisher;
 	struct source *source;
 	struct jobs *jobs;
+	unsigned int finish_delay; /* seconds, for the status */
 	void (*stop)(void *arg); /* end the process in good order */
 	void *stop_arg;
 	stub_log_fn log;

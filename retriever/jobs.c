@@ -446,6 +446,8 @@ void jobs_submit(struct jobs *j, struct stub_request *r)
 	}
 	*w = (struct waiter){ .r = r };
 	job->waiters = w;
+	if (r->ask.kind == STUB_ASK_DATA || r->ask.kind == STUB_ASK_PASS)
+		stub_finisher_touch(j->c.finisher, &r->ask.h);
 	pthread_mutex_lock(&j->lock);
 	stopped = j->stop;
 	if (!stopped)

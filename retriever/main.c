@@ -225,6 +225,7 @@ static int start(struct retriever *r)
 	e = stub_finisher_create(r->volume, r->journal, log_line, NULL, &r->finisher);
 	if (e < 0)
 		return complain("finisher", e);
+	stub_finisher_set_delay(r->finisher, c->finish_delay);
 	jc.source = r->source;
 	jc.finisher = r->finisher;
 	e = jobs_create(&jc, &r->jobs);
@@ -240,6 +241,7 @@ static int start(struct retriever *r)
 		.finisher = r->finisher,
 		.source = r->source,
 		.jobs = r->jobs,
+		.finish_delay = c->finish_delay,
 		.stop = stop_process,
 		.log = log_line,
 	};

@@ -17,7 +17,7 @@ from apart import in_parallel
 from cuts_again import cut_again
 from cuts_model import judge, logical
 from cuts_record import SOCKETS, dump
-from migration import CRAWLER, RETRIEVER
+from migration import AT_ONCE, CRAWLER, RETRIEVER
 from util import wait_until
 
 AGAIN = 12                               # states of a second cut
@@ -143,7 +143,7 @@ def judging(run, part):
     (home / "sockets").mkdir(parents=True)
     images.bind(home / "sockets", SOCKETS)
     images.new_boot(home)
-    (run.sockets / "postcopy.conf").write_text("")
+    (run.sockets / "postcopy.conf").write_text(AT_ONCE)
     yield home
     images.umount(images.BOOT_ID)
     images.umount(SOCKETS)

@@ -134,7 +134,9 @@ class Demo:
 
     def settings(self):
         """Options of init and of the retriever."""
-        return []
+        conf = self.stage.run / "postcopy.conf"
+        conf.write_text("finish_delay = 2\n")      # nobody waits a minute for the end of a demo
+        return ["--config", str(conf)]
 
     def is_ours(self, answer):
         """An interrupted demo on the same volume and source goes on."""

@@ -37,12 +37,13 @@ class SmbDemo(Demo):
 
     def settings(self):
         """Who the retriever is at the old server: a file that only root can read."""
+        options = super().settings()
         login, conf = self.stage.run / "login", self.stage.run / "postcopy.conf"
         with open(os.open(login, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
             f.write("username = root\npassword = %s\n" % PASSWORD)
-        conf.write_text('smb_credentials = "%s"\nsmb_worker = "%s"\n' % (
+        conf.write_text(conf.read_text() + 'smb_credentials = "%s"\nsmb_worker = "%s"\n' % (
             login, self.build / "retriever" / "postcopy-smb-worker"))
-        return ["--config", str(conf)]
+        return options
 
     def start(self):
         say("starting the retriever and the new server (smbd with vfs objects = stub)")
