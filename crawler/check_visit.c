@@ -7,6 +7,7 @@
  * more for each part of them. Twins that the first listing has told are not told again.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,8 +202,13 @@ static int look_at(struct visit *v, const struct stub_entry *e)
 {
 	size_t path_len = path_below(v->dir, e->name_len);
 	char why[CHECK_WHY_MAX];
-	uint32_t kinds = check_name(v->k->w->sides, e, path_len, why);
+	uint32_t kinds = e->error ? 1u << CHECK_IMPOSSIBLE :
+				    check_name(v->k->w->sides, e, path_len, why);
 	int r = 0;
+
+	if (e->error)
+		snprintf(why, sizeof(why), "listed, and no more is said of it: %s",
+			 strerror(-e->error));
 
 	for (unsigned int kind = 0; kind < CHECK_KINDS && r == 0; kind++) {
 		if (kinds & 1u << kind)
@@ -227,7 +233,7 @@ static int on_entries(void *arg, const struct stub_entry *e, size_t n)
 			r = look_at(v, &e[i]);
 		if (r == 0 && v->want != MORE_DIRS)
 			r = look_for_twin(v, &e[i]);
-		if (r == 0 && v->want != ONLY_TWINS && S_ISDIR(e[i].attr.mode) &&
+		if (r == 0 && v->want != ONLY_TWINS && !e[i].error && S_ISDIR(e[i].attr.mode) &&
 		    stub_name_check(e[i].name, e[i].name_len) == 0)
 			r = take_dir(v, &e[i]);
 		v->index++;

@@ -150,7 +150,7 @@ static int take_entries(void *arg, const struct stub_entry *e, size_t n)
 		if (p->n > PREFLIGHT_SAMPLE || p->budget-- == 0)
 			return 1;
 		p->facts->sampled++;
-		if (stub_name_check(e[i].name, e[i].name_len) < 0)
+		if (e[i].error || stub_name_check(e[i].name, e[i].name_len) < 0)
 			continue; /* the retriever parks it */
 		p->error = node_add(p, p->dir, e[i].name, e[i].name_len, e[i].origin,
 				    e[i].origin_len, &e[i].attr);

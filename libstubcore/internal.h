@@ -290,8 +290,6 @@ int stub_dir_lock(struct stub_volume *v, const struct stub_object *dir, uint64_t
 
 /* ---- refused.c ---- */
 
-/* 0, or @error: no room for it. */
-int stub_refused_add(struct stub_refused *r, const char *name, size_t len, int error);
 unsigned int stub_refused_count(const struct stub_refused *r);
 
 /* ---- links.c: provisional files ---- */

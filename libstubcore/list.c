@@ -39,6 +39,19 @@ struct batch {
 	size_t n_staged, n_entries;
 };
 
+/* 0 if the entry is fine, or no more than refused: then that is put down. */
+static int check(const struct stub_object *dir, const struct stub_entry *e,
+		 struct stub_refused *refused)
+{
+	int r = stub_entry_check(dir, e);
+
+	if (r == -EOVERFLOW)
+		return 0;
+	if (r == -EBADMSG && stub_name_check(e->name, e->name_len) == 0)
+		return stub_refused_add(refused, e->name, e->name_len, e->error ? e->error : r);
+	return r;
+}
+
 static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 			 const struct stub_entry *e, struct batch *b)
 {
@@ -142,8 +155,8 @@ STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
 
 	for (size_t i = 0; i < n; i++) {
 		*bad = i;
-		r = stub_entry_check(dir, &e[i]);
-		if (r < 0 && r != -EOVERFLOW)
+		r = check(dir, &e[i], refused);
+		if (r < 0)
 			return r;
 	}
 	r = 0;
@@ -155,6 +168,8 @@ STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
 
 		for (; i < end && r == 0; i++) {
 			*bad = i;
+			if (stub_entry_check(dir, &e[i]) == -EBADMSG)
+				continue;
 			r = batch_prepare(v, dir, &e[i], b);
 			if (r < 0)
 				r = refuse(refused, &e[i], r);

@@ -52,7 +52,12 @@ static size_t find(const struct stub_refused *r, const char *name, size_t len)
 	return r->len;
 }
 
-int stub_refused_add(struct stub_refused *r, const char *name, size_t len, int error)
+STUB_PUBLIC bool stub_refused_contains(const struct stub_refused *r, const char *name, size_t len)
+{
+	return find(r, name, len) < r->len;
+}
+
+STUB_PUBLIC int stub_refused_add(struct stub_refused *r, const char *name, size_t len, int error)
 {
 	if (find(r, name, len) == r->len) {
 		if (len + 1 > sizeof(r->names) - r->len)
@@ -111,7 +116,7 @@ STUB_PUBLIC int stub_refused_has(struct stub_volume *v, const struct stub_handle
 	struct stub_refused refused;
 	int r = stub_refused_load(v, h, &refused);
 
-	return r < 0 ? r : find(&refused, name, strlen(name)) < refused.len;
+	return r < 0 ? r : stub_refused_contains(&refused, name, strlen(name));
 }
 
 /* Under the exclusion: the staged inode gets its name, the name leaves the record. */

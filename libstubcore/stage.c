@@ -41,7 +41,7 @@ int stub_entry_check(const struct stub_object *dir, const struct stub_entry *e)
 		return r;
 	if (dir->depth >= STUB_DEPTH_MAX)
 		return -EMLINK;
-	if (e->origin_len == 0)
+	if (e->error || e->origin_len == 0)
 		return -EBADMSG;
 	if (!time_ok(a->atime) || !time_ok(a->mtime) || !time_ok(a->ctime))
 		return -EBADMSG;

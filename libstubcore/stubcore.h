@@ -153,6 +153,8 @@ struct stub_entry {
 	const char *target; /* symlinks: bytes, not terminated; else NULL */
 	size_t target_len;
 	bool dummy; /* attributes beyond type, size, fsid, fileid, nlink and mtime are missing */
+	int error; /* -errno: the old server has this name and says no more; nothing else is
+		    * there, and it cannot be made */
 };
 
 /* ---- missing map ------------------------------------------------------------ */
@@ -774,7 +776,8 @@ int stub_name_check(const char *name, size_t len);
  * An entry that is fine but that the new file system refuses (stub_refusal) is left
  * out and goes into @refused, which starts zeroed, stays with the listing, and is
  * handed to finish(): the directory is listed then, and its record remembers them.
- *   -EBADMSG  hostile entry; *bad is its index
+ * So does one that is impossible, but for its name.
+ *   -EBADMSG  hostile name; *bad is its index
  *   -ENOENT   @dir is listed by now, somebody else did it: nothing to do any more
  *   -ENOSPC, -EDQUOT, -EIO
  *   what stub_refusal() knows: more names are refused than a record holds
@@ -791,9 +794,14 @@ int stub_list_batch(struct stub_volume *v, struct stub_journal *j, const struct 
 int stub_list_finish(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
 		     const struct stub_refused *refused);
 
+/* Put down a name that is not made, and why: 0, or @error if there is no room for it. */
+int stub_refused_add(struct stub_refused *r, const char *name, size_t len, int error);
+
 /* Does this error of making an entry mean that the file system will not have it
  * (too long, too large, not permitted ...), rather than that something is broken or full? */
 bool stub_refusal(int error);
+
+bool stub_refused_contains(const struct stub_refused *r, const char *name, size_t len);
 
 /* Walk the names: zero *at to start, false at the end. */
 bool stub_refused_next(const struct stub_refused *r, size_t *at, const char **name, size_t *len);

@@ -250,6 +250,8 @@ static int with_paths(void *arg, const struct stub_entry *e, size_t n)
 		r = -ENOMEM;
 	for (size_t i = 0; i < n && r >= 0; i++) {
 		own[i] = e[i];
+		if (e[i].error)
+			continue;
 		r = dual_origin_encode(l->dir, e[i].name, e[i].name_len, e[i].origin,
 				       e[i].origin_len, at);
 		if (r < 0)

@@ -7,6 +7,8 @@
 
 #include "jobs_internal.h"
 
+#define LIST_TRIES 4 /* of a listing that the old server breaks off */
+
 /* A name as it may be shown in a log line or a reason. */
 static void printable(const char *name, size_t len, char *out, size_t size)
 {
@@ -50,6 +52,13 @@ static int lookup_entry(struct jobs *j, struct job *job, const struct stub_objec
 			       STUB_TARGET_MAX, &e->target_len);
 }
 
+/* What the old server says of one entry, which says nothing of the others. */
+static bool is_entrys_own(int error)
+{
+	return error == -ENOENT || error == -ESTALE || error == -ENOTDIR || error == -EACCES ||
+	       error == -EBADMSG || error == -EIO || error == -ENAMETOOLONG;
+}
+
 int job_lookup(struct jobs *j, struct job *job)
 {
 	char target[STUB_TARGET_MAX];
@@ -90,19 +99,22 @@ int job_lookup(struct jobs *j, struct job *job)
 
 		printable(job->name, job->name_len, name, sizeof(name));
 		snprintf(what, sizeof(what), "look-up of \"%s\"", name);
-		if (!refused)
-			return local ? jobs_store_failed(j, &job->h, r, what) :
-				       jobs_failed(j, &job->h, r, what);
+		if (local && !refused)
+			return jobs_store_failed(j, &job->h, r, what);
+		if (!refused && !is_entrys_own(r))
+			return jobs_failed(j, &job->h, r, what);
 		/* no failure of the directory; its listing will keep the books */
-		jobs_log(j, STUB_LOG_INFO, "%s: refused here: %s", what, strerror(-r));
+		jobs_log(j, STUB_LOG_INFO, "%s: %s: %s", what,
+			 refused ? "refused here" : "the old server says", strerror(-r));
 		return -EREMOTEIO;
 	}
 	return r;
 }
 
 /* Is @h, which has just been listed or tried again, without some of its names?  Then it
- * is parked, and they are said.  @error: why the last one was refused.  0 or -EREMOTEIO. */
-static int check_refused(struct jobs *j, const struct stub_handle *h, int error)
+ * is parked, and they are said.  @error: why the last one was refused, by the old server
+ * (@theirs) or by the new file system.  0 or -EREMOTEIO. */
+static int check_refused(struct jobs *j, const struct stub_handle *h, int error, bool theirs)
 {
 	struct stub_refused refused;
 	char name[64], what[STUB_REASON_MAX + 1];
@@ -117,13 +129,12 @@ static int check_refused(struct jobs *j, const struct stub_handle *h, int error)
 		return 0;
 	while (stub_refused_next(&refused, &at, &p, &len)) {
 		printable(p, len, name, sizeof(name));
-		jobs_log(j, STUB_LOG_WARN, "entry \"%s\" of a directory: refused", name);
+		jobs_log(j, STUB_LOG_WARN, "entry \"%s\" of a directory: left out", name);
 		n++;
 	}
 	snprintf(what, sizeof(what),
-		 n > 1 ? "refused here: entry \"%s\" (%u names in all)" :
-			 "refused here: entry \"%s\"",
-		 name, n);
+		 n > 1 ? "%s: entry \"%s\" (%u names in all)" : "%s: entry \"%s\"",
+		 theirs ? "not to be had" : "refused here", name, n);
 	return jobs_park(j, h, error, what);
 }
 
@@ -132,21 +143,45 @@ struct listing {
 	struct job *job;
 	const struct stub_object *dir;
 	uint64_t n;
+	struct stub_refused gone; /* names that were listed and are not there: are they listed again? */
+	bool theirs; /* the last one of refused is not to be had from the old server */
 	char bad[64]; /* name of the entry that failed */
 	bool done; /* by another job, while this one began */
 	struct stub_refused refused;
 	bool local; /* it was our volume that failed */
 };
 
-static int list_entries(void *arg, const struct stub_entry *e, size_t n)
+static bool is_gone(const struct stub_entry *e)
 {
-	struct listing *l = arg;
-	size_t bad = 0;
-	int r;
+	return (e->error == -ENOENT || e->error == -ESTALE) &&
+	       stub_name_check(e->name, e->name_len) == 0;
+}
 
-	if (atomic_load(&l->j->stopping))
-		return -ECANCELED;
-	r = stub_list_batch(l->j->c.volume, l->j->c.journal, l->dir, e, n, &l->refused, &bad);
+/* What is listed but not there goes into l->gone, the rest into @out: how many, or -errno. */
+static int64_t take_gone(struct listing *l, const struct stub_entry *e, size_t n,
+			 struct stub_entry *out)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		l->theirs = l->theirs || e[i].error;
+		if (!is_gone(&e[i])) {
+			out[kept++] = e[i];
+			continue;
+		}
+		if (stub_refused_add(&l->gone, e[i].name, e[i].name_len, e[i].error) == 0)
+			continue;
+		printable(e[i].name, e[i].name_len, l->bad, sizeof(l->bad));
+		return e[i].error;
+	}
+	return (int64_t)kept;
+}
+
+static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
+{
+	size_t bad = 0;
+	int r = stub_list_batch(l->j->c.volume, l->j->c.journal, l->dir, e, n, &l->refused, &bad);
+
 	if (r == -ENOENT) {
 		l->done = true;
 		return -ECANCELED;
@@ -161,11 +196,109 @@ static int list_entries(void *arg, const struct stub_entry *e, size_t n)
 	return r;
 }
 
+static int list_entries(void *arg, const struct stub_entry *e, size_t n)
+{
+	struct listing *l = arg;
+	struct stub_entry *kept;
+	bool odd = false;
+	int64_t r;
+
+	if (atomic_load(&l->j->stopping))
+		return -ECANCELED;
+	for (size_t i = 0; i < n; i++)
+		odd = odd || e[i].error;
+	if (!odd)
+		return make_entries(l, e, n);
+	kept = malloc(n * sizeof(*kept));
+	if (!kept)
+		return -ENOMEM;
+	r = take_gone(l, e, n, kept);
+	if (r >= 0)
+		r = make_entries(l, kept, (size_t)r);
+	free(kept);
+	return (int)r;
+}
+
+static int list_as(struct jobs *j, struct job *job, const struct stub_object *o,
+		   source_entries_fn fn, void *arg)
+{
+	const struct source_id as = { o->fsid, o->fileid };
+
+	return source_list(j->c.source, job_priority(job), &o->origin, &as, fn, arg);
+}
+
+struct seeking {
+	struct jobs *j;
+	const struct stub_refused *names;
+	struct stub_refused *seen;
+};
+
+static int seek_entries(void *arg, const struct stub_entry *e, size_t n)
+{
+	struct seeking *s = arg;
+
+	if (atomic_load(&s->j->stopping))
+		return -ECANCELED;
+	for (size_t i = 0; i < n; i++)
+		if (stub_refused_contains(s->names, e[i].name, e[i].name_len))
+			stub_refused_add(s->seen, e[i].name, e[i].name_len,
+					 e[i].error ? e[i].error : -ESTALE);
+	return 0;
+}
+
+/*
+ * The old server lists @names and says that they are not there.  Those that it lists again
+ * are kept in @seen, whatever it says of them now; what is not listed any more has been removed
+ * there between two calls.
+ */
+static int still_listed(struct jobs *j, struct job *job, const struct stub_object *o,
+			const struct stub_refused *names, struct stub_refused *seen)
+{
+	struct seeking s = { j, names, seen };
+
+	return list_as(j, job, o, seek_entries, &s);
+}
+
+/* From the beginning, if the old server breaks it off: not for ever. */
+static int list_all(struct listing *l)
+{
+	int r = -EAGAIN;
+
+	for (unsigned int i = 0; i < LIST_TRIES && r == -EAGAIN; i++) {
+		l->gone.len = l->refused.len = 0;
+		l->theirs = false;
+		r = list_as(l->j, l->job, l->dir, list_entries, l);
+	}
+	if (r == 0 && l->gone.len) {
+		struct stub_refused names = l->gone;
+
+		r = still_listed(l->j, l->job, l->dir, &names, &l->refused);
+	}
+	return r;
+}
+
+static int list_failed(struct listing *l, int error)
+{
+	const struct stub_handle *h = &l->job->h;
+	char what[128];
+
+	if (error == -EAGAIN && !l->local) {
+		snprintf(what, sizeof(what), "listing a directory: broken off by the old server "
+			 "%d times (BAD_COOKIE, NOT_SYNC)", LIST_TRIES);
+		return jobs_park(l->j, h, -EPROTO, what);
+	}
+	if (l->bad[0])
+		snprintf(what, sizeof(what), "listing, entry \"%s\"", l->bad);
+	else
+		snprintf(what, sizeof(what), "listing a directory");
+	return l->local ? jobs_store_failed(l->j, h, error, what) :
+			  jobs_failed(l->j, h, error, what);
+}
+
 int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	struct listing l = { .j = j, .job = job, .dir = o };
-	const struct source_id as = { o->fsid, o->fileid };
-	int r = source_list(j->c.source, job_priority(job), &o->origin, &as, list_entries, &l);
+	int r = list_all(&l);
 
 	if (l.done)
 		return 0;
@@ -173,18 +306,11 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 		r = stub_list_finish(j->c.volume, j->c.journal, o, &l.refused);
 		l.local = r < 0;
 	}
-	if (r < 0) {
-		char what[128];
-
-		if (l.bad[0])
-			snprintf(what, sizeof(what), "listing, entry \"%s\"", l.bad);
-		else
-			snprintf(what, sizeof(what), "listing a directory");
-		return l.local ? jobs_store_failed(j, &job->h, r, what) :
-				 jobs_failed(j, &job->h, r, what);
-	}
+	if (r < 0)
+		return list_failed(&l, r);
 	if (l.refused.len)
-		check_refused(j, &job->h, l.refused.error);
+		check_refused(j, &job->h, l.refused.error,
+			      l.theirs || l.refused.error == -EBADMSG);
 	jobs_stored(j);
 	return 0; /* it is listed */
 }
@@ -197,33 +323,58 @@ int job_leave(struct jobs *j, struct job *job, struct stub_object *o)
 	return r == -ENOSPC && reserve_release(&j->reserve) ? job_list(j, job, o) : r;
 }
 
+/* Try @name of @o again.  0, also if it is refused again or is not to be had: that is in
+ * *error then, and *theirs. */
+static int retry_name(struct jobs *j, struct job *job, struct stub_object *o, const char *name,
+		      size_t len, int *error, bool *theirs)
+{
+	char target[STUB_TARGET_MAX];
+	struct stub_refused names = { .len = 0 }, seen = { .len = 0 };
+	struct stub_origin origin;
+	struct stub_entry e = { 0 };
+	int r = lookup_entry(j, job, o, name, len, &e, &origin, target);
+
+	if (r == -ENOENT) {
+		stub_refused_add(&names, name, len, r);
+		r = still_listed(j, job, o, &names, &seen);
+		if (r < 0)
+			return r;
+		if (!seen.len)
+			return stub_refused_make(j->c.volume, j->c.journal, o, name, len, NULL);
+		r = seen.error;
+	}
+	if (r == -EOVERFLOW)
+		return 0;
+	if (r == 0) {
+		r = stub_refused_make(j->c.volume, j->c.journal, o, name, len, &e);
+		*theirs = *theirs || r == -EBADMSG;
+		if (!stub_refusal(r) && r != -EBADMSG)
+			return r;
+	} else if (is_entrys_own(r)) {
+		*theirs = true;
+	} else {
+		return r;
+	}
+	*error = r;
+	return 0;
+}
+
 int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 {
-	char target[STUB_TARGET_MAX], shown[64], what[128];
+	char shown[64], what[128];
 	struct stub_refused names;
-	struct stub_origin origin;
 	const char *name = "";
 	size_t at = 0, len = 0;
+	bool theirs = false;
 	int error = 0, r = stub_refused_load(j->c.volume, &job->h, &names);
 
 	while (r == 0 && stub_refused_next(&names, &at, &name, &len)) {
-		struct stub_entry e = { 0 };
-
 		if (atomic_load(&j->stopping))
 			return -EAGAIN;
-		r = lookup_entry(j, job, o, name, len, &e, &origin, target);
-		if (r < 0 && r != -ENOENT && r != -EOVERFLOW)
-			break;
-		if (r != -EOVERFLOW)
-			r = stub_refused_make(j->c.volume, j->c.journal, o, name, len,
-					      r == 0 ? &e : NULL);
-		if (stub_refusal(r)) {
-			error = r;
-			r = 0;
-		}
+		r = retry_name(j, job, o, name, len, &error, &theirs);
 	}
 	if (r == 0 || r == -ENOENT || r == -ESTALE) /* the directory may have gone */
-		return check_refused(j, &job->h, error);
+		return check_refused(j, &job->h, error, theirs);
 	printable(name, len, shown, sizeof(shown));
 	snprintf(what, sizeof(what), "refused entry \"%s\"", shown);
 	return jobs_failed(j, &job->h, r, what);

@@ -110,7 +110,7 @@ static int wait_page(struct listing *l, struct fetch *f)
 		else if (f->status == NFS3ERR_NOTSUPP && !l->plain && !cookie)
 			l->plain = true;
 		else if (f->status == NFS3ERR_BAD_COOKIE || f->status == NFS3ERR_NOT_SYNC)
-			return -EAGAIN; /* the directory was changed */
+			return -EAGAIN; /* the directory was changed, it says */
 		else
 			return f->why ? bad(l, f->why) : f->err;
 		ask(l, f, cookie, verf);
@@ -145,11 +145,28 @@ struct complete { /* of one entry */
 	char name[STUB_NAME_MAX + 1];
 };
 
-static void failed(struct listing *l, int err)
+/* Is it the entry that is wrong, or can nothing be asked now? */
+static bool is_entrys_own(int err)
 {
+	static const int own[] = { ENOENT, ESTALE, ENOTDIR, EACCES, EBADMSG, EIO, ENAMETOOLONG };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (err == -own[i])
+			return true;
+	return false;
+}
+
+static void failed(struct complete *c, int err)
+{
+	struct listing *l = c->l;
+
+	if (is_entrys_own(err)) {
+		c->e->error = err;
+		return;
+	}
 	pthread_mutex_lock(&l->lock);
 	if (!l->err)
-		l->err = err == -ENOENT || err == -ESTALE ? -EAGAIN : err; /* vanished */
+		l->err = err;
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -163,7 +180,7 @@ static int take_target(struct complete *c, const struct READLINK3res *res)
 	if (nfs_post_attr(&res->READLINK3res_u.resok.symlink_attributes, &have, &now))
 		return -EBADMSG;
 	if (have && !nfs_is(&as, &now))
-		return -EAGAIN; /* replaced, a moment after it was listed */
+		return -ESTALE; /* replaced, a moment after it was listed */
 	c->e->target_len = strlen(target);
 	if (c->e->target_len > STUB_TARGET_MAX)
 		return -ENAMETOOLONG;
@@ -208,7 +225,7 @@ static void end(struct complete *c, int err)
 	struct listing *l = c->l;
 
 	if (err)
-		failed(l, err);
+		failed(c, err);
 	free(c);
 	nfs_wait_done(&l->wait);
 }
@@ -251,8 +268,10 @@ static int complete_entry(struct listing *l, struct nfs_page *p, struct stub_ent
 	struct complete *c;
 
 	/* a name that cannot be asked for; the receiver would refuse it too */
-	if (!e->name_len || e->name_len > STUB_NAME_MAX || memchr(e->name, '/', e->name_len))
-		return bad(l, "a name that no file can have");
+	if (!e->name_len || e->name_len > STUB_NAME_MAX || memchr(e->name, '/', e->name_len)) {
+		e->error = -EBADMSG;
+		return 0;
+	}
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
@@ -279,7 +298,7 @@ static int complete_page(struct listing *l, struct nfs_page *p)
 		if (!p->complete[i] ||
 		    (S_ISDIR(e->attr.mode) && p->have_dir && e->attr.fsid != p->dir.fsid))
 			e->origin_len = 0;
-		if (next_op(e) >= 0)
+		if (!e->error && next_op(e) >= 0)
 			r = complete_entry(l, p, e);
 		if (!r && !(i % LIST_WINDOW)) {
 			pthread_mutex_lock(&l->lock);

@@ -3,8 +3,8 @@
  * nfs_page.c - the entries of one reply, copied out of libnfs's buffer.
  *
  * Nothing is believed: a cookie may not stand still, "." and ".." must be
- * directories, attributes and handles must be possible ones.  Names are left as
- * they are for the receiver to judge.
+ * directories.  An entry whose attributes or handle are impossible has an error.  Names
+ * are left as they are for the receiver to judge.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,18 +61,14 @@ static int add(struct nfs_page *p, char **text, const struct item *i, const char
 		return -EBADMSG;
 	}
 	p->last_cookie = i->cookie;
-	if (i->attr && nfs_post_attr(i->attr, &have_attr, &e->attr)) {
-		*why = "impossible attributes";
-		return -EBADMSG;
-	}
+	if (i->attr && nfs_post_attr(i->attr, &have_attr, &e->attr))
+		e->error = -EBADMSG;
 	if (is_dots(i->name)) {
 		*why = "'.' or '..' is no directory";
-		return have_attr && !S_ISDIR(e->attr.mode) ? -EBADMSG : 0;
+		return e->error || (have_attr && !S_ISDIR(e->attr.mode)) ? -EBADMSG : 0;
 	}
-	if (have_fh && nfs_page_handle(p, e, &i->fh->post_op_fh3_u.handle)) {
-		*why = "an impossible file handle";
-		return -EBADMSG;
-	}
+	if (have_fh && nfs_page_handle(p, e, &i->fh->post_op_fh3_u.handle))
+		e->error = -EBADMSG;
 	e->name_len = strlen(i->name);
 	e->name = memcpy(*text, i->name, e->name_len);
 	*text += e->name_len;

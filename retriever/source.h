@@ -225,10 +225,13 @@ int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, u
  * All entries of a directory, batch by batch.  "." and ".." are left out (but if
  * the old server says one of them is no directory: -EBADMSG).  Every entry comes
  * complete: attributes and origin that READDIRPLUS left out are asked for with
- * LOOKUP, symlink targets with READLINK, all in parallel.  (SMB: they are dummies.)  Names are as sent
+ * LOOKUP, symlink targets with READLINK, all in parallel.  (SMB: they are dummies.)  One of
+ * which the old server does not tell that, or tells impossible things, has an error
+ * instead: any of the above.  Names are as sent
  * (the receiver checks them with stub_name_check()).  @fn returning non-zero
  * ends the listing with that value.  Guards: the same cookie twice, a page
- * without entries that is not the last, an entry that vanished: -EBADMSG/-EAGAIN.
+ * without entries that is not the last: -EBADMSG.  Broken off by the old server, which
+ * knows its cookies no more: -EAGAIN.
  * @fn is called on the calling thread; entries are valid only during the call.
  */
 typedef int (*source_entries_fn)(void *arg, const struct stub_entry *e, size_t n);

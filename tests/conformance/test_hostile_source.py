@@ -85,21 +85,26 @@ DIRECTORIES = {
     "empty-name": (named(b""), "entry|listing"),
     "nul-name": (named(b"nul\0nul"), "listing"),
     "long-name": (named(b"n" * 300), r'entry "nnnn'),
-    "size-2^63+1": (named(b"huge", size=(1 << 63) + 1), 'entry "huge"'),
-    "size-2^64-1": (named(b"huge", size=(1 << 64) - 1), 'entry "huge"'),
-    "type-9": (named(b"odd", type=9), "listing"),
-    "nsec": (named(b"when", mtime=BadTime(1)), "listing"),
-    "owner": (named(b"whose", uid=0xffffffff), 'entry "whose"'),
-    "long-handle": (long_handle, "listing"),
-    "no-target": (linked(b""), 'entry "link"|listing'),
-    "nul-target": (linked(b"a\0b"), 'entry "link"|listing'),
-    "long-target": (linked(b"t" * 5000), 'entry "link"|listing'),
     "stuck-cookie": (stuck, "listing"),
     "cookie-circle": (circle, "listing"),
     "empty-pages": (listing(hooks.empty_pages), "listing"),
     "garbage-list": (listing(hooks.garbage()), "listing"),
     "cut-list": (listing(hooks.truncate(-10)), "listing"),
     "list-error": (listing(hooks.status(errors.IO)), "listing"),
+}
+
+# -- entries: the directory is listed without them, and parked ------------------------------
+
+ENTRIES = {
+    "size-2^63+1": (named(b"huge", size=(1 << 63) + 1), "huge"),
+    "size-2^64-1": (named(b"huge", size=(1 << 64) - 1), "huge"),
+    "type-9": (named(b"odd", type=9), "odd"),
+    "nsec": (named(b"when", mtime=BadTime(1)), "when"),
+    "owner": (named(b"whose", uid=0xffffffff), "whose"),
+    "long-handle": (long_handle, "f"),
+    "no-target": (linked(b""), "link"),
+    "nul-target": (linked(b"a\0b"), "link"),
+    "long-target": (linked(b"t" * 5000), "link"),
 }
 
 
@@ -206,7 +211,7 @@ def world(loop_xfs, workdir, rpcshim):
     good = tree.mkdir(tree.root, "good")
     for i in range(20):
         tree.file(good, "f%d" % i, Pattern(1000 + i, seed=i + 1))
-    for name, (make, *_says) in [*DIRECTORIES.items(), *FILES.items()]:
+    for name, (make, *_says) in [*DIRECTORIES.items(), *ENTRIES.items(), *FILES.items()]:
         d = tree.mkdir(tree.root, name)
         tree.file(d, "ok", Pattern(5000, seed=3))
         make(tree, d, server)
@@ -243,7 +248,7 @@ def status_of(call, *args):
 def test_everything_else_migrated(world):
     wait_until(lambda: world.m.status()["state"] == "migrating", what="a connection again")
     assert world.m.status()["pending"] == 0
-    assert set(world.parked) == {*DIRECTORIES, *(name + "/bad" for name in FILES)}
+    assert set(world.parked) == {*DIRECTORIES, *ENTRIES, *(name + "/bad" for name in FILES)}
     for i in range(20):
         assert world.client.read_file("good/f%d" % i) == Pattern(1000 + i, seed=i + 1).read(0, 2000)
         assert RECORD not in os.listxattr(world.m.volume / "good" / ("f%d" % i))
@@ -259,6 +264,16 @@ def test_hostile_directory(world, name):
     assert status_of(world.client.names, name) == errors.IO
     local = os.listdir(world.m.volume / name)
     assert set(local) <= {"ok", "again", "r0", "r1"} | {"r%d" % i for i in range(20)}, local
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_hostile_entry(world, name):
+    entry, bad = world.parked[name], ENTRIES[name][1]
+    assert (entry["why"], entry["kind"]) == ("error", "directory")
+    assert 'entry "%s"' % bad in entry["reason"], entry
+    assert world.client.names(name) == [b"ok"]
+    assert world.client.read_file(name + "/ok") == Pattern(5000, seed=3).read(0, 5000)
+    assert status_of(world.client.lookup, name + "/" + bad) == errors.IO
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -50,6 +50,11 @@ static int on_entries(void *arg, const struct stub_entry *e, size_t n)
 	(void)arg;
 	CHECK(n > 0);
 	for (size_t i = 0; i < n; i++) {
+		if (e[i].error) {
+			CHECK(is_error(e[i].error));
+			look_at(e[i].name, e[i].name_len);
+			continue;
+		}
 		check_origin(e[i].origin, e[i].origin_len);
 		check_attr(&e[i].attr);
 		look_at(e[i].name, e[i].name_len);

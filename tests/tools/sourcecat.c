@@ -113,8 +113,12 @@ static int on_entries(void *arg, const struct stub_entry *e, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		if (!e[i].origin_len || !e[i].attr.mode)
+		if (!e[i].error && (!e[i].origin_len || !e[i].attr.mode))
 			return -EPROTO; /* incomplete: must not happen */
+		if (c->print && e[i].error)
+			printf("%.*s: %s\n", (int)e[i].name_len, e[i].name, strerror(-e[i].error));
+		if (e[i].error)
+			continue;
 		c->links += e[i].target != NULL;
 		if (!c->print)
 			continue;
