@@ -172,6 +172,7 @@ static void print_parked(struct json *j, const struct opened *o, const struct st
 	json_u64(j, "size", e->size);
 	json_i64(j, "mtime", e->mtime);
 	print_where(j, o, &e->h);
+	json_i64(j, "type", e->h.type);
 	json_str(j, "handle", hex);
 	json_object_end(j);
 }

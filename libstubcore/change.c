@@ -296,7 +296,7 @@ STUB_PUBLIC int stub_change_clear(const struct stub_change *c, unsigned int i, u
 	if (!o->stub || !stub_map_overlaps(&o->rec->now, offset, end))
 		return 0;
 	fd = stub_handle_open(c->v, &o->h, O_RDWR | O_NONBLOCK);
-	r = fd < 0 ? fd : stub_missing_clear(fd, &o->before, &o->rec->now, offset, end);
+	r = fd < 0 ? fd : stub_missing_clear(fd, &o->before, o->rec, offset, end);
 	return r < 0 ? r : 0;
 }
 
@@ -319,6 +319,9 @@ STUB_PUBLIC int stub_commit_prepare(struct stub_volume *v, const struct stub_han
 	if (!c->now)
 		return -ENOMEM;
 	stub_map_copy(c->now, &rec.now);
+	c->size = rec.size;
+	c->mtime = rec.src_mtime;
+	c->ctime = rec.src_ctime;
 	c->stub = true;
 	return 0;
 }
@@ -330,6 +333,13 @@ static int commit_sync(struct stub_commit *c, int fd)
 	if (r < 0)
 		stub_volume_new_era(c->v);
 	return r;
+}
+
+/* Is it the version of before?  It may have been given up for another one (resolve.c). */
+static bool commit_same_version(const struct stub_commit *c, const struct stub_record *rec)
+{
+	return c->size == rec->size && stub_time_cmp(c->mtime, rec->src_mtime) == 0 &&
+	       stub_time_cmp(c->ctime, rec->src_ctime) == 0;
 }
 
 /* What was present when the sync began is durable now; what came since is not. */
@@ -346,7 +356,7 @@ static int commit_fold(struct stub_commit *c, int fd, bool sync)
 	if (r < 0)
 		return r;
 	/* what was present is not known to be so any more, whatever our fsync said */
-	if (stub_volume_era(c->v) != c->era)
+	if (stub_volume_era(c->v) != c->era || !commit_same_version(c, &rec))
 		return -EAGAIN;
 	r = stub_map_intersect(&rec.durable, c->now);
 	if (r == 0)

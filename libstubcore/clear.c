@@ -35,16 +35,18 @@ static int clear_part(int fd, const struct stat *st, struct stub_range part)
 	return errno == EOPNOTSUPP ? 0 : -errno;
 }
 
-int stub_missing_clear(int fd, const struct stat *st, const struct stub_map *missing,
+int stub_missing_clear(int fd, const struct stat *st, const struct stub_record *rec,
 		       uint64_t offset, uint64_t end)
 {
 	uint64_t block = (uint64_t)st->st_blksize, past = end % block ? block - end % block : 0;
 	struct stub_range part;
 	int one, r = 1;
 
+	if (rec->flags & STUB_FLAG_OVER) /* no sync has failed since: all is as it was written */
+		return 0;
 	offset -= offset % block;
 	end = end > UINT64_MAX - past ? UINT64_MAX : end + past;
-	while (stub_map_first(missing, offset, end, &part)) {
+	while (stub_map_first(&rec->now, offset, end, &part)) {
 		one = clear_part(fd, st, part);
 		if (one < 0)
 			return one;

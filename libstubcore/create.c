@@ -213,6 +213,8 @@ static int make_parts(int fd, int *dirfd)
 		if (mkdirat(*dirfd, dirs[i], 0700) < 0)
 			return -errno;
 	r = stub_io_write_file(*dirfd, STUB_LOCK, "");
+	if (r == 0)
+		r = stub_io_write_file(*dirfd, STUB_RESOLVED, "");
 	return r < 0 ? r : make_state(*dirfd);
 }
 

@@ -160,16 +160,16 @@ static int write_sparse(int fd, const struct stat *st, struct stub_range part, c
  * stays a hole here, where it is certain that it reads as zeros.
  */
 static int write_missing(const struct stub_object *o, const struct stat *st,
-			 const struct stub_map *missing, uint64_t offset, const char *data,
+			 const struct stub_record *rec, uint64_t offset, const char *data,
 			 size_t length)
 {
-	int r, clear = stub_missing_clear(o->fd, st, missing, offset, offset + length);
+	int r, clear = stub_missing_clear(o->fd, st, rec, offset, offset + length);
 	struct stub_range part;
 	uint64_t at = offset;
 
 	if (clear < 0)
 		return clear;
-	while (stub_map_first(missing, at, offset + length, &part)) {
+	while (stub_map_first(&rec->now, at, offset + length, &part)) {
 		const char *bytes = data + (part.start - offset);
 
 		r = clear ? write_sparse(o->fd, st, part, bytes) :
@@ -195,6 +195,13 @@ static int take_out(struct stub_record *rec, uint64_t offset, uint64_t end)
 	return 0;
 }
 
+/* Are the bytes fetched for @o of the version that the record wants? */
+static bool same_version(const struct stub_object *o, const struct stub_record *rec)
+{
+	return o->size == rec->size && stub_time_cmp(o->mtime, rec->src_mtime) == 0 &&
+	       stub_time_cmp(o->ctime, rec->src_ctime) == 0;
+}
+
 STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o,
 				   uint64_t offset, const void *data, size_t length)
 {
@@ -212,8 +219,10 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 	r = stub_record_load(v, o->fd, &o->h, &st, rec);
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
 		r = -EINVAL;
+	if (r == 0 && !same_version(o, rec))
+		r = -EAGAIN;
 	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length)) {
-		r = write_missing(o, &st, &rec->now, offset, data, length);
+		r = write_missing(o, &st, rec, offset, data, length);
 		if (r == -EBADF) /* stub_object_open() could not have it for writing */
 			r = -EROFS;
 		times = stub_times_restore(o->fd, rec);

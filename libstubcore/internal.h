@@ -106,6 +106,9 @@ enum {
 	/* with LINKS: link_key is part of the provisional file's name (earlier releases had
 	 * none) */
 	STUB_FLAG_LINK_KEY = 64,
+	/* file, in the era of the record: what is missing has bytes of a version that was
+	 * given up, which somebody may be about to read (resolve.c) */
+	STUB_FLAG_OVER = 128,
 };
 
 struct stub_record {
@@ -147,9 +150,9 @@ int stub_handle_open(const struct stub_volume *v, const struct stub_handle *h, i
 /* ---- clear.c ---- */
 
 /* Before bytes are written into [offset, end), under the exclusion: no page and no block
- * that is @missing as a whole is left there.  @st is of @fd, open for writing.
+ * that is missing in @rec as a whole is left there.  @st is of @fd, open for writing.
  * 1: these blocks read as zeros now; 0: the file system cannot do that; -errno. */
-int stub_missing_clear(int fd, const struct stat *st, const struct stub_map *missing,
+int stub_missing_clear(int fd, const struct stat *st, const struct stub_record *rec,
 		       uint64_t offset, uint64_t end);
 
 /* ---- lock.c: per-inode exclusion across threads and processes ---- */

@@ -41,7 +41,7 @@
 #define FULL_BYTES	(4u << 20) /* a disk with less is taken for full */
 #define READER_CHECK	256 /* transactions between looks for dead readers */
 
-enum op_kind { OP_ADD, OP_REMOVE, OP_FAIL, OP_RETRY, OP_KIND, OP_SETTLE, OP_KINDS };
+enum op_kind { OP_ADD, OP_REMOVE, OP_FAIL, OP_UNPARK, OP_RETRY, OP_KIND, OP_SETTLE, OP_KINDS };
 
 struct op {
 	struct op *next;
@@ -198,7 +198,32 @@ static int apply_fail(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 	return store(w, txn, &key, f.queue, &f.e);
 }
 
-/* The first RETRY_CHUNK entries of a parked queue.  A fresh start: no tries. */
+/* A fresh start: no tries. */
+static void unpark(struct stub_journal_entry *e)
+{
+	e->park = STUB_PARK_NONE;
+	e->tries = 0;
+	e->reason[0] = '\0';
+}
+
+static int apply_unpark(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
+{
+	uint8_t bytes[STUB_JOURNAL_KEY_MAX];
+	MDB_val key = { stub_journal_key_pack(op->h, bytes), bytes };
+	struct found f;
+	int rc = lookup(w, txn, &key, &f);
+
+	if (rc)
+		return rc;
+	if (f.queue < 0) {
+		op->result = -ENOENT;
+		return 0;
+	}
+	unpark(&f.e);
+	return store(w, txn, &key, f.queue, &f.e);
+}
+
+/* The first RETRY_CHUNK entries of a parked queue. */
 static int apply_retry(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 {
 	while (op->result < RETRY_CHUNK) {
@@ -220,9 +245,7 @@ static int apply_retry(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 		copy = (MDB_val){ key.mv_size, bytes };
 		if (stub_journal_value_parse(val.mv_data, val.mv_size, &f.e) < 0)
 			salvage(op->queue, &f.e);
-		f.e.park = STUB_PARK_NONE;
-		f.e.tries = 0;
-		f.e.reason[0] = '\0';
+		unpark(&f.e);
 		rc = store(w, txn, &copy, (int)op->queue, &f.e);
 		if (rc)
 			return rc;
@@ -258,6 +281,7 @@ static int apply_settle(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 static int (*const apply[OP_KINDS])(struct stub_jwriter *w, MDB_txn *txn, struct op *op) = {
 	[OP_ADD] = apply_add,	  [OP_REMOVE] = apply_remove, [OP_FAIL] = apply_fail,
 	[OP_RETRY] = apply_retry, [OP_KIND] = apply_kind,     [OP_SETTLE] = apply_settle,
+	[OP_UNPARK] = apply_unpark,
 };
 
 /* ---- the writer thread ---- */
@@ -483,6 +507,13 @@ STUB_PUBLIC int stub_journal_fail(struct stub_journal *j, const struct stub_hand
 	if (!stub_journal_handle_ok(h) || (unsigned int)park > STUB_PARK_CONFLICT)
 		return -EINVAL;
 	return (int)submit(j, &op);
+}
+
+STUB_PUBLIC int stub_journal_unpark(struct stub_journal *j, const struct stub_handle *h)
+{
+	struct op op = { .kind = OP_UNPARK, .h = h, .n = 1 };
+
+	return stub_journal_handle_ok(h) ? (int)submit(j, &op) : -ENOENT;
 }
 
 STUB_PUBLIC int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask)

@@ -74,6 +74,7 @@ static int record_load_raw(const struct stub_volume *v, int fd, const struct stu
 	if (out->boot != boot) {
 		stub_map_copy(&out->now, &out->durable);
 		out->boot = boot;
+		out->flags &= (uint16_t)~STUB_FLAG_OVER;
 	}
 	return 0;
 }

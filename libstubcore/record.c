@@ -365,7 +365,7 @@ int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 		i.p++;
 		i.left--;
 	}
-	if (i.bad || i.left || (r->flags & ~127u) || same > 15 ||
+	if (i.bad || i.left || same > 15 ||
 	    (same & SAME_MAPS && same & SAME_BEYOND))
 		return -EBADMSG;
 	return 0;

@@ -482,7 +482,8 @@ int stub_change_clear(const struct stub_change *c, unsigned int i, uint64_t offs
  * the record durable before it returns.  A normal object: both return 0 at once.
  * finish() with result != 0 (the fsync failed) begins a new era.
  *   errors as stub_view; -ENOSPC, -EIO from writing the record
- *   -EAGAIN  finish(): an era has ended meanwhile; write and commit again
+ *   -EAGAIN  finish(): an era has ended meanwhile, or the version that it was about was
+ *            given up; write and commit again
  */
 struct stub_commit {
 	struct stub_volume *v;
@@ -490,6 +491,8 @@ struct stub_commit {
 	bool stub;
 	uint64_t era;
 	struct stub_map *now;
+	uint64_t size; /* which version it is about */
+	struct timespec mtime, ctime;
 };
 int stub_commit_prepare(struct stub_volume *v, const struct stub_handle *h, struct stub_commit *c);
 int stub_commit_finish(struct stub_commit *c, int result);
@@ -703,6 +706,9 @@ int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, siz
 int stub_journal_fail(struct stub_journal *j, const struct stub_handle *h, enum stub_park park,
 		      int error, const char *reason);
 
+/* Un-park one entry.  -ENOENT: there is none. */
+int stub_journal_unpark(struct stub_journal *j, const struct stub_handle *h);
+
 /* Un-park everything of the kinds in @mask (1 << STUB_PARK_...); returns how many. */
 int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask);
 
@@ -854,7 +860,8 @@ int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
  * Store fetched bytes where, and only where, they are still missing.
  * Returns the number of missing bytes left in the whole file, or -errno (nothing
  * is marked as present then): -ENOSPC, -EDQUOT, -EROFS, -EIO, -ENOENT (it is normal now),
- * -E2BIG (the map would have too many ranges: fill from the first missing byte).
+ * -E2BIG (the map would have too many ranges: fill from the first missing byte), -EAGAIN
+ * (the version of @o was given up for another one, stub_resolve_theirs(): open it anew).
  */
 int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 		       const void *data, size_t length);
@@ -870,6 +877,39 @@ int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t 
  */
 int stub_fill_room(struct stub_volume *v, const struct stub_object *o, uint64_t bytes,
 		   struct stub_map *out);
+
+/*
+ * What is parked, and what the administrator says of it.  @note is called before anything
+ * changes, in the object's exclusion: what is decided must be written down, durably, with
+ * the ranges of a file that are @missing.  Its failure, a -errno, is the call's.
+ */
+typedef int (*stub_resolve_fn)(void *arg, const struct stub_map *missing);
+
+/*
+ * The old server's present version, from its beginning: @o is a dummy again, of which
+ * nothing is here, and is to have attributes and data as @attr says they are now.  Durable
+ * on return.
+ *   -ENOENT   it is normal: nothing is missing
+ *   -EBUSY    a client has changed it here since it was listed: that would be lost
+ *   -ESTALE   @attr is of an object of another type
+ *   -EMLINK   a hard-linked one, and @attr is of another inode
+ *   -EISDIR   a directory, whose attributes are here
+ *   -EBADMSG  @attr is hostile
+ *   -ENOSPC, -EIO ...
+ */
+int stub_resolve_theirs(struct stub_volume *v, const struct stub_object *o,
+			const struct stub_attr *attr, stub_resolve_fn note, void *arg);
+
+/*
+ * What lies here counts, and of attributes and data nothing is missing any more; what
+ * nobody has written reads as zeros.  Names of a directory are left to stub_list_finish()
+ * and stub_refused_make().
+ *   -ENOENT   it is normal
+ *   -ENODATA  not @lost, and something is missing that nobody has written here
+ *   -ENOSPC, -EIO ...
+ */
+int stub_resolve_here(struct stub_volume *v, const struct stub_object *o, bool lost,
+		      stub_resolve_fn note, void *arg);
 
 /*
  * Batched completion.  Hand in objects that need nothing more; they are finished

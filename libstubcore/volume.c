@@ -10,6 +10,7 @@
  *     staging/            inodes being prepared, see stage.c
  *     provisional/        hard links waiting for their names, see links.c
  *     lagging/            what each process has to make durable yet, see lagging.c
+ *     resolved            what the administrator decided of parked objects; the retriever's
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -177,7 +178,7 @@ static int open_parts(struct stub_volume *v)
 {
 	static const char *const secret[] = { ".",	     STUB_CONF,	    STUB_STATE,
 					      STUB_LOCK,     STUB_JOURNAL,  STUB_STAGING,
-					      STUB_PROVISIONAL, STUB_LAGGING,
+					      STUB_PROVISIONAL, STUB_LAGGING, STUB_RESOLVED,
 					      STUB_JOURNAL "/data.mdb",
 					      STUB_JOURNAL "/lock.mdb", STUB_JOURNAL "/writer" };
 	struct stat st;

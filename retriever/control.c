@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
@@ -15,9 +16,10 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "resolve.h"
 #include "watch.h"
 
-#define LINE_MAX_BYTES 4096
+#define LINE_MAX_BYTES (32 * 1024) /* a path, each byte of it escaped */
 #define CLIENT_TIMEOUT_MS 5000
 #define CLIENTS_MAX 16
 
@@ -233,6 +235,48 @@ static struct json_object *cmd_retry(struct control *c, struct json_object *in)
 	return o;
 }
 
+static bool take_handle(struct json_object *in, struct stub_handle *h)
+{
+	struct json_object *type, *hex;
+	const char *s;
+	unsigned int byte;
+
+	memset(h, 0, sizeof(*h));
+	if (!json_object_object_get_ex(in, "type", &type) ||
+	    !json_object_is_type(type, json_type_int) ||
+	    !json_object_object_get_ex(in, "handle", &hex) ||
+	    !json_object_is_type(hex, json_type_string))
+		return false;
+	h->type = json_object_get_int(type);
+	s = json_object_get_string(hex);
+	while (isxdigit((unsigned char)s[0]) && isxdigit((unsigned char)s[1]) &&
+	       h->len < STUB_HANDLE_MAX && sscanf(s, "%2x", &byte) == 1) {
+		h->bytes[h->len++] = (uint8_t)byte;
+		s += 2;
+	}
+	return h->len && !*s;
+}
+
+static struct json_object *cmd_resolve(struct control *c, struct json_object *in)
+{
+	const char *how = "", *path = "";
+	struct json_object *x, *o;
+	struct stub_handle h;
+	char why[256];
+
+	if (json_object_object_get_ex(in, "how", &x))
+		how = json_object_get_string(x);
+	if (json_object_object_get_ex(in, "path", &x))
+		path = json_object_get_string(x);
+	if (!take_handle(in, &h))
+		return answer_error("type and handle: as 'postcopy parked --json' prints them");
+	if (resolve(&c->c, how ? how : "", &h, path ? path : "", why, sizeof(why)) < 0)
+		return answer_error(why);
+	o = answer_ok();
+	add_b(o, "crawler", stub_crawler_runs(c->c.volume));
+	return o;
+}
+
 static struct json_object *cmd_pause(struct control *c, struct json_object *in)
 {
 	jobs_pause(c->c.jobs, true);
@@ -275,7 +319,7 @@ static const struct {
 } commands[] = {
 	{ "status", cmd_status }, { "retry", cmd_retry },	{ "pause", cmd_pause },
 	{ "resume", cmd_resume }, { "throttle", cmd_throttle }, { "drain", cmd_drain },
-	{ "stop", cmd_stop },
+	{ "stop", cmd_stop },	  { "resolve", cmd_resolve },
 };
 
 static struct json_object *run_line(struct control *c, const char *line)

@@ -4,6 +4,9 @@
  *
  *   {"cmd":"status"}                  numbers, see postcopy(8)
  *   {"cmd":"retry","what":"errors"}   or "conflicts", "all": un-park; says whether a crawler runs
+ *   {"cmd":"resolve","how":"theirs",  or "ours", "lost": settle one parked object,
+ *    "type":T,"handle":"HEX",         named by its handle; "path" is for the list only
+ *    "path":"..."}
  *   {"cmd":"pause"} {"cmd":"resume"}  the crawler's work
  *   {"cmd":"throttle","bytes_per_s":N} the crawler's data, 0 = no limit
  *   {"cmd":"drain"}                   answers when all finished objects are durable

@@ -155,6 +155,14 @@ void jobs_full_finish(struct jobs *j)
 	pthread_mutex_destroy(&j->full.lock);
 }
 
+void jobs_forget_passed(struct jobs *j)
+{
+	pthread_mutex_lock(&j->full.lock);
+	for (unsigned int i = 0; i < KEPT_MAX; i++)
+		kept_drop(&j->full.kept[i]);
+	pthread_mutex_unlock(&j->full.lock);
+}
+
 /* ---- passing ---- */
 
 /* An empty memory file of the job's length, or -errno. */

@@ -44,6 +44,9 @@ void jobs_retry(struct jobs *j); /* what was parked is tried again at once */
 void jobs_pause(struct jobs *j, bool paused);		     /* FILL waits; clients are served */
 void jobs_throttle(struct jobs *j, uint64_t bytes_per_second); /* FILL only; 0: no limit */
 
+/* A version was given up: nothing of it is passed on from memory any more. */
+void jobs_forget_passed(struct jobs *j);
+
 struct jobs_stats {
 	uint64_t fills, lookups, lists, attrs, data; /* jobs done, by kind */
 	uint64_t joined;			     /* asks that found their job under way */

@@ -20,7 +20,7 @@
 #include "control.h"
 #include "fuzz.h"
 
-#define LINE_MAX_BYTES 4096 /* as control.c takes them, with the newline */
+#define LINE_MAX_BYTES (32 * 1024) /* as control.c takes them, with the newline */
 #define ANSWERS_MAX    (1u << 20)
 #define WAIT_MS	       20000
 #define REFUSED_MAX    1000 /* times: clients that have gone may still be counted */

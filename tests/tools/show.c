@@ -19,7 +19,8 @@ static const struct bit flag_names[] = {
 	{ STUB_FLAG_DUMMY, "dummy" },	  { STUB_FLAG_UNLISTED, "unlisted" },
 	{ STUB_FLAG_LINKS, "links" },	  { STUB_FLAG_LOOKUPS, "lookups" },
 	{ STUB_FLAG_LOOKUPS_NEW, "new" }, { STUB_FLAG_REFUSED, "refused" },
-	{ STUB_FLAG_LINK_KEY, "key" },	  { 0, NULL },
+	{ STUB_FLAG_LINK_KEY, "key" },	  { STUB_FLAG_OVER, "over" },
+	{ 0, NULL },
 };
 
 void show_map(const char *key, const struct stub_map *m)

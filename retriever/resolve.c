@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "resolve.h"
+
+struct decision {
+	const struct control_config *c;
+	const char *how, *path;
+	const struct stub_object *o;
+	const struct stub_journal_entry *e;
+};
+
+/* ---- the list ---- */
+
+/* Where the kernel has the object, below the volume's root; or what we were told. */
+static const char *path_of(const struct decision *d, char *buf, size_t size)
+{
+	char link[32], root[PATH_MAX];
+	ssize_t n, len;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", stub_volume_fd(d->c->volume));
+	len = readlink(link, root, sizeof(root) - 1);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", d->o->fd);
+	n = readlink(link, buf, size - 1);
+	if (len <= 0 || n <= len || memcmp(buf, root, (size_t)len) || buf[len] != '/')
+		return d->path;
+	buf[n] = '\0';
+	return !strncmp(buf + len + 1, STUB_DIR "/", strlen(STUB_DIR) + 1) ? d->path :
+									     buf + len + 1;
+}
+
+static struct json_object *ranges(const struct stub_map *m)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct json_object *one = json_object_new_array();
+
+		json_object_array_add(one, json_object_new_uint64(m->r[i].start));
+		json_object_array_add(one, json_object_new_uint64(m->r[i].end));
+		json_object_array_add(list, one);
+	}
+	return list;
+}
+
+static struct json_object *line_of(const struct decision *d, const struct stub_map *missing)
+{
+	struct json_object *o = json_object_new_object();
+	char stamp[32], path[PATH_MAX];
+	time_t now = time(NULL);
+	struct stat st = { 0 };
+	struct tm tm;
+
+	gmtime_r(&now, &tm);
+	strftime(stamp, sizeof(stamp), "%FT%TZ", &tm);
+	fstat(d->o->fd, &st);
+	json_object_object_add(o, "time", json_object_new_string(stamp));
+	json_object_object_add(o, "how", json_object_new_string(d->how));
+	json_object_object_add(o, "kind",
+			       json_object_new_string(S_ISDIR(st.st_mode) ? "directory" : "file"));
+	json_object_object_add(o, "inode", json_object_new_uint64(st.st_ino));
+	json_object_object_add(o, "path",
+			       json_object_new_string(path_of(d, path, sizeof(path))));
+	json_object_object_add(o, "reason", json_object_new_string(d->e->reason));
+	json_object_object_add(o, "missing", ranges(missing));
+	return o;
+}
+
+/* A stub_resolve_fn. */
+static int write_down(void *arg, const struct stub_map *missing)
+{
+	const struct decision *d = arg;
+	struct json_object *o = line_of(d, missing);
+	const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+	int r, fd = openat(stub_volume_fd(d->c->volume), RESOLVED_LIST,
+			   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+
+	r = end < 0 || dprintf(fd, "%s\n", text) < 0 || fsync(fd) < 0 ? -errno : 0;
+	if (r < 0 && end >= 0 && ftruncate(fd, end) < 0)
+		r = -EIO; /* half a line, at worst */
+	if (fd >= 0)
+		close(fd);
+	json_object_put(o);
+	return r;
+}
+
+/* ---- the ways ---- */
+
+static int complain(char *why, size_t size, int error)
+{
+	static const struct {
+		int error;
+		const char *text;
+	} known[] = {
+		{ -ENOENT, "nothing of it is missing" },
+		{ -EBUSY, "a client has changed it here since it was listed, and that would be lost: "
+			  "keep what is here (--lost), or remove it here and copy it by hand" },
+		{ -ESTALE, "the old server has it no more, or something of another kind in its "
+			   "place: --lost, or remove it here" },
+		{ -EMLINK, "it has several names, and the old server has another file under this "
+			   "one: --lost, or remove them here" },
+		{ -EISDIR, "it is a directory, of which names are missing: 'retry', or --lost" },
+		{ -ENODATA, "some of it never came and nobody has written it here: --theirs, or "
+			    "--lost, which makes zeros of it" },
+	};
+
+	snprintf(why, size, "%s", strerror(-error));
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (known[i].error == error)
+			snprintf(why, size, "%s", known[i].text);
+	return error;
+}
+
+static int take_theirs(struct decision *d, char *why, size_t size)
+{
+	struct stub_attr attr;
+	int r = source_getattr(d->c->source, SOURCE_DEMAND, &d->o->origin, &attr);
+
+	if (r < 0 && r != -ESTALE && r != -ENOENT) {
+		snprintf(why, size, "the old server does not tell its attributes: %s",
+			 strerror(-r));
+		return r;
+	}
+	jobs_retry(d->c->jobs); /* who asks for its attributes in a moment must get them */
+	r = r < 0 ? -ESTALE : stub_resolve_theirs(d->c->volume, d->o, &attr, write_down, d);
+	if (r < 0)
+		return complain(why, size, r);
+	jobs_forget_passed(d->c->jobs);
+	r = stub_journal_unpark(d->c->journal, &d->o->h);
+	jobs_retry(d->c->jobs);
+	return r < 0 && r != -ENOENT ? complain(why, size, r) : 0;
+}
+
+/* A directory, whose attributes are here, is listed with the names that it has. */
+static int give_up_names(struct decision *d)
+{
+	struct stub_refused none = { .len = 0 }, names;
+	const char *name;
+	size_t at = 0, len;
+	int r = 0;
+
+	if (d->o->needs & STUB_NEEDS_ENTRIES)
+		r = stub_list_finish(d->c->volume, d->c->journal, d->o, &none);
+	if (r == 0)
+		r = stub_refused_load(d->c->volume, &d->o->h, &names);
+	while (r == 0 && stub_refused_next(&names, &at, &name, &len))
+		r = stub_refused_make(d->c->volume, d->c->journal, d->o, name, len, NULL);
+	return r == -ENOENT ? 0 : r;
+}
+
+static int take_ours(struct decision *d, char *why, size_t size)
+{
+	int r = stub_resolve_here(d->c->volume, d->o, !strcmp(d->how, "lost"), write_down, d);
+
+	if (r == 0 && d->o->type == S_IFDIR)
+		r = give_up_names(d);
+	if (r < 0)
+		return complain(why, size, r);
+	stub_finisher_add_last(d->c->finisher, &d->o->h);
+	return 0;
+}
+
+int resolve(const struct control_config *c, const char *how, const struct stub_handle *h,
+	    const char *path, char *why, size_t size)
+{
+	struct stub_journal_entry e;
+	struct stub_object o;
+	struct decision d = { .c = c, .how = how, .path = path, .o = &o, .e = &e };
+	int r = stub_journal_get(c->journal, h, &e);
+
+	if (strcmp(how, "theirs") && strcmp(how, "ours") && strcmp(how, "lost")) {
+		snprintf(why, size, "how: must be theirs, ours or lost");
+		return -EINVAL;
+	}
+	if (r < 0 || e.park == STUB_PARK_NONE) {
+		snprintf(why, size, "it is not parked");
+		return -EINVAL;
+	}
+	r = stub_object_open(c->volume, h, &o);
+	if (r == -ENOENT || r == -ESTALE) { /* whole, or gone */
+		stub_finisher_add_stale(c->finisher, h);
+		return 0;
+	}
+	if (r < 0)
+		return complain(why, size, r);
+	r = *how == 't' ? take_theirs(&d, why, size) : take_ours(&d, why, size);
+	stub_object_close(&o);
+	return r;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * resolve.h - what the administrator decides of a parked object.
+ *
+ * Each decision is a line of JSON in .postcopy/resolved before anything changes:
+ *   {"time":"2026-01-31T12:00:00Z","how":"lost","kind":"file","inode":12,"path":"a/b",
+ *    "reason":"read: Input/output error","missing":[[0,4096]]}
+ * "missing" are the bytes that read as zeros from then on; of "theirs", those that had
+ * not come.
+ */
+#ifndef RETRIEVER_RESOLVE_H
+#define RETRIEVER_RESOLVE_H
+
+#include "control.h"
+
+#define RESOLVED_LIST STUB_DIR "/resolved"
+
+/*
+ * @how: "theirs" (the old server's present version), "ours" (what is here) or "lost" (what
+ * is here, without what never came).  @path is for the list, where the kernel does not know
+ * a better one.  0, or -errno and @why as a line for the administrator.
+ */
+int resolve(const struct control_config *c, const char *how, const struct stub_handle *h,
+	    const char *path, char *why, size_t size);
+
+#endif
