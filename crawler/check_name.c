@@ -10,10 +10,6 @@
 #include "dual_origin.h"
 #include "smb_mangled.h"
 
-/* what mknod(2) takes */
-#define DEVICE_MAJOR_MAX 0xfff
-#define DEVICE_MINOR_MAX 0xfffff
-
 const struct check_kind_info check_kinds[CHECK_KINDS] = {
 	[CHECK_TWIN] = { "case-twin",
 			 "names of one directory that differ in case only: one of them is seen",
@@ -186,6 +182,26 @@ static bool impossible(const struct stub_entry *e, bool known, char why[CHECK_WH
 	return false;
 }
 
+static bool is_device(const struct stub_attr *a)
+{
+	return S_ISBLK(a->mode) || S_ISCHR(a->mode);
+}
+
+static uint32_t major_most(const struct target_limits *t)
+{
+	return t && t->major_max ? t->major_max : TARGET_MAJOR_MAX;
+}
+
+static uint32_t minor_most(const struct target_limits *t)
+{
+	return t && t->minor_max ? t->minor_max : TARGET_MINOR_MAX;
+}
+
+static bool device_fits(const struct target_limits *t, const struct stub_attr *a)
+{
+	return a->rdev_major <= major_most(t) && a->rdev_minor <= minor_most(t);
+}
+
 /* @t may be NULL. */
 static bool refused(const struct target_limits *t, const struct stub_entry *e,
 		    char why[CHECK_WHY_MAX])
@@ -195,6 +211,9 @@ static bool refused(const struct target_limits *t, const struct stub_entry *e,
 	if (e->origin_len > STUB_ORIGIN_MAX)
 		return because(why, "a path of %zu bytes at the old server, %u are the most",
 			       e->origin_len, STUB_ORIGIN_MAX);
+	if (is_device(a) && !device_fits(t, a))
+		return because(why, "a device number of %u, %u: %u, %u are the most", a->rdev_major,
+			       a->rdev_minor, major_most(t), minor_most(t));
 	if (!t)
 		return false;
 	if (S_ISLNK(a->mode) && t->symlink_max && e->target_len > t->symlink_max)
@@ -206,9 +225,6 @@ static bool refused(const struct target_limits *t, const struct stub_entry *e,
 	if (!S_ISDIR(a->mode) && t->link_max && a->nlink > t->link_max)
 		return because(why, "one of %u names of a file, %u are the most", a->nlink,
 			       t->link_max);
-	if ((S_ISBLK(a->mode) || S_ISCHR(a->mode)) &&
-	    (a->rdev_major > DEVICE_MAJOR_MAX || a->rdev_minor > DEVICE_MINOR_MAX))
-		return because(why, "a device number of %u, %u", a->rdev_major, a->rdev_minor);
 	return false;
 }
 

@@ -25,6 +25,7 @@ static void adjust_owner(const struct check_sides *s, struct check_property *p);
 static void adjust_times(const struct check_sides *s, struct check_property *p);
 static void adjust_links(const struct check_sides *s, struct check_property *p);
 static void adjust_symlinks(const struct check_sides *s, struct check_property *p);
+static void adjust_devices(const struct check_sides *s, struct check_property *p);
 static void adjust_acl(const struct check_sides *s, struct check_property *p);
 static void adjust_windows(const struct check_sides *s, struct check_property *p);
 static void adjust_room(const struct check_sides *s, struct check_property *p);
@@ -114,7 +115,11 @@ static const struct row {
 	  { SEEN_YES, FATE_KEPT, "" },
 	  { SEEN_NO, FATE_LOST, "the old server follows them, or hides them" },
 	  adjust_symlinks },
-	{ "special-files", "devices, FIFOs, sockets", { SEEN_YES, FATE_KEPT, "" }, NOT_SMB, NULL },
+	{ "special-files",
+	  "devices, FIFOs, sockets",
+	  { SEEN_YES, FATE_KEPT, "" },
+	  NOT_SMB,
+	  adjust_devices },
 	{ "inode-numbers",
 	  "inode numbers, file handles",
 	  { SEEN_YES, FATE_APPROXIMATED, "new ones; names of one file still share one" },
@@ -246,18 +251,24 @@ static void adjust_times(const struct check_sides *s, struct check_property *p)
 	const struct timespec *delta = &s->traits->time_delta;
 	const struct target_limits *l = s->limits;
 	char last[16];
+	int64_t claim;
 
 	if (l && l->times_known && l->time_max < NFS_TIME_MAX) {
 		date(last, l->time_max);
 		worse(p, FATE_APPROXIMATED, "later than %s does not fit here (--names finds it)",
 		      last);
 	}
-	if (l && l->times_known && s->traits->have_info &&
-	    delta->tv_sec * INT64_C(1000000000) + delta->tv_nsec < l->time_unit)
+	/* a claim for setting times: Linux' server says a second, and sends nanoseconds */
+	claim = delta->tv_sec ? 0 : delta->tv_nsec;
+	if (l && l->times_known && l->time_unit > 1 && s->traits->have_info && claim < l->time_unit)
 		worse(p, FATE_APPROXIMATED, "rounded to %u ns here", l->time_unit);
-	if (p->fate == FATE_KEPT && s->traits->have_info && (delta->tv_sec || delta->tv_nsec))
-		worse(p, FATE_KEPT, "to %" PRId64 ".%09ld s, as precise as over there",
-		      (int64_t)delta->tv_sec, delta->tv_nsec);
+	else if (p->fate == FATE_KEPT && s->traits->have_info && delta->tv_sec)
+		worse(p, FATE_KEPT,
+		      "to the ns, as they come; that the old server claims %" PRId64
+		      " s is no limit of what it sends",
+		      (int64_t)delta->tv_sec);
+	else if (p->fate == FATE_KEPT && s->traits->have_info && delta->tv_nsec)
+		worse(p, FATE_KEPT, "to 0.%09ld s, as precise as over there", delta->tv_nsec);
 }
 
 /* Over NFS FSINFO says whether there are such. */
@@ -290,6 +301,17 @@ static void adjust_symlinks(const struct check_sides *s, struct check_property *
 		worse(p, FATE_APPROXIMATED,
 		      "targets of more than %u bytes do not fit here (--names finds them)",
 		      s->limits->symlink_max);
+}
+
+static void adjust_devices(const struct check_sides *s, struct check_property *p)
+{
+	const struct target_limits *l = s->limits;
+
+	if (p->seen == SEEN_YES && l && l->major_max && l->minor_max &&
+	    (l->major_max < TARGET_MAJOR_MAX || l->minor_max < TARGET_MINOR_MAX))
+		worse(p, FATE_KEPT,
+		      "device numbers up to %u, %u; others do not fit here (--names finds them)",
+		      l->major_max, l->minor_max);
 }
 
 static void adjust_acl(const struct check_sides *s, struct check_property *p)

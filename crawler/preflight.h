@@ -18,6 +18,10 @@
 #define PREFLIGHT_SAMPLE_MS  20000 /* ... and for how long */
 #define PREFLIGHT_TIMEOUT_MS 15000 /* a source that does not answer is given up */
 
+/* Of a device: what mknod(2) takes, whatever the file system. */
+#define TARGET_MAJOR_MAX 0xfff
+#define TARGET_MINOR_MAX 0xfffff
+
 /* What a file system can hold. 0: not known. */
 struct target_limits {
 	uint32_t inode_size; /* bytes */
@@ -25,6 +29,7 @@ struct target_limits {
 	uint32_t symlink_max; /* bytes of a symlink's target */
 	uint64_t file_max; /* bytes of a file */
 	uint32_t link_max; /* names of a file */
+	uint32_t major_max, minor_max; /* of a device */
 	bool times_known;
 	int64_t time_min, time_max; /* seconds since 1970 */
 	uint32_t time_unit; /* ns */

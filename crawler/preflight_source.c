@@ -35,6 +35,8 @@ static const struct {
 	  "check smb_credentials or smb_kerberos_*, and what this user may do on the share" },
 	{ -ETIMEDOUT, FAIL_UNREACHABLE, "check the network, firewalls and the server",
 	  "check the network, firewalls and the server" },
+	{ -ESTALE, FAIL_NOT_EXPORT, "mount it there, and export it again with 'exportfs -ra'",
+	  "is it mounted over there?" },
 	{ -EPROTO, FAIL_PROTOCOL, "the server must speak NFSv3 over TCP",
 	  "the server must speak SMB 2.1 or later" },
 };

@@ -73,14 +73,39 @@ static int smb_parts(struct verdict *v, struct source_facts *facts)
 	return resolve(v, facts);
 }
 
+/* What people write who have mounted it the other way. */
+static void suggest(const char *uri, char *out, size_t size)
+{
+	const char *colon = strchr(uri, ':');
+
+	out[0] = '\0';
+	if (!strncmp(uri, "//", 2) || !strncmp(uri, "\\\\", 2))
+		snprintf(out, size, "; did you mean 'smb://%.200s'?", uri + 2);
+	else if (!strncmp(uri, "cifs://", 7))
+		snprintf(out, size, "; did you mean 'smb://%.200s'?", uri + 7);
+	else if (colon && colon > uri && colon[1] == '/' && colon[2] != '/' &&
+		 !memchr(uri, '/', (size_t)(colon - uri)))
+		snprintf(out, size, "; did you mean 'nfs://%.*s%.200s'?", (int)(colon - uri), uri,
+			 colon + 1);
+	for (char *c = out; *c; c++)
+		if (*c == '\\')
+			*c = '/';
+}
+
 int preflight_uri(struct verdict *v, const char *uri, struct source_facts *facts)
 {
 	struct nfs_uri parts;
-	char why[128];
+	char why[256];
 
 	facts->uri = uri;
 	if (!strncmp(uri, "smb://", 6))
 		return smb_parts(v, facts);
+	if (strncmp(uri, "nfs://", 6)) {
+		suggest(uri, why, sizeof(why));
+		return verdict_fail(v, FAIL_URI,
+				    "source '%s': want nfs://host/export or smb://host/share%s", uri,
+				    why);
+	}
 	if (nfs_uri_parse(uri, &parts, why, sizeof(why)) < 0)
 		return verdict_fail(v, FAIL_URI, "source '%s': %s; want nfs://host/export", uri,
 				    why);

@@ -47,6 +47,8 @@ static void xfs_limits(int fd, dev_t dev, struct target_limits *out)
 	out->symlink_max = 1023;
 	out->file_max = INT64_MAX;
 	out->time_unit = 1;
+	out->major_max = 0x1ff;
+	out->minor_max = 0x3ffff;
 	if (ioctl(fd, _IOR('X', 100, struct xfs_geometry), &g) < 0)
 		return;
 	out->inode_size = g.inodesize;
@@ -132,6 +134,8 @@ void target_limits(int fd, const char *fstype, dev_t dev, struct target_limits *
 	int flags;
 
 	memset(out, 0, sizeof(*out));
+	out->major_max = TARGET_MAJOR_MAX;
+	out->minor_max = TARGET_MINOR_MAX;
 	for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
 		if (!strcmp(readers[i].fstype, fstype))
 			readers[i].read(fd, dev, out);

@@ -140,6 +140,8 @@ static void print_target(struct json *j, const struct target *t)
 	json_u64(j, "symlink_max", l->symlink_max);
 	json_u64(j, "max_file_size", l->file_max);
 	json_u64(j, "link_max", l->link_max);
+	json_u64(j, "device_major_max", l->major_max);
+	json_u64(j, "device_minor_max", l->minor_max);
 	if (l->times_known) {
 		json_i64(j, "time_min", l->time_min);
 		json_i64(j, "time_max", l->time_max);

@@ -411,6 +411,20 @@ static uint32_t clip(uint32_t value, uint32_t low, uint32_t high)
 	return value < low ? low : value > high ? high : value;
 }
 
+/* MOUNT has given us the handle a moment ago. */
+static int refused(struct nfs_dial *d, const char *what, uint32_t status)
+{
+	int error = nfs_errno(status);
+
+	if (error == -ESTALE)
+		return fail(d, -ESTALE,
+			    "the server has exported %.100s, but calls its root stale (%s): a disk that "
+			    "is not mounted over there any more, or another fsid",
+			    d->uri->path, what);
+	return fail(d, error == -EACCES ? -EACCES : -EPROTO,
+		    "%s of the root of %.100s failed with NFS status %u", what, d->uri->path, status);
+}
+
 int nfs_dial_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
 		    const struct source_config *config, struct source_limits *out)
 {
@@ -423,8 +437,7 @@ int nfs_dial_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct st
 	r = nfs_dial_finish(d, rpc, rpc_nfs3_fsinfo_async(rpc, nfs_dial_on_step, &args, d),
 			    "NFS service");
 	if (!r && f.status != NFS3_OK)
-		r = fail(d, nfs_errno(f.status) == -EACCES ? -EACCES : -EPROTO,
-			 "FSINFO of %.100s failed with NFS status %u", d->uri->path, f.status);
+		r = refused(d, "FSINFO", f.status);
 	if (r)
 		return r;
 	/* dtpref is no limit (Linux says 4 KiB): servers cut a reply as they need. */
@@ -462,9 +475,7 @@ int nfs_dial_getattr(struct nfs_dial *d, struct rpc_context *rpc, const struct s
 	r = nfs_dial_finish(d, rpc, rpc_nfs3_getattr_async(rpc, nfs_dial_on_step, &args, d),
 			    "NFS service");
 	if (!r && g.status != NFS3_OK)
-		r = fail(d, nfs_errno(g.status) == -EACCES ? -EACCES : -EPROTO,
-			 "GETATTR of the root of %.100s failed with NFS status %u", d->uri->path,
-			 g.status);
+		r = refused(d, "GETATTR", g.status);
 	else if (!r && g.error)
 		r = fail(d, -EPROTO, "the root of %.100s has impossible attributes", d->uri->path);
 	*out = g.attr;

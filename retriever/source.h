@@ -87,7 +87,8 @@ void source_destroy(struct source *s);
 /* Try once, within timeout_ms, without the endless reconnect: for `postcopy init`.
  * On failure @why gets one line for the administrator (unknown host, connection
  * refused, not an export, permission denied ...).
- *   -EHOSTUNREACH, -ECONNREFUSED, -ENOENT (not an export), -EACCES, -ETIMEDOUT, -EPROTO */
+ *   -EHOSTUNREACH, -ECONNREFUSED, -ENOENT (not an export), -EACCES, -ETIMEDOUT, -EPROTO,
+ *   -ESTALE (NFS: an export without anything behind it) */
 int source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size);
 
 /*

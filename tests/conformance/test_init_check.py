@@ -20,7 +20,7 @@ from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.hooks import (Gate, cut, delay, empty_pages, endless_listing, garbage, only, patch,
                              status, truncate)
-from nfsclient.nfstypes import CHR
+from nfsclient.nfstypes import BLK, CHR
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 VOLUMES = pathlib.Path("/etc/postcopy/volumes")
@@ -256,6 +256,11 @@ def test_limits_are_those_of_the_file_system(fake, new_volume, fstype, mkfs):
     os.symlink("s" * has["symlink_max"], home / "s")
     with pytest.raises(OSError, match="too long"):
         os.symlink("s" * (has["symlink_max"] + 1), home / "s2")
+    most = has["device_major_max"], has["device_minor_max"]
+    os.mknod(home / "dev", 0o20600, os.makedev(*most))
+    for major, minor in ((most[0] + 1, 0), (0, most[1] + 1)):
+        with pytest.raises(OSError, match="Invalid argument"):
+            os.mknod(home / "dev2", 0o20600, os.makedev(major, minor))
     (home / ("n" * has["name_max"])).write_bytes(b"")
     with pytest.raises(OSError, match="too long"):
         (home / ("n" * (has["name_max"] + 1))).write_bytes(b"")
@@ -296,12 +301,16 @@ def test_what_the_new_file_system_refuses(new_volume, fresh_dir):
     tree.file(tree.root, "linked").claim(nlink=65001)
     tree.file(tree.root, "late", mtime=((1 << 32) - 1) * 10 ** 9)
     tree.file(tree.root, "nobody's", b"x").claim(uid=(1 << 32) - 1)
+    for name, kind, rdev in (("most", CHR, (511, 0x3ffff)), ("major", BLK, (512, 1)),
+                             ("minor", CHR, (1, 0x40000)), ("never", CHR, (0x1000, 1))):
+        tree.special(tree.root, name, kind, rdev)
     small = new_volume("ext4", "48M", mkfs=("-b", "4096", "-I", "128")).path / "here"
     small.mkdir()
     with FakeServer(tree) as server:
         a = answer(*url(server), "--names", small)
         assert "target-no-space" in [w["code"] for w in a["warnings"]]
-        assert paths(a, "refused") == {b"big", b"linked"}
+        assert paths(a, "refused") == {b"big", b"linked", b"never"}
+        assert rows(a)["special-files"]["volume"] == "kept"
         assert paths(a, "time-range") == {b"late"}
         assert paths(a, "impossible") == {b"nobody's"}
         assert rows(a)["mtime"]["volume"] == "approximated"
@@ -309,7 +318,15 @@ def test_what_the_new_file_system_refuses(new_volume, fresh_dir):
         assert "rounded" in rows(a)["atime"]["why"]
         assert rows(a)["sizes"]["volume"] == "approximated"
         a = answer(*url(server), "--names", fresh_dir)
-        assert counts(a) == {"impossible": 1} and rows(a)["mtime"]["volume"] == "kept"
+        assert counts(a) == {"impossible": 1, "refused": 3} and \
+            rows(a)["mtime"]["volume"] == "kept"
+        assert paths(a, "refused") == {b"major", b"minor", b"never"}
+        assert "a device number of 512, 1: 511, 262143 are the most" in [
+            n["why"] for n in a["names"] if n["kind"] == "refused"]
+        special = rows(a)["special-files"]
+        assert special["volume"] == "kept" and "up to 511, 262143" in special["why"]
+        a = answer(*url(server), "--names")             # no file system is given
+        assert paths(a, "refused") == {b"never"}
 
 
 def test_what_is_told_of_a_real_server_comes_true(old, tree, fresh_dir, new_migration):
@@ -497,7 +514,10 @@ def test_errors_are_1(fake, fresh_dir):
     port = free_port()
     for uri, text in (("nfs://", "nfs://"), ("/local", "/local"), ("nfs://h/x?a=b", "a"),
                       ("nfs://127.0.0.1/x?nfsport=%d&mountport=%d" % (port, port), "refused"),
-                      (fake.url().replace("/export", "/nothing"), "showmount")):
+                      (fake.url().replace("/export", "/nothing"), "showmount"),
+                      ("//h/My Share", "'smb://h/My Share'"), ("\\\\h\\s\\d", "'smb://h/s/d'"),
+                      ("cifs://h/s", "'smb://h/s'"), ("h:/export", "'nfs://h/export'"),
+                      ("h", "nfs://host/export or smb://host/share")):
         said(check("--source", uri), 1, text)
         said(check("--source", uri, "--names", "--json"), 1, text)
     said(check(*url(fake), fresh_dir / "no"), 1, "does not exist")
@@ -506,6 +526,26 @@ def test_errors_are_1(fake, fresh_dir):
     said(check(*url(fake), "/dev/shm"), 1, "tmpfs")
     done = check("--source", "nfs://", "--json")
     assert json.loads(done.stdout)["error"] == "uri-bad"
+
+
+def test_a_stale_export_is_said(honest):
+    """As of Linux' server when the exported disk is not mounted, or its fsid was changed."""
+    for procs, what in (("FSINFO", "FSINFO"), ("GETATTR", "GETATTR")):
+        honest.hook(procs, status(errors.STALE))
+        line = check(*url(honest)).stderr.decode()
+        assert what in line and "stale" in line and "exportfs" in line, line
+        assert "must speak NFSv3" not in line
+        honest.clear_hooks()
+
+
+def test_a_claimed_granularity_is_no_limit(honest, fresh_dir):
+    """Linux' server claims a second, and sends nanoseconds."""
+    honest.hook("FSINFO", patch(92 + 36, b"\0\0\0\1\0\0\0\0"))
+    a = answer(*url(honest), fresh_dir)
+    assert a["source_says"]["time_delta_ns"] == 10 ** 9
+    for code in ("mtime", "atime"):
+        assert rows(a)[code]["volume"] == "kept", rows(a)[code]
+        assert "to the ns" in rows(a)[code]["why"] and "claims 1" in rows(a)[code]["why"]
 
 
 def test_squashed_root_is_an_error(fake):

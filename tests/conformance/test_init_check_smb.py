@@ -2,6 +2,7 @@
 """`postcopy init --check` with a stock smbd as the old server."""
 import json
 import os
+import socket
 import subprocess
 
 import pytest
@@ -130,3 +131,47 @@ def test_errors(old, config, fresh_dir):
         done = check("--source", *argv)
         assert done.returncode == code and text in done.stderr.decode(), done
         assert b"Traceback" not in done.stderr and not done.stdout
+
+
+# -- what an administrator is told ----------------------------------------------------------
+
+
+class Old(smbd.Samba):
+    """One that neither the suite's client nor today's smbclient can talk to."""
+
+    def _ready(self):
+        assert self.process.poll() is None, self.tail()
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+def refusal(url, config):
+    """The one line that it ends with."""
+    done = check("--source", url, "--config", config)
+    lines = done.stderr.decode().splitlines()
+    assert done.returncode == 1 and len(lines) == 1, done
+    return lines[0]
+
+
+@pytest.mark.parametrize("newest, told", [("NT1", "speaks no more than SMB1;"),
+                                          ("SMB2_02", "speaks no more than SMB 2.0.2;")])
+def test_a_server_that_is_too_old(moddir, tree, config, newest, told):
+    with Old(moddir / newest, tree, conf="server min protocol = NT1\nserver max protocol = " +
+             newest) as server:
+        line = refusal(server.url(), config)
+    assert told in line and "must speak SMB 2.1 or later" in line, line
+    assert "running" not in line
+
+
+@pytest.mark.parametrize("mapping", ["bad user", "bad password"])
+def test_a_server_that_makes_guests(new_samba, tree, moddir, mapping):
+    lax = new_samba("lax-" + mapping.split()[-1], tree, more="guest ok = yes",
+                    conf="map to guest = %s\nguest account = root" % mapping)
+    login, path = moddir / ("login-" + mapping), moddir / ("conf-" + mapping)
+    login.write_text("username = %s\npassword = s3cret\n" % (
+        "whoever" if mapping == "bad user" else "alice"))
+    login.chmod(0o600)
+    path.write_text('smb_credentials = "%s"\nsmb_worker = "%s"\n' % (login, WORKER))
+    line = refusal(lax.url(), path)
+    for part in ("guest", "whoever" if mapping == "bad user" else "alice", "smb_credentials"):
+        assert part in line, line
