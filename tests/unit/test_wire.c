@@ -301,7 +301,7 @@ static void senseless_asks_are_refused(void **state)
 	a = ask_of(STUB_ASK_LIST);
 	a.kind = (enum stub_ask_kind)0;
 	assert_int_equal(stub_wire_check_ask(&a), -EINVAL);
-	a.kind = (enum stub_ask_kind)8;
+	a.kind = (enum stub_ask_kind)(STUB_ASK_LEAVE + 1);
 	assert_int_equal(stub_wire_check_ask(&a), -EINVAL);
 }
 
