@@ -29,6 +29,7 @@
 #include "finish_later.h"
 
 #define ROUND_MAX 8192
+#define QUEUE_MAX 65536 /* 9 MB; more are handed in again by who meets their entries */
 #define GATHER_MS 150 /* wait for more before a sync */
 #define REST_MIN_MS 500 /* after a sync that failed, doubling */
 #define REST_MAX_MS 30000
@@ -87,8 +88,10 @@ static void *grow(void *p, size_t *cap, size_t n, size_t size)
 /* With the lock held. */
 static void enqueue(struct stub_finisher *f, const struct stub_handle *h, enum how how)
 {
-	struct item *q = grow(f->queue, &f->cap_queue, f->n_queue + 1, sizeof(*q));
+	struct item *q = NULL;
 
+	if (f->n_queue < QUEUE_MAX)
+		q = grow(f->queue, &f->cap_queue, f->n_queue + 1, sizeof(*q));
 	if (!q) /* it stays in the journal and comes again */
 		return;
 	f->queue = q;

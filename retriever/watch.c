@@ -24,6 +24,8 @@
 #define TICK_MS	       500
 #define SAMPLES	       21 /* ten seconds of ticks */
 #define PARKED_AT_ONCE 64 /* parked objects looked at in a tick */
+#define LINKS_READ	       256
+#define LINKS_AT_ONCE  32768 /* handed to the finisher when it has nothing else */
 #define PARKED_REST    10 /* ticks between two rounds */
 #define PATIENCE_MS    3000 /* of who asks for the status, with the last walk */
 
@@ -40,6 +42,7 @@ struct watch {
 	bool stop;
 	pthread_mutex_t look_lock; /* one look at a time; protects complete */
 	bool complete;
+	struct stub_journal_cursor links; /* under look_lock too: where the round through them is */
 	struct final_check *last;
 	struct sample samples[SAMPLES];
 	unsigned int n; /* samples taken so far */
@@ -87,18 +90,24 @@ void watch_rates(struct watch *w, struct watch_rates *out)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/* Some of them; there may be millions.  The next ones when the finisher is done with these. */
 static void finish_links(struct watch *w)
 {
-	struct stub_journal_cursor cur = { 0 };
-	struct stub_journal_entry *e = calloc(256, sizeof(*e));
-	int n;
+	struct stub_journal_entry *e = calloc(LINKS_READ, sizeof(*e));
+	unsigned int some = 0;
+	int n = 0;
 
 	if (!e)
 		return;
-	while ((n = stub_journal_next(w->c.journal, &cur, false, e, 256)) > 0)
+	while (some < LINKS_AT_ONCE &&
+	       (n = stub_journal_next(w->c.journal, &w->links, false, e, LINKS_READ)) > 0)
 		for (int i = 0; i < n; i++)
-			if (e[i].kind == STUB_JOURNAL_LINKS)
+			if (e[i].kind == STUB_JOURNAL_LINKS) {
 				stub_finisher_add_last(w->c.finisher, &e[i].h);
+				some++;
+			}
+	if (n <= 0) /* the next round */
+		w->links = (struct stub_journal_cursor){ 0 };
 	free(e);
 }
 

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#define WAIT_MS 20000
+#define WAIT_MS 12000
 #define GIVE_UP 300
 
 static int stubvfs_free(struct stubvfs *x)

@@ -2,7 +2,9 @@
 /*
  * journalpad - fill a pending journal with entries of inodes that do not exist.
  *
- *   journalpad VOLUME COUNT
+ *   journalpad VOLUME COUNT [links]
+ *
+ * links: hard-linked files that wait for names.
  *
  * For tests of what must not depend on the number of pending files. The handles
  * have the volume's own type and length, so each is opened in vain and dropped as
@@ -17,7 +19,8 @@
 
 #define BATCH 10000
 
-static int pad(struct stub_volume *v, struct stub_journal *j, unsigned long count)
+static int pad(struct stub_volume *v, struct stub_journal *j, unsigned long count,
+	       enum stub_journal_kind kind)
 {
 	struct stub_journal_entry *e = calloc(BATCH, sizeof(*e));
 	unsigned long done = 0;
@@ -33,7 +36,7 @@ static int pad(struct stub_volume *v, struct stub_journal *j, unsigned long coun
 			memset(&e[n], 0, sizeof(e[n]));
 			e[n].h = *stub_volume_root(v);
 			memcpy(e[n].h.bytes, &ino, e[n].h.len < 8 ? e[n].h.len : 8);
-			e[n].kind = STUB_JOURNAL_FILE;
+			e[n].kind = kind;
 			e[n].size = 4096;
 			e[n].mtime = 1700000000;
 		}
@@ -50,8 +53,8 @@ int main(int argc, char **argv)
 	char path[4200];
 	int r;
 
-	if (argc != 3) {
-		fputs("usage: journalpad VOLUME COUNT\n", stderr);
+	if (argc != 3 && (argc != 4 || strcmp(argv[3], "links"))) {
+		fputs("usage: journalpad VOLUME COUNT [links]\n", stderr);
 		return 2;
 	}
 	snprintf(path, sizeof(path), "%s/" STUB_DIR "/journal", argv[1]);
@@ -59,7 +62,8 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = stub_journal_open(path, 0, NULL, NULL, &j);
 	if (r == 0)
-		r = pad(v, j, strtoul(argv[2], NULL, 10));
+		r = pad(v, j, strtoul(argv[2], NULL, 10),
+			argc == 4 ? STUB_JOURNAL_LINKS : STUB_JOURNAL_FILE);
 	stub_journal_close(j);
 	stub_volume_close(v);
 	if (r < 0)
