@@ -9,6 +9,7 @@
  *   check_name.c    one entry: can the other side express it?
  *   check_twins.c   names of one directory that differ in case only
  *   check_visit.c   one directory of the source through these two
+ *   check_read.c    may each file be read?
  *   check_walk.c    the whole source, directory by directory
  */
 #ifndef CHECK_H
@@ -69,6 +70,7 @@ enum check_kind {
 	CHECK_REFUSED, /* the new file system will not have it */
 	CHECK_IMPOSSIBLE, /* nothing that can exist: its directory will be parked */
 	CHECK_TIME, /* a time that the new file system cannot hold */
+	CHECK_UNREADABLE, /* the old server does not let us read the file */
 	CHECK_UNLISTED, /* the old server does not list the directory */
 	CHECK_CYCLE, /* a directory that is its own ancestor, or absurdly deep */
 	CHECK_SUBVOLUME, /* a directory with the numbers of another one, but not its handle */
@@ -87,7 +89,7 @@ extern const struct check_kind_info check_kinds[CHECK_KINDS];
 /*
  * Which kinds is this entry of (bits 1 << kind)? @path_len: bytes of its path below
  * the export's root. @why gets one line for CHECK_REFUSED, CHECK_IMPOSSIBLE and
- * CHECK_NOT_JOINED, else "". CHECK_TWIN, CHECK_UNLISTED, CHECK_CYCLE and CHECK_SUBVOLUME are for
+ * CHECK_NOT_JOINED, else "". CHECK_TWIN, CHECK_UNREADABLE, CHECK_UNLISTED, CHECK_CYCLE and CHECK_SUBVOLUME are for
  * others to find.
  */
 uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e, size_t path_len,
@@ -129,6 +131,7 @@ struct check_options {
 	uint64_t limit; /* of names told for each kind; 0: none */
 	unsigned int workers;
 	bool names;
+	bool read; /* with names */
 };
 
 /* --streams xattr | depot:DIR of @command: *depot is NULL or DIR, in @text.  -1 with the
@@ -154,11 +157,12 @@ struct check_walk {
 	/* set by the caller */
 	const struct check_sides *sides;
 	unsigned int workers; /* at most CHECK_WORKERS_MOST */
+	bool reads; /* one byte of every file */
 	void (*found)(void *arg, const struct check_found *f); /* one call at a time */
 	void (*progress)(void *arg, const struct check_walk *w); /* every second */
 	void *arg;
 	/* how far it came */
-	uint64_t objects, dirs;
+	uint64_t objects, dirs, read;
 	uint64_t count[CHECK_KINDS];
 	bool stopped; /* by SIGINT or SIGTERM: the rest was not looked at */
 };

@@ -44,6 +44,8 @@ const struct check_kind_info check_kinds[CHECK_KINDS] = {
 			       FATE_LOST },
 	[CHECK_TIME] = { "time-range", "a time that the new file system cannot hold: it is moved",
 			 FATE_APPROXIMATED },
+	[CHECK_UNREADABLE] = { "unreadable",
+			       "the old server does not let us read it (told with --read)", FATE_LOST },
 	[CHECK_UNLISTED] = { "unlisted", "a directory that the old server does not list",
 			     FATE_LOST },
 	[CHECK_CYCLE] = { "cycle", "a directory inside itself, or too deep: not looked into",

@@ -121,6 +121,7 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 		{ "source", required_argument, NULL, 's' },
 		{ "join", required_argument, NULL, 'j' },
 		{ "names", no_argument, NULL, 'n' },
+		{ "read", no_argument, NULL, 'r' },
 		{ "protocols", required_argument, NULL, 'p' },
 		{ "accept", required_argument, NULL, 'a' },
 		{ "limit", required_argument, NULL, 'l' },
@@ -141,6 +142,8 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 			o->join = optarg;
 		else if (c == 'n')
 			o->names = true;
+		else if (c == 'r')
+			o->names = o->read = true;
 		else if (c == 'p')
 			r = parse_protocols(v, optarg, &o->exports);
 		else if (c == 'a')

@@ -218,6 +218,20 @@ static int look_at(struct visit *v, const struct stub_entry *e)
 	return r;
 }
 
+static int try_to_read(struct visit *v, const struct stub_entry *e)
+{
+	char *path;
+	int r;
+
+	if (!v->k->w->reads || !S_ISREG(e->attr.mode) || e->origin_len > STUB_ORIGIN_MAX ||
+	    stub_name_check(e->name, e->name_len) < 0)
+		return 0;
+	path = path_of(v->dir, e->name, e->name_len);
+	r = path ? check_read(v->k, path, e) : -ENOMEM;
+	free(path);
+	return r;
+}
+
 static int on_entries(void *arg, const struct stub_entry *e, size_t n)
 {
 	struct visit *v = arg;
@@ -231,6 +245,8 @@ static int on_entries(void *arg, const struct stub_entry *e, size_t n)
 	for (size_t i = 0; i < n && r == 0; i++) {
 		if (v->want == ALL)
 			r = look_at(v, &e[i]);
+		if (r == 0 && v->want == ALL)
+			r = try_to_read(v, &e[i]);
 		if (r == 0 && v->want != MORE_DIRS)
 			r = look_for_twin(v, &e[i]);
 		if (r == 0 && v->want != ONLY_TWINS && !e[i].error && S_ISDIR(e[i].attr.mode) &&

@@ -40,6 +40,7 @@ struct walker {
 	size_t nodes;
 	unsigned int busy; /* workers with a directory */
 	unsigned int running; /* workers */
+	unsigned int reading; /* files */
 	bool stop;
 	int error;
 	/* the first such directory of each fsid */
@@ -65,6 +66,15 @@ struct visit {
 	struct node *children;
 	uint64_t n_children;
 };
+
+/* ---- check_read.c ---- */
+
+/* Begin to read a byte of file @e, which is told as @path if that fails; waits while many
+ * reads are under way.  -ECANCELED: stop; -ENOMEM */
+int check_read(struct walker *k, const char *path, const struct stub_entry *e);
+void check_read_wait(struct walker *k); /* until all that were begun are over */
+
+/* ---- check_visit.c ---- */
 
 /* A directory with one reference, of its maker. NULL: out of memory. The reference to
  * its parent is the caller's to count. */

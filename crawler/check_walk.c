@@ -130,6 +130,7 @@ static void *worker(void *arg)
 		v = (struct visit){ .k = k };
 	}
 	check_twins_destroy(twins);
+	check_read_wait(k);
 	pthread_mutex_lock(&k->lock);
 	if (r < 0 && !k->error)
 		k->error = r;

@@ -244,6 +244,8 @@ static bool print_counts(struct check *c)
 	json_object(&c->j, "walked");
 	json_u64(&c->j, "names", w->objects);
 	json_u64(&c->j, "directories", w->dirs);
+	if (c->o.read)
+		json_u64(&c->j, "files_read", w->read);
 	json_bool(&c->j, "stopped", w->stopped);
 	json_object_end(&c->j);
 	json_array(&c->j, "kinds");
@@ -286,6 +288,7 @@ static int walk(struct check *c, bool *lost)
 		return r;
 	c->walk = (struct check_walk){ .sides = &c->sides,
 				       .workers = c->o.workers,
+				       .reads = c->o.read,
 				       .found = on_found,
 				       .progress = on_progress,
 				       .arg = c };

@@ -17,7 +17,7 @@ static const struct command {
 	  "[--streams xattr|depot:DIR] DIR",
 	  "check everything, then make DIR a volume" },
 	{ "check", volume_check,
-	  "check --source URI [--names] [--protocols nfs,smb] [--accept LIST] [--limit N] "
+	  "check --source URI [--names] [--read] [--protocols nfs,smb] [--accept LIST] [--limit N] "
 	  "[--workers N] [--config FILE] [--streams xattr|depot:DIR] [DIR]",
 	  "say what init would keep and what lose, and change nothing" },
 	{ "counts", volume_counts, "counts DIR", "what the pending journal holds" },

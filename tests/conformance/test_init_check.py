@@ -293,6 +293,31 @@ def test_limits_are_those_of_the_file_system(fake, new_volume, fstype, mkfs):
         assert fstype == "xfs" and has["link_max"] == 2 ** 31 - 1
 
 
+def test_files_that_cannot_be_read():
+    """No listing tells: one byte of each is read."""
+    tree = Tree()
+    tree.file(tree.root, "secret", b"x", mode=0o600)
+    tree.file(tree.root, "empty", b"")
+    d = tree.mkdir(tree.root, "d")
+    bad = {tree.file(d, name, b"bytes"): what for name, what in (
+        ("denied", errors.ACCES), ("broken", errors.IO))}
+    for i in range(600):
+        tree.file(d, "f%d" % i, b"%d" % i)
+    with FakeServer(tree) as server:
+        for node, what in bad.items():
+            server.hook("READ", only(lambda call, n=node: call.node is n, status(what)))
+        a = answer(*url(server), "--names")
+        assert counts(a) == {} and "files_read" not in a["walked"]
+        a = answer(*url(server), "--read")
+        assert a["walked"]["files_read"] == 604 == a["walked"]["names"] - 1
+        assert counts(a) == {"unreadable": 2} and a["lost"]
+        assert {n["path"]: n["why"] for n in a["names"]} == {
+            "d/denied": "Permission denied", "d/broken": "Input/output error"}
+        text = check(*url(server), "--read").stdout.decode()
+        assert "d/denied" in text and "2 unreadable" in text
+        assert server.writes == 0
+
+
 def test_what_the_new_file_system_refuses(new_volume, fresh_dir):
     tree = Tree()
     tree.file(tree.root, "secret", b"x", mode=0o600)
@@ -569,7 +594,7 @@ def test_wrong_options(fake, argv, text):
     said(check(*url(fake), *argv), 2, text)
 
 
-@pytest.mark.parametrize("option", [("--names",), ("--protocols", "nfs"), ("--accept", "quotas"),
+@pytest.mark.parametrize("option", [("--names",), ("--read",), ("--protocols", "nfs"), ("--accept", "quotas"),
                                     ("--limit", "1"), ("--workers", "1")])
 def test_options_of_check_only(fake, fresh_dir, option):
     done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), "init", *url(fake), *option,

@@ -133,6 +133,27 @@ def test_errors(old, config, fresh_dir):
         assert b"Traceback" not in done.stderr and not done.stdout
 
 
+def test_files_that_cannot_be_read(new_samba, loop_xfs, moddir):
+    """By a user who may see them all: one without the rights of those who make backups."""
+    top = loop_xfs.path / "some-readable"
+    (top / "dir").mkdir(parents=True)
+    for i in range(700):
+        (top / "dir" / ("f%03d" % i)).write_bytes(b"x" * (i % 3))
+    for name in ("bobs", "dir/roots"):
+        (top / name).write_bytes(b"private")
+        (top / name).chmod(0o600)
+    old = new_samba("some-readable", top)
+    login, path = moddir / "login-alice", moddir / "conf-alice"
+    login.write_text("username = alice\npassword = %s\n" % smbd.PASSWORD)
+    login.chmod(0o600)
+    path.write_text('smb_credentials = "%s"\nsmb_worker = "%s"\n' % (login, WORKER))
+    argv = "--source", old.url(), "--config", path
+    assert [n for n in answer(*argv, "--names")["names"]] == []
+    a = answer(*argv, "--read", "--workers", "16")
+    assert {n["path"] for n in a["names"]} == {"bobs", "dir/roots"}
+    assert {n["kind"] for n in a["names"]} == {"unreadable"} and a["walked"]["files_read"] == 702
+
+
 # -- what an administrator is told ----------------------------------------------------------
 
 
