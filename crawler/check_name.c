@@ -50,6 +50,10 @@ const struct check_kind_info check_kinds[CHECK_KINDS] = {
 			     FATE_LOST },
 	[CHECK_CYCLE] = { "cycle", "a directory inside itself, or too deep: not looked into",
 			  FATE_LOST },
+	[CHECK_ACL] = { "acl",
+			"a POSIX ACL that NFSv3 does not bring: lost, and the mode narrowed so that "
+			"nobody gets more than before",
+			FATE_APPROXIMATED },
 	[CHECK_SUBVOLUME] = { "subvolume",
 			      "another file system (a btrfs subvolume, a snapshot?) under the fsid "
 			      "of the export, in which file ids repeat: migrated like any "
@@ -277,6 +281,8 @@ uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e,
 		kinds |= 1u << CHECK_REFUSED;
 	else if (sides->join && not_joined(e, why))
 		kinds |= 1u << CHECK_NOT_JOINED;
+	if (e->attr.acl && !sides->join)
+		kinds |= 1u << CHECK_ACL;
 	if (t && t->times_known && known &&
 	    (!time_fits(t, &e->attr.mtime) || !time_fits(t, &e->attr.atime)))
 		kinds |= 1u << CHECK_TIME;

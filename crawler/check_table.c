@@ -28,6 +28,7 @@ static void adjust_symlinks(const struct check_sides *s, struct check_property *
 static void adjust_devices(const struct check_sides *s, struct check_property *p);
 static void adjust_acl(const struct check_sides *s, struct check_property *p);
 static void adjust_windows(const struct check_sides *s, struct check_property *p);
+static void adjust_mode(const struct check_sides *s, struct check_property *p);
 static void adjust_room(const struct check_sides *s, struct check_property *p);
 static void adjust_xattrs(const struct check_sides *s, struct check_property *p);
 static void adjust_streams(const struct check_sides *s, struct check_property *p);
@@ -72,7 +73,7 @@ static const struct row {
 	  "mode bits",
 	  { SEEN_YES, FATE_KEPT, "setuid, setgid and sticky too" },
 	  { SEEN_NO, FATE_APPROXIMATED, "made from the security descriptor" },
-	  adjust_windows },
+	  adjust_mode },
 	{ "owner",
 	  "owner",
 	  { SEEN_YES, FATE_KEPT, "by number" },
@@ -328,7 +329,8 @@ static void adjust_acl(const struct check_sides *s, struct check_property *p)
 	p->seen = !t->have_acl ? SEEN_UNKNOWN : t->acl ? SEEN_YES : SEEN_NO;
 	if (p->seen == SEEN_YES)
 		snprintf(p->why, sizeof(p->why),
-			 "the old server offers them beside NFSv3, but they are not fetched");
+			 "the old server offers them beside NFSv3: they are only asked for to narrow "
+			 "the mode");
 }
 
 /* What the security descriptor is needed for; over NFS it is something else. */
@@ -340,6 +342,24 @@ static void adjust_windows(const struct check_sides *s, struct check_property *p
 		snprintf(p->why, sizeof(p->why), "the configured one, the same for all");
 	else
 		worse(p, FATE_LOST, "the SMB source of this release does not bring it");
+}
+
+/* Beside an ACL the group's bits are its mask. */
+static void adjust_mode(const struct check_sides *s, struct check_property *p)
+{
+	const struct source_traits *t = s->traits;
+
+	adjust_windows(s, p);
+	if (strcmp(s->protocol, "nfs"))
+		return;
+	if (t->have_acl && t->acl)
+		worse(p, FATE_APPROXIMATED,
+		      "where an object has an ACL, the group and others get no more than it gave "
+		      "them, and less if it keeps somebody out (--names finds them)");
+	else if (!t->have_acl)
+		worse(p, FATE_APPROXIMATED,
+		      "it is not known whether the old server has ACLs: beside one, the group's "
+		      "bits would be those of its mask");
 }
 
 /* What is stored in extended attributes. */

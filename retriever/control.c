@@ -194,6 +194,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_f(o, "volume_error_s", (double)s.store_error_ms / 1000);
 	add_u(o, "bytes_passed", s.passed);
 	add_u(o, "metadata_lost", s.lost);
+	add_u(o, "acls_lost", s.acls);
 	if (!strncmp(stub_volume_info(c->c.volume)->source, "smb://", 6))
 		add_u(o, "mangled", src.mangled);
 	if (stub_volume_info(c->c.volume)->join[0]) {

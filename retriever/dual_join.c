@@ -136,7 +136,17 @@ static void merge(const struct stub_attr *nfs, struct source_meta *m)
 	all.mode = (nfs->mode & S_IFMT) | (m->attr.mode & 07777);
 	all.uid = m->attr.uid;
 	all.gid = m->attr.gid;
+	all.acl = false; /* the descriptor has it */
 	m->attr = all;
+}
+
+/* Of what is not joined. */
+static int nfs_alone(struct dual_source *d, enum source_priority p, const struct dual_origin *own,
+		     struct stub_attr *out)
+{
+	int r = source_getattr(d->nfs, p, &own->nfs, out);
+
+	return r < 0 ? r : source_rights(d->nfs, p, &own->nfs, out);
 }
 
 /* What the share says of the object, merged, or NFS's alone and why. */
@@ -178,14 +188,17 @@ static int ask_both(struct dual_source *d, enum source_priority p, const struct 
 		    const struct stub_origin *there, bool same_ids, struct source_meta *out,
 		    char *why, size_t size)
 {
-	struct stub_attr before, after;
+	struct stub_attr before, seen, after;
 	int r;
 
 	for (unsigned int i = 0; i < TRIES; i++) {
 		source_meta_free(out);
 		r = source_getattr(d->nfs, p, &own->nfs, &before);
+		seen = before;
+		if (r == 0) /* the mode of what has no descriptor, or is not joined */
+			r = source_rights(d->nfs, p, &own->nfs, &seen);
 		if (r == 0)
-			r = ask_share(d, p, there, &before, same_ids, out, why, size);
+			r = ask_share(d, p, there, &seen, same_ids, out, why, size);
 		if (r == 0)
 			r = source_getattr(d->nfs, p, &own->nfs, &after);
 		if (r < 0 || unchanged(&before, &after))
@@ -210,11 +223,11 @@ int dual_meta(struct source *base, enum source_priority p, const struct stub_ori
 	if (r < 0)
 		return r;
 	if (!own.has_path || dual_path_below(&smb_root, &own, &there) < 0) {
-		r = source_getattr(d->nfs, p, &own.nfs, &out->attr);
+		r = nfs_alone(d, p, &own, &out->attr);
 		snprintf(why, sizeof(why), "its path is too long (file id %" PRIu64 ")",
 			 out->attr.fileid);
 	} else if (!dual_path_speakable(own.path, own.path_len)) {
-		r = source_getattr(d->nfs, p, &own.nfs, &out->attr);
+		r = nfs_alone(d, p, &own, &out->attr);
 		snprintf(why, sizeof(why), "SMB has no such names");
 	} else {
 		r = ask_both(d, p, &own, &there, same_ids, out, why, sizeof(why));

@@ -59,6 +59,20 @@ static bool is_entrys_own(int error)
 	       error == -EBADMSG || error == -EIO || error == -ENAMETOOLONG;
 }
 
+/* Attributes that were stored, of an object called @name: had it an ACL? */
+static void count_acl(struct jobs *j, const struct stub_attr *a, const char *name, size_t len)
+{
+	char shown[64];
+
+	if (!a->acl || atomic_fetch_add(&j->acls, 1))
+		return;
+	printable(name, len, shown, sizeof(shown));
+	jobs_log(j, STUB_LOG_WARN,
+		 "\"%s\": not kept: its ACL; its mode gives nobody more than the ACL did. Further "
+		 "ones are only counted; \"postcopy init --check --names\" lists them",
+		 shown);
+}
+
 int job_lookup(struct jobs *j, struct job *job)
 {
 	char target[STUB_TARGET_MAX];
@@ -89,8 +103,11 @@ int job_lookup(struct jobs *j, struct job *job)
 	if (r == 0) {
 		r = stub_make_entry(j->c.volume, &dir, &e);
 		local = r < 0;
-		if (r == 0)
+		if (r == 0) {
 			atomic_fetch_add(&j->entries, 1);
+			if (!e.dummy)
+				count_acl(j, &e.attr, job->name, job->name_len);
+		}
 		refused = stub_refusal(r);
 	}
 	stub_object_close(&dir);
@@ -190,6 +207,9 @@ static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 	if (r < 0 && bad < n)
 		printable(e[bad].name, e[bad].name_len, l->bad, sizeof(l->bad));
 	if (r == 0) {
+		for (size_t i = 0; i < n; i++)
+			if (!e[i].dummy && !e[i].error)
+				count_acl(l->j, &e[i].attr, e[i].name, e[i].name_len);
 		l->n += n;
 		atomic_fetch_add(&l->j->entries, n);
 	}
@@ -438,6 +458,8 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 	if (local && r < 0 && bad < m.n)
 		snprintf(what, sizeof(what), "attribute %.80s of %zu bytes", m.xattrs[bad].name,
 			 m.xattrs[bad].len);
+	if (r == 0)
+		count_acl(j, &m.attr, "?", 1);
 	if (r == 0 && m.lost)
 		tell_lost(j, &o->origin, m.lost);
 	source_meta_free(&m);

@@ -643,6 +643,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 		.conflicts = atomic_load(&j->conflicts),
 		.lost = atomic_load(&j->lost),
 		.touched = atomic_load(&j->touched),
+		.acls = atomic_load(&j->acls),
 		.paused = atomic_load(&j->paused),
 		.throttle = atomic_load(&j->throttle),
 	};

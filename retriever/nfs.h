@@ -5,6 +5,7 @@
  *   nfs_uri.c    nfs://... into its parts
  *   nfs_handle.c what a file handle tells
  *   nfs_identity.c is it still the object that it was?
+ *   nfs_acl.c    a mode that gives no more than the ACL did
  *   nfs_attr.c   NFS's codes and attributes into ours
  *   nfs_dial.c   the way to a usable connection: resolve, portmapper, MOUNT, NULL
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
@@ -68,6 +69,7 @@
 #define NFS_LOSSES_MAX	     5 /* connections lost under a call until it travels alone */
 #define NFS_CONN_STACK_BYTES (16 * 1024 * 1024) /* libnfs decodes entries by recursion */
 #define NFS_WHY_MAX	     256
+#define NFS_ACL_TRIES	     3 /* connections on which a server may keep quiet about ACLs */
 #define NFS_ASTRAY_MS	     60000 /* so long is an object in another's place news */
 
 /* ---- nfs_uri.c ---- */
@@ -107,6 +109,7 @@ enum nfs_op {
 	NFS_OP_READ,
 	NFS_OP_READDIRPLUS,
 	NFS_OP_READDIR,
+	NFS_OP_GETACL, /* of the ACL protocol, over the same connection */
 };
 
 struct nfs_call {
@@ -130,7 +133,7 @@ struct nfs_call {
 	uint64_t sent_ms; /* in flight: since */
 
 	/* @reply is libnfs's result of the operation with status NFS3_OK, valid
-	 * during the call; NULL if @err.  With an error of LOOKUP or READDIR*, it is the
+	 * during the call; NULL if @err.  With an error of LOOKUP, READDIR* or GETACL, it is the
 	 * result with that status, or NULL. */
 	void (*done)(struct nfs_call *c, int err, void *reply);
 };
@@ -179,6 +182,7 @@ struct nfs_source {
 	pthread_cond_t schedule; /* wakes the timer thread */
 	bool stop;
 	bool known; /* root and limits are */
+	bool acl; /* it has the ACL protocol; constant once known */
 	bool wrong_root; /* it is not the one that the migration began with */
 	uint64_t astray_ms; /* when an object was met in another's place; 0: never */
 	char astray[NFS_WHY_MAX];
@@ -256,6 +260,20 @@ int nfs_astray(struct nfs_source *s, const struct source_id *as, const struct st
  * not come. */
 int nfs_confirm(struct nfs_source *s, enum source_priority p, const struct stub_origin *o,
 		const struct source_id *as, const struct stub_attr *now);
+
+/* ---- nfs_acl.c ---- */
+
+/* The object's ACL is to be asked for, before its mode may be used. */
+bool nfs_acl_wanted(struct nfs_source *s, const struct stub_attr *a);
+uint32_t nfs_acl_mask(const struct stub_attr *a); /* what is asked for */
+/* How that went, and its GETACL3res (as done() has it): narrows the mode of @a. */
+void nfs_acl_result(int err, const void *reply, struct stub_attr *a);
+/* Over @rpc: are there ACLs to be asked for, or is it at least known?  0, or why not. */
+int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+		bool *known, bool *there);
+/* For the source as a whole, once; over a connection of its own. */
+int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
+		  const struct stub_origin *root, unsigned int attempt);
 
 /* ---- nfs_probe.c ---- */
 

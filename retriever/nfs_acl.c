@@ -11,9 +11,11 @@
  *   group   what the group has, and every named user has too
  *   others  what the others have, and every named user and group has too
  *
- * An ACL that is asked for and not understood gives group and others nothing.
+ * An ACL that is asked for and not understood gives group and others nothing.  A server
+ * that offers the protocol and tells of no ACL at all is not asked: nfs_acl_ask().
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "nfs.h"
@@ -34,8 +36,10 @@ static int narrow(const struct nfsacl_ace *e, unsigned int n, struct stub_attr *
 	unsigned int mask = 7, group = 0, users = 7, named = 7, other = 0, seen = 0, i;
 
 	for (i = 0; i < n; i++) {
-		unsigned int type = (unsigned int)e[i].type, perm = e[i].perm & 7;
+		unsigned int type = (unsigned int)e[i].type, perm = e[i].perm;
 
+		if (perm > 7)
+			return -EBADMSG;
 		if (type != USER && type != GROUP && seen & type)
 			return -EBADMSG;
 		seen |= type;
@@ -123,10 +127,25 @@ bool nfs_acl_wanted(struct nfs_source *s, const struct stub_attr *a)
 	return acl && !S_ISLNK(a->mode);
 }
 
-/* The ACL protocol has no number of its own in FSINFO: its program answers NULL on a
- * connection of NFS, or the server says that there is no such program. */
-int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, bool *known, bool *there)
+static void take_root(struct nfs_dial *d, void *data)
 {
+	const struct GETACL3res *res = data;
+
+	*(bool *)d->out = res->status == NFS3_OK && !res->GETACL3res_u.resok.ace.ace_len;
+}
+
+/*
+ * The ACL protocol has no number of its own in FSINFO: its program answers NULL on a
+ * connection of NFS, or the server says that there is no such program.  An ACL has three
+ * entries at least, also one that is made of a mode.  Ganesha has the program, and shows
+ * none of any object: that says nothing.
+ */
+int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+		bool *known, bool *there)
+{
+	struct GETACL3args args = { { { root->len, (char *)root->bytes } },
+				    NFSACL_MASK_ACL_ENTRY | NFSACL_MASK_ACL_COUNT };
+	bool silent = false;
 	int r;
 
 	nfs_dial_begin(d, NULL, NULL);
@@ -134,11 +153,21 @@ int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, bool *known, bool *
 			    "ACL service");
 	*there = !r;
 	*known = !r || strstr(d->why, "Program ") || strstr(d->why, "Procedure ");
-	return r;
+	if (r)
+		return r;
+	nfs_dial_begin(d, take_root, &silent);
+	r = nfs_dial_finish(d, rpc, rpc_nfsacl_getacl_async(rpc, nfs_dial_on_step, &args, d),
+			    "ACL service");
+	if (!r && silent) {
+		snprintf(d->why, sizeof(d->why), "its ACL service shows none of any object");
+		*known = *there = false;
+		r = -EOPNOTSUPP;
+	}
+	return r == -ETIMEDOUT || r == -ECANCELED || r == -EOPNOTSUPP ? r : 0;
 }
 
 int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
-		  unsigned int attempt)
+		  const struct stub_origin *root, unsigned int attempt)
 {
 	struct rpc_context *rpc;
 	bool known, there;
@@ -147,14 +176,14 @@ int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
 	if (r)
 		return r;
 	/* a connection of its own: what cannot be decoded may cost it */
-	r = nfs_acl_ask(d, rpc, &known, &there);
+	r = nfs_acl_ask(d, rpc, root, &known, &there);
 	rpc_destroy_context(rpc);
-	if (!known && (r == -ECANCELED || attempt + 1 < NFS_ACL_TRIES))
+	if (r == -ECANCELED || (r == -ETIMEDOUT && attempt + 1 < NFS_ACL_TRIES))
 		return r;
 	if (!known)
-		nfs_log(s, STUB_LOG_WARN,
-			"source %s: does not say whether it has POSIX ACLs (%s): taken for one "
-			"without",
+		nfs_log(s, STUB_LOG_INFO,
+			"source %s: does not tell of POSIX ACLs (%s): modes are taken as they are, in "
+			"which an ACL's mask would be the group's rights",
 			s->uri.host, d->why);
 	pthread_mutex_lock(&s->lock);
 	s->acl = there;

@@ -21,7 +21,7 @@
 const char *nfs_op_name(enum nfs_op op)
 {
 	static const char *const names[] = { "GETATTR", "LOOKUP",      "READLINK", "ACCESS",
-					     "READ",	"READDIRPLUS", "READDIR" };
+					     "READ",	"READDIRPLUS", "READDIR",  "GETACL" };
 
 	return names[op];
 }
@@ -33,6 +33,8 @@ uint32_t nfs_call_load(const struct nfs_call *c)
 	case NFS_OP_READDIRPLUS:
 	case NFS_OP_READDIR:
 		return 256 + c->count;
+	case NFS_OP_GETACL:
+		return 1024;
 	default:
 		return 256;
 	}
@@ -99,6 +101,13 @@ static void on_failure(struct nfs_call *c, const char *text)
 	finish(c, error, NULL);
 }
 
+/* Codes that only its callers know, or attributes beside them. */
+static bool tells_more(enum nfs_op op)
+{
+	return op == NFS_OP_READDIR || op == NFS_OP_READDIRPLUS || op == NFS_OP_LOOKUP ||
+	       op == NFS_OP_GETACL;
+}
+
 static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 {
 	struct nfs_call *c = arg;
@@ -119,9 +128,8 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 		nfs_delay(conn->s, c);
 		return;
 	}
-	if ((c->op == NFS_OP_READDIR || c->op == NFS_OP_READDIRPLUS || c->op == NFS_OP_LOOKUP) &&
-	    nfsstat != NFS3_OK) {
-		finish(c, nfs_errno(nfsstat), data); /* nfs_list.c knows more codes */
+	if (nfsstat != NFS3_OK && tells_more(c->op)) {
+		finish(c, nfs_errno(nfsstat), data);
 		return;
 	}
 	error = nfs_errno(nfsstat);
@@ -192,6 +200,11 @@ static int queue_call(struct nfs_call *c, struct rpc_context *rpc)
 		return send_readdirplus(c, rpc, fh);
 	case NFS_OP_READDIR:
 		return send_readdir(c, rpc, fh);
+	case NFS_OP_GETACL: {
+		struct GETACL3args args = { fh, c->count };
+
+		return rpc_nfsacl_getacl_async(rpc, on_reply, &args, c);
+	}
 	}
 	return -1;
 }

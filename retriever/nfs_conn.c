@@ -263,13 +263,16 @@ static bool wait_turn(struct nfs_conn *c)
 	return known;
 }
 
-static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address)
+static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address,
+		 unsigned int attempt)
 {
 	struct nfs_source *s = c->s;
 	struct source_limits limits;
 	struct stub_origin root;
 	int r = nfs_dial_mount(d, address, &root);
 
+	if (!r)
+		r = nfs_acl_learn(s, d, address, &root, attempt);
 	if (!r)
 		r = nfs_dial_nfs(d, address, &c->rpc);
 	if (r)
@@ -326,7 +329,7 @@ static int connect_once(struct nfs_conn *c, unsigned int attempt, char *why, siz
 	if (!r) {
 		const char *address = a.text[attempt % a.n];
 
-		r = known ? come_back(c, &d, address) : learn(c, &d, address);
+		r = known ? come_back(c, &d, address) : learn(c, &d, address, attempt);
 	}
 	if (r)
 		snprintf(why, why_size, "%s", d.why);

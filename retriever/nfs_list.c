@@ -6,7 +6,7 @@
  *              |                    |
  *        LOOKUP what is      LOOKUP ...                     (LIST_WINDOW at a time)
  *        incomplete
- *        READLINK symlinks
+ *        READLINK symlinks, GETACL the others if the server has ACLs
  *              |
  *           fn(entries)
  *
@@ -189,7 +189,7 @@ static int take_target(struct complete *c, const struct READLINK3res *res)
 }
 
 /* What is still missing, or -1. */
-static int next_op(const struct stub_entry *e)
+static int next_op(const struct listing *l, const struct nfs_page *p, const struct stub_entry *e)
 {
 	if (!e->origin_len)
 		return NFS_OP_LOOKUP;
@@ -197,6 +197,8 @@ static int next_op(const struct stub_entry *e)
 		return NFS_OP_GETATTR;
 	if (S_ISLNK(e->attr.mode) && !e->target)
 		return NFS_OP_READLINK;
+	if (!p->narrowed[e - p->entries] && nfs_acl_wanted(l->s, &e->attr))
+		return NFS_OP_GETACL;
 	return -1;
 }
 
@@ -232,13 +234,34 @@ static void end(struct complete *c, int err)
 
 static void send(struct complete *c);
 
+/* A name, or that there is none, of another directory than is being listed: the next
+ * try will find that out, and say so. */
+static bool is_elsewhere(const struct listing *l, const struct LOOKUP3res *res)
+{
+	struct stub_attr dir;
+	bool have;
+	int r = nfs_post_attr(res->status == NFS3_OK ?
+				      &res->LOOKUP3res_u.resok.dir_attributes :
+				      &res->LOOKUP3res_u.resfail.dir_attributes,
+			      &have, &dir);
+
+	return !r && have && !nfs_is(l->as, &dir);
+}
+
 static void on_part(struct nfs_call *call, int err, void *reply)
 {
 	struct complete *c = (struct complete *)call;
 
-	if (!err)
+	if (call->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
+		nfs_acl_result(err, reply, &c->e->attr);
+		c->page->narrowed[c->e - c->page->entries] = true;
+		err = 0;
+	} else if (reply && call->op == NFS_OP_LOOKUP && is_elsewhere(c->l, reply)) {
+		err = -ENOMEDIUM;
+	} else if (!err) {
 		err = take(c, reply);
-	if (err || next_op(c->e) < 0)
+	}
+	if (err || next_op(c->l, c->page, c->e) < 0)
 		end(c, err);
 	else
 		send(c);
@@ -248,7 +271,8 @@ static void send(struct complete *c)
 {
 	int err;
 
-	c->call.op = (enum nfs_op)next_op(c->e);
+	c->call.op = (enum nfs_op)next_op(c->l, c->page, c->e);
+	c->call.count = c->call.op == NFS_OP_GETACL ? nfs_acl_mask(&c->e->attr) : 0;
 	c->call.prio = c->l->prio;
 	if (c->call.op == NFS_OP_LOOKUP) {
 		c->call.fh = c->l->dir;
@@ -298,7 +322,7 @@ static int complete_page(struct listing *l, struct nfs_page *p)
 		if (!p->complete[i] ||
 		    (S_ISDIR(e->attr.mode) && p->have_dir && e->attr.fsid != p->dir.fsid))
 			e->origin_len = 0;
-		if (!e->error && next_op(e) >= 0)
+		if (!e->error && next_op(l, p, e) >= 0)
 			r = complete_entry(l, p, e);
 		if (!r && !(i % LIST_WINDOW)) {
 			pthread_mutex_lock(&l->lock);

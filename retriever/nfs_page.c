@@ -31,8 +31,9 @@ static int reserve(struct nfs_page *p, size_t n, size_t text)
 	p->entries = calloc(n + 1, sizeof(*p->entries));
 	p->handles = calloc(n + 1, sizeof(*p->handles));
 	p->complete = calloc(n + 1, sizeof(*p->complete));
+	p->narrowed = calloc(n + 1, sizeof(*p->narrowed));
 	p->text = malloc(text + 1);
-	if (p->entries && p->handles && p->complete && p->text)
+	if (p->entries && p->handles && p->complete && p->narrowed && p->text)
 		return 0;
 	nfs_page_finish(p);
 	return -ENOMEM;
@@ -144,6 +145,7 @@ void nfs_page_finish(struct nfs_page *p)
 	free(p->entries);
 	free(p->handles);
 	free(p->complete);
+	free(p->narrowed);
 	free(p->text);
 	memset(p, 0, sizeof(*p));
 }

@@ -9,6 +9,7 @@ struct nfs_page {
 	struct stub_entry *entries; /* names point into text; "." and ".." are left out */
 	uint8_t (*handles)[NFS3_FHSIZE]; /* entry i has its origin in handles[i] */
 	bool *complete; /* entry i has attributes and a handle */
+	bool *narrowed; /* ... and a mode that may be used: its ACL was asked for */
 	size_t n;
 	bool have_dir; /* the reply had the directory's attributes */
 	struct stub_attr dir;

@@ -228,6 +228,10 @@ static void on_done(struct nfs_call *c, int err, void *reply)
 		b->err = take_readlink(b, reply);
 	else if (!err && c->op == NFS_OP_ACCESS)
 		b->granted = ((struct ACCESS3res *)reply)->ACCESS3res_u.resok.access;
+	if (c->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
+		nfs_acl_result(err, reply, &b->attr);
+		b->err = 0;
+	}
 	nfs_wait_done(&b->wait);
 }
 
@@ -265,6 +269,21 @@ static int getattr(struct source *s, enum source_priority p, const struct stub_o
 	return r;
 }
 
+static int rights(struct source *base, enum source_priority p, const struct stub_origin *o,
+		  struct stub_attr *attr)
+{
+	struct nfs_source *s = nfs_of(base);
+	struct blocking b = { .call.count = nfs_acl_mask(attr), .attr = *attr };
+	int r = nfs_wait_known(s);
+
+	if (r || !nfs_acl_wanted(s, attr))
+		return r;
+	r = call(s, &b, NFS_OP_GETACL, p, o);
+	if (!r)
+		*attr = b.attr;
+	return r;
+}
+
 static int root(struct source *base, struct stub_origin *out, struct stub_attr *attr)
 {
 	struct nfs_source *s = nfs_of(base);
@@ -275,7 +294,8 @@ static int root(struct source *base, struct stub_origin *out, struct stub_attr *
 	pthread_mutex_lock(&s->lock);
 	*out = s->root;
 	pthread_mutex_unlock(&s->lock);
-	return getattr(base, SOURCE_DEMAND, out, attr);
+	r = getattr(base, SOURCE_DEMAND, out, attr);
+	return r ? r : rights(base, SOURCE_DEMAND, out, attr);
 }
 
 static int lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
@@ -297,7 +317,8 @@ static int lookup(struct source *s, enum source_priority p, const struct stub_or
 		return of_dir ? of_dir : r;
 	*out = b.origin;
 	*attr = b.attr;
-	return b.have_attr ? 0 : getattr(s, p, out, attr);
+	r = b.have_attr ? 0 : getattr(s, p, out, attr);
+	return r ? r : rights(s, p, out, attr);
 }
 
 static const uint8_t *inode(const struct stub_origin *o, size_t *len)
@@ -343,6 +364,7 @@ const struct source_ops nfs_source_ops = {
 	.verify = nfs_source_verify,
 	.inode = inode,
 	.getattr = getattr,
+	.rights = rights,
 	.readlink = read_link,
 	.access = check_access,
 	.list = nfs_source_list,

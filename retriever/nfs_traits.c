@@ -94,18 +94,12 @@ static int ask_space(struct nfs_dial *d, struct asked *a)
 			       "NFS service");
 }
 
-/* The ACL protocol has no number of its own in FSINFO: its program answers NULL on the
- * connection of NFS, or the server says that there is no such program. */
 static int ask_acl(struct nfs_dial *d, struct asked *a)
 {
-	int r;
+	struct stub_origin root;
 
-	nfs_dial_begin(d, NULL, NULL);
-	r = nfs_dial_finish(d, a->rpc, rpc_nfsacl_null_async(a->rpc, nfs_dial_on_step, d),
-			    "ACL service");
-	a->out->acl = !r;
-	a->out->have_acl = !r || strstr(d->why, "Program ") || strstr(d->why, "Procedure ");
-	return r;
+	nfs_origin(&a->root, &root); /* it came from there */
+	return nfs_acl_ask(d, a->rpc, &root, &a->out->have_acl, &a->out->acl);
 }
 
 static int try_address(struct nfs_dial *d, const char *address, void *out)

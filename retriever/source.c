@@ -109,11 +109,22 @@ int source_getattr(struct source *s, enum source_priority p, const struct stub_o
 	return s->ops->getattr(s, p, o, attr);
 }
 
+int source_rights(struct source *s, enum source_priority p, const struct stub_origin *o,
+		  struct stub_attr *attr)
+{
+	return s->ops->rights ? s->ops->rights(s, p, o, attr) : 0;
+}
+
 int source_meta(struct source *s, enum source_priority p, const struct stub_origin *o,
 		struct source_meta *out)
 {
+	int r;
+
 	memset(out, 0, sizeof(*out));
-	return s->ops->meta ? s->ops->meta(s, p, o, NULL, out) : s->ops->getattr(s, p, o, &out->attr);
+	if (s->ops->meta)
+		return s->ops->meta(s, p, o, NULL, out);
+	r = s->ops->getattr(s, p, o, &out->attr);
+	return r ? r : source_rights(s, p, o, &out->attr);
 }
 
 int64_t source_stream(struct source *s, enum source_priority p, const struct stub_origin *o,

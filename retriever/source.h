@@ -161,8 +161,14 @@ int source_verify(struct source *s);
 /* What the inode has to itself in @o, see struct stub_entry: @len bytes of it. */
 const uint8_t *source_inode(const struct source *s, const struct stub_origin *o, size_t *len);
 
+/* The mode is the server's word: where it has ACLs, it may say more than they give. */
 int source_getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
 		   struct stub_attr *attr);
+
+/* Narrows the mode of what source_getattr() gave so that nobody gets more than before; look-ups,
+ * listings and source_meta() have done so. */
+int source_rights(struct source *s, enum source_priority p, const struct stub_origin *o,
+		  struct stub_attr *attr);
 
 /*
  * What is kept of an object beside its data: attributes, and the extended attributes

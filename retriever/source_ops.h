@@ -31,6 +31,9 @@ struct source_ops {
 	int (*verify)(struct source *s); /* NULL: 0 */
 	int (*getattr)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		       struct stub_attr *attr);
+	/* NULL: the mode is all there is */
+	int (*rights)(struct source *s, enum source_priority p, const struct stub_origin *o,
+		      struct stub_attr *attr);
 	/* As struct stub_entry has it, of what lookup() found, in @o; NULL: all of the origin. */
 	const uint8_t *(*inode)(const struct stub_origin *o, size_t *len);
 	/* NULL: getattr, and nothing besides.  @as: owner, group, set-ID and sticky bits are

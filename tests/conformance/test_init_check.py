@@ -161,9 +161,12 @@ def test_properties_of_a_real_server(old, fresh_dir):
     r = rows(a)
     assert {code for code, p in r.items() if p["volume"] == "lost"} == ALWAYS
     assert "names" not in a and "kinds" not in a and "walked" not in a
-    for code in ("types", "data", "sizes", "mode", "owner", "group", "mtime", "atime",
-                 "hard-links", "special-files"):
+    for code in ("types", "data", "sizes", "owner", "group", "mtime", "atime", "hard-links",
+                 "special-files"):
         assert (r[code]["source"], r[code]["volume"]) == ("seen", "kept"), r[code]
+    # it has the ACL protocol, and tells of no ACL
+    assert r["mode"]["volume"] == "approximated" and "not known" in r["mode"]["why"]
+    assert r["posix-acl"]["source"] == "unknown"
     assert r["symlinks"]["volume"] == "approximated" and "1023" in r["symlinks"]["why"]
     assert r["btime"]["source"] == "not offered"
     assert a["source_says"]["chown_restricted"] and not a["source_says"]["case_insensitive"]

@@ -42,7 +42,7 @@ CASES = {
 ODD = {
     "io-error": (hooks.status(errors.IO), 0o600),
     "no-acls-here": (hooks.status(errors.NOTSUPP), 0o664),
-    "garbage": (hooks.patch(-24, b"\xff\xff\xff\xff"), 0o600),
+    "garbage": (hooks.patch(-20, b"\xff\xff\xff\xff"), 0o600),
     "no-group": (None, 0o600),
 }
 
@@ -122,3 +122,16 @@ def test_check_says_so(server):
     server.acls = False
     rows = {p["property"]: p for p in check(server)["properties"]}
     assert rows["mode"]["volume"] == "kept"
+
+
+def test_ganesha_does_not_tell(old_server, new_volume, new_migration, fresh_dir):
+    """It has the protocol, and an empty ACL for everything: that is no ACL of nobody's."""
+    tree = new_volume("xfs", "320M").path / "tree"
+    tree.mkdir()
+    (tree / "f").write_bytes(b"x")
+    (tree / "f").chmod(0o664)
+    m = new_migration(old_server(tree).url(), fresh_dir).init().start()
+    m.crawl()
+    m.audit(complete=True)
+    assert mode(m.volume / "f") == 0o664
+    assert "does not tell of POSIX ACLs" in m.log.read_text()

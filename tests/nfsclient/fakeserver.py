@@ -28,6 +28,10 @@ from .rpcserver import (PROC_UNAVAIL, PROG_MISMATCH, PROG_UNAVAIL, Cred, Reject,
 from .xdr import Packer
 
 ANONYMOUS = 65534
+ACL_PROGRAM = 100227
+ACL_PROCS = ("ACL_NULL", "GETACL")
+# entries of an ACL
+USER_OBJ, USER, GROUP_OBJ, GROUP, MASK, OTHER = 1, 2, 4, 8, 0x10, 0x20
 WRITING = frozenset(("SETATTR", "WRITE", "CREATE", "MKDIR", "SYMLINK", "MKNOD",
                      "REMOVE", "RMDIR", "RENAME", "LINK"))
 U64 = (1 << 64) - 1
@@ -92,6 +96,7 @@ class FakeServer:
         self.entry_attrs = True        # READDIRPLUS gives attributes
         self.entry_handles = True      # ... and handles
         self.page_limit = None         # entries per READDIR(PLUS) reply
+        self.acls = False              # the ACL protocol beside NFS, as Linux and Solaris
 
     # -- life ---------------------------------------------------------------
 
@@ -172,6 +177,10 @@ class FakeServer:
             if proc >= len(PROCS):
                 raise Reject(PROC_UNAVAIL)
             name = PROCS[proc]
+        elif prog == ACL_PROGRAM and self.acls and vers == 3:
+            if proc >= len(ACL_PROCS):
+                raise Reject(PROC_UNAVAIL)
+            name = ACL_PROCS[proc]
         else:
             known = prog in (MOUNT_PROGRAM, NFS_PROGRAM)
             raise Reject(PROG_MISMATCH if known else PROG_UNAVAIL)
@@ -271,7 +280,7 @@ class FakeServer:
     def _mount_null(self, _call, _u):
         return lambda: b""
 
-    _null = _umnt = _umntall = _mount_null
+    _null = _umnt = _umntall = _acl_null = _mount_null
 
     def _dump(self, _call, _u):
         return lambda: Packer().boolean(False).done()
@@ -313,6 +322,24 @@ class FakeServer:
                 raise Refuse(errors.NOENT)
             p = put_post(Packer().u32(0).opaque(self.tree.handle(found, directory)), found)
             return put_post(p, directory).done()
+        return answer
+
+    def _getacl(self, call, u):
+        node = self._node(call, u)
+        call.mask = u.u32()
+
+        def answer():
+            bits = node.attrs().mode
+            group = bits >> 3 & 7            # Linux makes up the mask of who has no ACL
+            acl = node.acl or [(USER_OBJ, 0, bits >> 6 & 7), (GROUP_OBJ, 0, group),
+                               (MASK, 0, group), (OTHER, 0, bits & 7)]
+            p = put_post(Packer().u32(0), node).u32(call.mask)
+            for entries in (acl if call.mask & 1 else [],
+                            node.default_acl if call.mask & 4 else []):
+                p.u32(len(entries)).u32(len(entries))
+                for kind, who, rights in entries:
+                    p.u32(kind).u32(who).u32(rights)
+            return p.done()
         return answer
 
     def _access(self, call, u):

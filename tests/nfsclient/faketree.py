@@ -73,6 +73,8 @@ class Node:
     claims: dict = field(default_factory=dict)       # attribute -> lie
     parent: Optional["Node"] = None
     fh: bytes = b""
+    acl: list = None                                 # of (type, id, rights); None: the mode
+    default_acl: list = field(default_factory=list)
     gone: bool = False                               # answers STALE
 
     def claim(self, **lies):

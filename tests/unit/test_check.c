@@ -463,7 +463,8 @@ static void table_of_nfs(void **state)
 	expect(&s, "symlinks", SEEN_YES, FATE_APPROXIMATED, "1023");
 	expect(&s, "mtime", SEEN_YES, FATE_APPROXIMATED, "2038-01-19");
 	expect(&s, "atime", SEEN_YES, FATE_APPROXIMATED, "rounded to 1000000000 ns");
-	expect(&s, "posix-acl", SEEN_YES, FATE_LOST, "not fetched");
+	expect(&s, "posix-acl", SEEN_YES, FATE_LOST, "to narrow the mode");
+	expect(&s, "mode", SEEN_YES, FATE_APPROXIMATED, "has an ACL");
 	l.folds = true;
 	expect(&s, "names", SEEN_YES, FATE_LOST, "differ in case only");
 
@@ -486,6 +487,7 @@ static void table_without_answers(void **state)
 		expect(&s, "hard-links", SEEN_UNKNOWN, FATE_KEPT, "");
 		expect(&s, "symlinks", SEEN_UNKNOWN, FATE_KEPT, "");
 		expect(&s, "posix-acl", SEEN_UNKNOWN, FATE_LOST, "");
+		expect(&s, "mode", SEEN_YES, FATE_APPROXIMATED, "not known");
 		s.limits = &nothing;
 	}
 	s.exports |= EXPORT_SMB;
@@ -504,7 +506,8 @@ static void from(const struct check_sides *s, const char *code, const char *who)
 
 static void table_of_both(void **state)
 {
-	struct source_traits nfs = { .have_info = true, .hard_links = true, .symlinks = true },
+	struct source_traits nfs = { .have_info = true, .hard_links = true, .symlinks = true,
+				     .have_acl = true },
 			     smb = { .windows = true };
 	struct target_limits l = { .user_xattrs = true, .acl = true };
 	struct check_sides s = { "nfs", &nfs, &l, EXPORT_NFS | EXPORT_SMB, &smb, false };
