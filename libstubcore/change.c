@@ -47,6 +47,16 @@ static int change_look(struct stub_volume *v, struct stub_change_object *o)
 	return r;
 }
 
+/* Who had it before us died in the bracket, or dropped it: the write time is not shown. */
+static int change_forget(struct stub_change_object *o)
+{
+	int r = 0;
+
+	if (stub_time_cmp(o->before.st_mtim, o->rec->mtime) != 0)
+		r = stub_times_restore(o->fd, o->rec);
+	return r == 0 && fstat(o->fd, &o->before) < 0 ? -errno : r;
+}
+
 /* Under the exclusion: the record as it is now, on disk too, where it then agrees with
  * the file's size and has room. */
 static int change_load(struct stub_volume *v, struct stub_change_object *o, bool only_look)
@@ -57,6 +67,8 @@ static int change_load(struct stub_volume *v, struct stub_change_object *o, bool
 		o->stub = false;
 		return 0;
 	}
+	if (r == 0 && !only_look && o->rec->roomy)
+		r = change_forget(o);
 	if (r == 0 && !only_look)
 		r = stub_record_rehearse(v, o->fd, o->rec);
 	return r;
@@ -177,6 +189,8 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 
 	if (fstat(o->fd, &after) < 0)
 		return -errno;
+	if (result < 0 && stub_time_cmp(after.st_mtim, o->before.st_mtim) != 0)
+		stub_times_restore(o->fd, rec); /* not shown, so nothing local either (local.c) */
 	if (result == 0) {
 		if (stub_time_cmp(after.st_mtim, o->before.st_mtim) != 0)
 			rec->mtime = after.st_mtim;

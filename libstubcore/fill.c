@@ -8,6 +8,8 @@
  * Fetching happens before, without any lock: what a client wrote, truncated or
  * punched meanwhile is no longer in the map and is left alone.
  *
+ * What was changed around the servers is not written to at all (local.c).
+ *
  * Blocks of zeros are not written: a file with holes over there costs here what its data
  * needs.  A block that is missing as a whole has nothing local once clear.c was there,
  * and the file has its size.
@@ -88,6 +90,15 @@ static int attr_store(struct stub_volume *v, const struct stub_object *o,
 	return stub_record_store(v, o->fd, rec);
 }
 
+/* What is to be filled is as we left it. */
+static int check_local(const struct stub_volume *v, const struct stub_object *o,
+		       const struct stat *st, const struct stub_record *rec)
+{
+	int r = S_ISREG(st->st_mode) ? stub_changed_locally(v, o->fd, st, rec) : 0;
+
+	return r > 0 ? -EBUSY : r;
+}
+
 STUB_PUBLIC int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
 				   const struct stub_attr *attr, const struct timespec *times,
 				   const struct stub_xattr *x, size_t n, size_t *bad,
@@ -110,6 +121,8 @@ STUB_PUBLIC int stub_fill_attr_and(struct stub_volume *v, const struct stub_obje
 	if (r < 0)
 		return r;
 	r = stub_record_load(v, o->fd, &o->h, &st, rec);
+	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
+		r = check_local(v, o, &st, rec);
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY)) {
 		r = place ? place(arg) : 0;
 		if (r == 0)
@@ -221,6 +234,8 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 		r = -EINVAL;
 	if (r == 0 && !same_version(o, rec))
 		r = -EAGAIN;
+	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length))
+		r = check_local(v, o, &st, rec);
 	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length)) {
 		r = write_missing(o, &st, rec, offset, data, length);
 		if (r == -EBADF) /* stub_object_open() could not have it for writing */

@@ -130,11 +130,13 @@ struct stub_record {
 	struct stub_map now;	      /* missing as this boot knows */
 	struct stub_map durable;      /* missing after a power cut */
 	struct stub_refused refused;  /* STUB_FLAG_REFUSED only */
+	bool roomy; /* as it was read: an operation has begun on it, and not ended */
 };
 
 /* Bytes written, or -E2BIG: more than @size. */
 int stub_record_encode(const struct stub_record *r, uint8_t *buf, size_t size);
-/* The same with room behind it for what one operation of a client may add. */
+/* The same with room behind it for what one operation of a client may add; by the room it
+ * is told, when it is read, that the operation has not ended. */
 int stub_record_encode_roomy(const struct stub_record *r, uint8_t *buf, size_t size);
 int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *out); /* -EBADMSG */
 unsigned int stub_record_needs(const struct stub_record *r);
@@ -154,6 +156,15 @@ int stub_handle_open(const struct stub_volume *v, const struct stub_handle *h, i
  * 1: these blocks read as zeros now; 0: the file system cannot do that; -errno. */
 int stub_missing_clear(int fd, const struct stat *st, const struct stub_record *rec,
 		       uint64_t offset, uint64_t end);
+
+/* ---- local.c ---- */
+
+/*
+ * Has somebody changed the data or the times of a stub around the servers?  Under the
+ * exclusion; @st and @rec are of @fd as they are now.  1: certainly, 0, or -errno.
+ */
+int stub_changed_locally(const struct stub_volume *v, int fd, const struct stat *st,
+			 const struct stub_record *rec);
 
 /* ---- lock.c: per-inode exclusion across threads and processes ---- */
 
@@ -196,6 +207,7 @@ struct stub_volume {
 	int lock_fd;
 	int state_fd;
 	uint64_t boot; /* without the era: stub_volume_boot() is what records carry */
+	struct timespec opened; /* by the clock that files' times are of */
 	_Atomic uint32_t own_era; /* 0 but when nobody else could be told */
 	dev_t dev;
 	uint64_t root_ino;

@@ -197,8 +197,8 @@ int stub_record_encode_roomy(const struct stub_record *r, uint8_t *buf, size_t s
 
 	if (len < 0)
 		return len;
-	/* room must not drive it out of the inode */
-	if (len <= STUB_RECORD_INLINE && size > STUB_RECORD_INLINE)
+	/* room must not drive it out of the inode; but a byte there must be, as a sign */
+	if (len < STUB_RECORD_INLINE && size > STUB_RECORD_INLINE)
 		size = STUB_RECORD_INLINE;
 	return (int)encode(r, &r->now, &r->durable, buf, size, growth(r));
 }
@@ -361,6 +361,7 @@ int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 	if (r->flags & STUB_FLAG_REFUSED)
 		get_refused(&i, &r->refused);
 	r->link_key = r->flags & STUB_FLAG_LINK_KEY ? get_le(&i, 8) : 0;
+	r->roomy = i.left > 0 || len == STUB_RECORD_MAX;
 	while (i.left && *i.p == 0) {
 		i.p++;
 		i.left--;

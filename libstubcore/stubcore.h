@@ -839,6 +839,7 @@ int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struc
  * it is the index of the extended attribute that could not be stored, or @n: it was
  * something else.  An object that is no dummy is left alone (then 0).
  *   -ESTALE   @attr is another object's (fsid, fileid, type)
+ *   -EBUSY    the file was changed around the servers
  *   -EBADMSG  @attr is hostile, or an attribute is one of ours
  *   -ENOSPC, -EDQUOT, -EROFS, -EIO; what stub_refusal() knows, -E2BIG, -ERANGE: the file
  *   system has no place for an extended attribute
@@ -862,7 +863,8 @@ int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
  * Returns the number of missing bytes left in the whole file, or -errno (nothing
  * is marked as present then): -ENOSPC, -EDQUOT, -EROFS, -EIO, -ENOENT (it is normal now),
  * -E2BIG (the map would have too many ranges: fill from the first missing byte), -EAGAIN
- * (the version of @o was given up for another one, stub_resolve_theirs(): open it anew).
+ * (the version of @o was given up for another one, stub_resolve_theirs(): open it anew), -EBUSY
+ * (the file was changed around the servers: what is there is nobody's to overwrite).
  */
 int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 		       const void *data, size_t length);

@@ -287,6 +287,8 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 	left = stub_fill_data(t->j->c.volume, t->o, c->offset, c->data, c->length);
 	if (left == -ENOENT) /* finished by somebody else */
 		left = 0;
+	if (left == -EBUSY)
+		return jobs_conflict(t->j, &t->o->h, JOBS_LOCAL);
 	if (left == -E2BIG) /* stays missing; the whole-file fill takes it from the front */
 		return -E2BIG;
 	if (left < 0)

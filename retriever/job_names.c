@@ -465,6 +465,8 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 	source_meta_free(&m);
 	if (r == -ESTALE)
 		return jobs_conflict(j, &job->h, "the object has been replaced on the old server");
+	if (r == -EBUSY && local)
+		return jobs_conflict(j, &job->h, JOBS_LOCAL);
 	if (r < 0)
 		return local ? jobs_store_failed(j, &job->h, r, what) :
 			       jobs_failed(j, &job->h, r, what);

@@ -163,6 +163,7 @@ int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const ch
 bool jobs_parked_now(struct jobs *j, const struct stub_handle *h); /* a moment ago */
 int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char *what); /* at once */
 bool jobs_may_warn(struct jobs *j); /* one line a minute for what repeats */
+#define JOBS_LOCAL "changed on the new server itself, not through Ganesha or Samba: not overwritten"
 int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reason);
 
 /* The work itself: 0 or what the waiters get, as documented at stub_ask(). */

@@ -117,8 +117,10 @@ static int dummy_locked(struct target *t, int fd)
 	stub_map_init(&rec.now, 0);
 	stub_map_init(&rec.durable, 0);
 	if (fchown(fd, 0, 0) < 0 || fchmod(fd, 0) < 0 ||
-	    (S_ISREG(st.st_mode) && ftruncate(fd, 0) < 0) || futimens(fd, now) < 0)
+	    (S_ISREG(st.st_mode) && ftruncate(fd, 0) < 0) || futimens(fd, now) < 0 ||
+	    fstat(fd, &st) < 0)
 		return -errno;
+	rec.mtime = st.st_mtim; /* or it would look as if somebody else had set it */
 	return stub_record_store(t->v, fd, &rec);
 }
 

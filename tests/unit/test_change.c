@@ -165,7 +165,9 @@ static void test_fill_leaves_holes(void **state)
 	struct stat st;
 	int fd = fixture_open(x, "big", O_RDWR);
 
+	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(pwrite(fd, "left over", 9, 700000), 9);
+	assert_int_equal(futimens(fd, (struct timespec[2]){ st.st_atim, st.st_mtim }), 0);
 	client_write(x, "big", 500000, 3, '!');
 	bytes[data] = 'o';
 	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
@@ -222,8 +224,11 @@ static void test_crash_between_data_and_record(void **state)
 	struct fixture *x = *state;
 	struct stub_handle h = fixture_handle(x, "f");
 	int fd = fixture_open(x, "f", O_RDWR);
+	struct stub_change c;
 
+	begin(x, "f", &c);
 	assert_int_equal(stub_io_pwrite(fd, "!!!!", 4, 100), 0);
+	stub_change_drop(&c);
 	close(fd);
 	assert_int_equal(stub_data_ready(x->v, &h, 100, 4), 0);
 	fill(x, "f", 0, SIZE);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * local.c - programs that write into a volume around the servers.
+ *
+ * Nobody stops a local program (cron, a backup, an administrator), and it knows nothing of
+ * records.  Where it wrote, the record goes on saying "missing", and a fill would put the
+ * old server's bytes over it.  So a fill looks first at the write time: outside of brackets
+ * and fills it is what the record shows, for both set it back, or set the record, before
+ * they let go of the exclusion.
+ *
+ * What one of ours that died left behind must not be taken for a stranger's change:
+ *   - a bracket: its record was stored with room before the operation, and without after
+ *     it (stub_record_rehearse); room is the sign of one that has not ended;
+ *   - a fill: it leaves the time of its death, which is before this process, the only one
+ *     that fills now, has opened the volume, and after the volume was made.
+ * These are let pass, and so is a time that has not come yet: the clock was set.  A change
+ * that falls there is not noticed.  What the file system does not store as it was told is
+ * compared as it stores it.
+ */
+#include <fcntl.h>
+
+#include "internal.h"
+
+/* May a fill that died have left this? */
+static bool may_be_ours(const struct stub_volume *v, const struct stat *st, bool dummy)
+{
+	struct timespec now, made = { .tv_sec = (time_t)v->info.created };
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (stub_time_cmp(st->st_mtim, now) > 0)
+		return true;
+	if (stub_time_cmp(st->st_mtim, v->opened) > 0)
+		return false;
+	/* attributes are filled with times of all ages */
+	return dummy || stub_time_cmp(st->st_mtim, made) >= 0;
+}
+
+int stub_changed_locally(const struct stub_volume *v, int fd, const struct stat *st,
+			 const struct stub_record *rec)
+{
+	struct timespec back[2] = { { 0, UTIME_OMIT }, st->st_mtim };
+	struct stat as_stored;
+	int r;
+
+	if (stub_time_cmp(st->st_mtim, rec->mtime) == 0 || rec->roomy ||
+	    may_be_ours(v, st, rec->flags & STUB_FLAG_DUMMY))
+		return 0;
+	r = stub_times_restore(fd, rec);
+	if (r == 0 && fstat(fd, &as_stored) < 0)
+		r = -errno;
+	if (r < 0)
+		return r;
+	if (stub_time_cmp(as_stored.st_mtim, st->st_mtim) == 0)
+		return 0;
+	/* it stays to be seen, whoever tries again */
+	return utimensat(fd, "", back, AT_EMPTY_PATH) < 0 ? -errno : 1;
+}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is written in the volume around the servers is told of, and not overwritten."""
+import json
+import os
+
+import pytest
+
+from nfsclient import NfsError, errors
+from nfsclient.fakeserver import FakeServer
+from nfsclient.faketree import Pattern, Tree
+from util import wait_until
+
+SIZE = 300000
+OLD = 1500000000 * 10 ** 9
+
+
+def write_inside(path):
+    with open(path, "r+b") as f:
+        f.seek(1000)
+        f.write(b"local")
+
+
+def write_anew(path):
+    path.write_bytes(b"local" * 1000)
+
+
+def copy_over(path):
+    """As cp -p does, with the times of what was copied."""
+    write_anew(path)
+    os.utime(path, (1000000000, 1000000000))
+
+
+WAYS = {"inside": write_inside, "anew": write_anew, "copied": copy_over}
+
+
+def test_a_local_write_becomes_a_conflict(new_migration, fresh_dir):
+    tree = Tree()
+    for name in (*WAYS, "other", "clients"):
+        tree.file(tree.root, name.encode(), Pattern(SIZE), mode=0o666, mtime=OLD, ctime=OLD)
+    with FakeServer(tree) as server:
+        m = new_migration(server.url(), fresh_dir).init().start()
+        m.server.allow.append("but was set non-retryable")
+        with m.client() as c:
+            assert len(c.names()) == len(WAYS) + 2
+            c.write(c.lookup_path(b"clients"), 5, b"client")
+        written = {}
+        for name, way in WAYS.items():
+            way(fresh_dir / name)
+            written[name] = (fresh_dir / name).read_bytes()
+        crawler = m.start_crawler()
+        wait_until(lambda: m.status()["conflicts"] == len(WAYS), 60, "they are noticed")
+        assert crawler.wait(60) == 0
+        m.audit(parked=len(WAYS))
+        parked = json.loads(m.postcopy("parked", "--json", m.volume).stdout)["parked"]
+        assert {p["path"] for p in parked} == set(WAYS)
+        assert all("on the new server itself" in p["reason"] for p in parked)
+        m.postcopy("retry", m.volume, "--conflicts")
+        wait_until(lambda: m.start_crawler().wait(60) == 0 and
+                   m.status()["conflicts"] == len(WAYS), 60, "again")
+        with m.client() as c:
+            with pytest.raises(NfsError) as info:
+                c.read_file(b"inside")
+            assert info.value.status == errors.IO
+            assert c.read_file(b"other") == Pattern(SIZE).read(0, SIZE)
+            data = bytearray(Pattern(SIZE).read(0, SIZE))
+            data[5:11] = b"client"
+            assert c.read_file(b"clients") == data
+        for name, data in written.items():
+            assert (fresh_dir / name).read_bytes() == data
+
+
+def test_everybody_is_told(new_migration, fresh_dir):
+    with FakeServer(Tree()) as server:
+        m = new_migration(server.url(), fresh_dir).init().start()
+        assert "no local program" in m.postcopy("status", m.volume).stdout.replace("\n", " ")
+        m.crawl()
+        assert "no local program" not in m.postcopy("status", m.volume).stdout
