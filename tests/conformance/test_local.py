@@ -75,3 +75,26 @@ def test_everybody_is_told(new_migration, fresh_dir):
         assert "no local program" in m.postcopy("status", m.volume).stdout.replace("\n", " ")
         m.crawl()
         assert "no local program" not in m.postcopy("status", m.volume).stdout
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_out(new_migration, fresh_dir, way):
+    """The old server's file after all, or what is here."""
+    tree = Tree()
+    for name in ("theirs", "ours"):
+        tree.file(tree.root, name.encode(), Pattern(SIZE), mode=0o666, mtime=OLD, ctime=OLD)
+    with FakeServer(tree) as server:
+        m = new_migration(server.url(), fresh_dir).init().start()
+        with m.client() as c:
+            assert c.names() == [b"ours", b"theirs"]
+        for name in ("theirs", "ours"):
+            (WAYS[way] if name == "theirs" else write_anew)(fresh_dir / name)
+        m.crawl()
+        assert m.status()["conflicts"] == 2
+        for name in ("theirs", "ours"):
+            m.postcopy("resolve", "--" + name, m.volume, name)
+        m.crawl()
+        m.audit(complete=True)
+        with m.client() as c:
+            assert c.read_file(b"theirs") == Pattern(SIZE).read(0, SIZE)
+            assert c.read_file(b"ours") == b"local" * 1000
