@@ -181,6 +181,13 @@ static int64_t change_links(const struct stub_change *c, const struct stub_chang
 	return sum;
 }
 
+/* A record that has no place beside the file's other attributes is a lack of space to a
+ * client. */
+static int told(int r)
+{
+	return r == -EOVERFLOW ? -ENOSPC : r;
+}
+
 static int change_store(struct stub_change *c, struct stub_change_object *o, int result)
 {
 	struct stub_record *rec = o->rec;
@@ -202,7 +209,7 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 		stub_map_clip(&rec->now, (uint64_t)after.st_size);
 		stub_map_clip(&rec->durable, (uint64_t)after.st_size);
 	}
-	return stub_record_store_lagging(c->v, o->fd, &o->h, rec);
+	return told(stub_record_store_lagging(c->v, o->fd, &o->h, rec));
 }
 
 STUB_PUBLIC int stub_change_end(struct stub_change *c, int result)
@@ -374,7 +381,7 @@ static int commit_fold(struct stub_commit *c, int fd, bool sync)
 		return -EAGAIN;
 	r = stub_map_intersect(&rec.durable, c->now);
 	if (r == 0)
-		r = stub_record_store_fitting(c->v, fd, &c->h, &rec);
+		r = told(stub_record_store_fitting(c->v, fd, &c->h, &rec));
 	return r < 0 || !sync ? r : commit_sync(c, fd);
 }
 

@@ -45,14 +45,14 @@ static bool xattr_is_ours(const struct stub_xattr *x)
 	return !strncmp(x->name, "trusted.", 8);
 }
 
-static int xattrs_store(const struct stub_object *o, const struct stub_xattr *x, size_t n,
-			size_t *bad)
+static int xattrs_store(const struct stub_volume *v, const struct stub_object *o,
+			const struct stub_xattr *x, size_t n, size_t *bad)
 {
 	for (*bad = 0; *bad < n; ++*bad, x++) {
 		if (xattr_is_ours(x))
 			return -EBADMSG;
 		if (fsetxattr(o->fd, x->name, x->value, x->len, 0) < 0)
-			return -errno;
+			return stub_own_room(v, -errno, -E2BIG);
 	}
 	return 0;
 }
@@ -66,7 +66,7 @@ static int attr_store(struct stub_volume *v, const struct stub_object *o,
 
 	if (fchown(o->fd, a->uid, a->gid) < 0 || fchmod(o->fd, a->mode & 07777) < 0)
 		return -errno;
-	r = xattrs_store(o, x, n, bad);
+	r = xattrs_store(v, o, x, n, bad);
 	if (r < 0)
 		return r;
 	if (o->type == S_IFREG) {

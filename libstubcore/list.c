@@ -269,8 +269,8 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir,
 		if (r == 0)
 			r = rec->flags ? stub_record_store(v, dir->fd, rec) :
 					 stub_record_drop(dir->fd);
-		if (r == -E2BIG) /* the names beside a long origin */
-			r = refused->error;
+		if ((r == -E2BIG || r == -EOVERFLOW) && refused->error)
+			r = refused->error; /* the names beside a long origin */
 	}
 	stub_unlock(&v->locks, &ino, 1);
 	return r;

@@ -842,7 +842,8 @@ int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struc
  *   -EBUSY    the file was changed around the servers
  *   -EBADMSG  @attr is hostile, or an attribute is one of ours
  *   -ENOSPC, -EDQUOT, -EROFS, -EIO; what stub_refusal() knows, -E2BIG, -ERANGE: the file
- *   system has no place for an extended attribute
+ *   system has no place for an extended attribute, or (-EOVERFLOW) for the record beside
+ *   them, of this one object
  */
 int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
 		   const struct stub_attr *attr, const struct timespec *times,
@@ -864,7 +865,9 @@ int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
  * is marked as present then): -ENOSPC, -EDQUOT, -EROFS, -EIO, -ENOENT (it is normal now),
  * -E2BIG (the map would have too many ranges: fill from the first missing byte), -EAGAIN
  * (the version of @o was given up for another one, stub_resolve_theirs(): open it anew), -EBUSY
- * (the file was changed around the servers: what is there is nobody's to overwrite).
+ * (the file was changed around the servers: what is there is nobody's to overwrite), -EOVERFLOW
+ * (this one file has no place for its record beside its other attributes; a map of one range
+ * may fit).
  */
 int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 		       const void *data, size_t length);

@@ -20,7 +20,7 @@ uint64_t jobs_now_us(void)
 
 void jobs_log(struct jobs *j, enum stub_log_level level, const char *fmt, ...)
 {
-	char line[512];
+	char line[STUB_ORIGIN_MAX + 512]; /* the longest path, and what is said of it */
 	va_list ap;
 
 	if (!j->c.log)

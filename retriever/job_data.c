@@ -269,6 +269,14 @@ static int pass_chunk(struct transfer *t, const struct chunk *c)
 	return r < 0 ? jobs_failed(t->j, &t->o->h, r, "memory for passing data on") : 0;
 }
 
+/* Is something missing before it?  Then it makes a hole in the map, which takes room. */
+static bool in_between(const struct transfer *t, const struct chunk *c)
+{
+	struct stub_range first;
+
+	return stub_fill_next(t->j->c.volume, t->o, 0, &first) == 1 && first.start < c->offset;
+}
+
 /* 0, or what the waiters get. */
 static int store_chunk(struct transfer *t, struct chunk *c)
 {
@@ -289,6 +297,8 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 		left = 0;
 	if (left == -EBUSY)
 		return jobs_conflict(t->j, &t->o->h, JOBS_LOCAL);
+	if (left == -EOVERFLOW && in_between(t, c))
+		left = -E2BIG;
 	if (left == -E2BIG) /* stays missing; the whole-file fill takes it from the front */
 		return -E2BIG;
 	if (left < 0)

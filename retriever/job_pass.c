@@ -31,7 +31,12 @@ static bool is_whole_volume(int error)
 int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what)
 {
 	uint64_t now = stub_now_ms();
+	char own[160];
 
+	if (error == -E2BIG || error == -EOVERFLOW) { /* its own: how full the volume is says nothing */
+		snprintf(own, sizeof(own), "%s: its attributes do not fit beside each other", what);
+		return jobs_failed(j, h, error, own);
+	}
 	if (error != -ENOSPC && error != -EDQUOT && error != -EROFS && error != -EIO)
 		return jobs_failed(j, h, error, what);
 	pthread_mutex_lock(&j->full.lock);

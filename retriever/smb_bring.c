@@ -10,6 +10,7 @@
 #include "smb_worker.h"
 
 #define LOST_TEXT 400 /* bytes of a line on something that is lost */
+#define ORIGIN_MORE 66 /* bytes of an origin besides the path, if it has an NFS file handle */
 
 int worker_meta_start(struct worker *w, const struct smb_start *s)
 {
@@ -108,6 +109,7 @@ int worker_meta(struct worker *w, const char *path, const struct smb_request *re
 	about.in.uid = request->uid;
 	about.in.gid = request->gid;
 	about.in.bits = request->bits & 07000;
+	about.in.origin_len = strlen(path) + ORIGIN_MORE;
 	r = smb_meta_make(&w->meta, &about.in, &m, why);
 	if (r < 0) {
 		snprintf(w->why, sizeof(w->why), "\"%.120s\": %s", path, why);

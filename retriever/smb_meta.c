@@ -19,7 +19,9 @@
 #define EPOCH	    11644473600 /* seconds from 1601 to 1970 */
 #define TICKS	    10000000 /* NTTIME in a second */
 #define ACL_MAX	    5400 /* entries: XFS takes no more */
-#define RECORD_ROOM 768 /* for the stub's own record, where space is shared */
+/* For the stub's own record, where space is shared: with an origin of up to ORIGIN_ROOM. */
+#define RECORD_ROOM 768
+#define ORIGIN_ROOM 256
 #define ATTR_COST   24 /* of an attribute's head, likewise */
 
 /* ---- lists ---------------------------------------------------------------------- */
@@ -272,6 +274,7 @@ int smb_meta_make(const struct smb_meta_config *c, const struct smb_meta_in *in,
 	struct smb_maker m = { .out = out, .room = SIZE_MAX };
 	struct smb_ndr_sd *sd = NULL;
 	struct smb_posix p = { 0 };
+	size_t record = RECORD_ROOM;
 	int r = S_ISREG(in->type) || S_ISDIR(in->type) ? 0 : -EINVAL;
 
 	memset(out, 0, sizeof(*out));
@@ -279,8 +282,10 @@ int smb_meta_make(const struct smb_meta_config *c, const struct smb_meta_in *in,
 	if (r < 0)
 		snprintf(why, SMB_META_WHY, "neither a file nor a directory");
 	m.value_max = c->limits.value < SMB_XATTR_MAX ? c->limits.value : SMB_XATTR_MAX;
+	if (in->origin_len > ORIGIN_ROOM)
+		record += in->origin_len - ORIGIN_ROOM;
 	if (c->limits.all)
-		m.room = c->limits.all > RECORD_ROOM ? c->limits.all - RECORD_ROOM : 0;
+		m.room = c->limits.all > record ? c->limits.all - record : 0;
 	if (r == 0 && in->sd)
 		r = smb_ndr_sd_parse(in->sd, in->sd_len, &sd, why);
 	if (r == 0) {

@@ -68,6 +68,7 @@ struct smb_meta_in {
 	size_t n_streams;
 	const struct smb_ea *eas;
 	size_t n_eas;
+	size_t origin_len; /* bytes of the origin in the stub's record */
 };
 
 struct smb_xattr {

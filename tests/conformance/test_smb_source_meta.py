@@ -119,6 +119,30 @@ def test_what_cannot_be_kept_is_named(make, server, old):
     assert mode & 0o707 == 0        # alice's entry, and its mask
 
 
+def test_a_long_path_is_no_full_volume(new_samba, make, loop_xfs):
+    """ext4 once more: the stub's record has its place beside the attributes, however long
+    the path is."""
+    top = loop_xfs.path / "deep"
+    top.mkdir(mode=0o755)
+    server = new_samba("deep", top, more=smbtree.RAW_NAMES)
+    path = ""
+    with server.client() as c:
+        for level in "abcd":
+            path += level * 240 + "/"
+            c.mkdir(path.rstrip("/"))
+        for n in range(1600, 3400, 200):
+            c.write_file(path + "f%d" % n, b"content")
+            c.write_file(path + "f%d:s" % n, b"s" * n)
+    m = make(server.url(), "ext4").init().start()
+    m.crawl()
+    m.audit(complete=True)
+    assert "takes no data" not in m.log.read_text()
+    assert "stream s" in lost(m)[-1] and m.status()["volume_error"] == ""
+    here = m.volume / path
+    assert len(os.getxattr(here / "f1600", "user.DosStream.s:$DATA")) == 1601
+    assert all((here / ("f%d" % n)).read_bytes() == b"content" for n in range(1600, 3400, 200))
+
+
 BACKUP_INTENT = 0x4000
 UNSIGNED = "smb_signing = desired\n"    # the gate answers in the server's name
 

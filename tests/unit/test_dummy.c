@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/xattr.h>
 
 #include <cmocka.h>
@@ -211,6 +212,100 @@ static void test_withheld(void **state)
 	assert_false(stub_withheld(-ECANCELED));
 }
 
+/* Below, ext4 with 4 KiB blocks: all attributes of a file share one block. */
+static bool shares_a_block(struct fixture *x)
+{
+	struct statfs fs;
+
+	assert_int_equal(fstatfs(stub_volume_fd(x->v), &fs), 0);
+	if ((unsigned long)fs.f_type == 0xef53 && fs.f_bsize == 4096)
+		return true;
+	print_message("not on ext4: skipped\n");
+	return false;
+}
+
+/* The largest value that the file takes. */
+static size_t fill_up(int fd, const char *name, char *value)
+{
+	size_t low = 0, high = 8192;
+
+	while (low < high) {
+		size_t mid = (low + high + 1) / 2;
+
+		if (fsetxattr(fd, name, value, mid, 0) == 0)
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	if (low)
+		assert_int_equal(fsetxattr(fd, name, value, low, 0), 0);
+	return low;
+}
+
+/* The longest origin, and more attributes than go with it: it is not the volume that is full. */
+static void test_attributes_beside_a_long_origin(void **state)
+{
+	static const char value[8192];
+	static uint8_t origin[STUB_ORIGIN_MAX];
+	struct stub_xattr x_fits[] = { { "user.a", value, 100 }, { "security.NTACL", value, 2000 } };
+	struct stub_xattr x_not[] = { { "user.a", value, 100 }, { "security.NTACL", value, 3300 } };
+	struct stub_xattr x_never[] = { { "security.NTACL", value, 5000 } };
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("f", S_IFREG | 0600, 0);
+	struct stub_object o;
+	struct stub_handle h;
+	size_t bad;
+
+	if (!shares_a_block(x))
+		return;
+	memset(origin, 'o', sizeof(origin));
+	e.origin = origin;
+	e.origin_len = sizeof(origin);
+	e.dummy = true;
+	fixture_list(x, &e, 1);
+	h = fixture_handle(x, "f");
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	e.attr.size = 10;
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, NULL, x_never, 1, &bad), -E2BIG);
+	assert_int_equal(bad, 0);
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, NULL, x_not, 2, &bad), -E2BIG);
+	assert_int_equal(bad, 1);
+	assert_true(fixture_view(x, "f").needs & STUB_NEEDS_ATTRS);
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, NULL, x_fits, 2, &bad), 0);
+	stub_object_close(&o);
+}
+
+/* No place for a map that grows, but for one that does not. */
+static void test_record_beside_full_attributes(void **state)
+{
+	static char value[8192], data[1 << 20];
+	const struct stub_handle *in[1];
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("f", S_IFREG | 0600, sizeof(data));
+	struct stub_change c;
+	struct stub_object o;
+	struct stub_handle h;
+	int64_t r = 0;
+	int fd;
+
+	if (!shares_a_block(x))
+		return;
+	fixture_list(x, &e, 1);
+	h = fixture_handle(x, "f");
+	fd = fixture_open(x, "f", O_RDWR);
+	assert_true(fill_up(fd, "user.big", value) > 2000);
+	fill_up(fd, "user.rest", value);
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	for (uint64_t at = 8192; r >= 0 && at < sizeof(data) - 8192; at += 65536)
+		r = stub_fill_data(x->v, &o, at, data, 4096);
+	assert_int_equal(r, -EOVERFLOW);
+	in[0] = &h;
+	assert_int_equal(stub_change_begin(x->v, in, 1, &c), -ENOSPC); /* what a client hears */
+	assert_int_equal(stub_fill_data(x->v, &o, 0, data, sizeof(data)), 0);
+	stub_object_close(&o);
+	close(fd);
+}
+
 #define ON_VOLUME(t) cmocka_unit_test_setup_teardown(t, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -219,6 +314,8 @@ int main(void)
 		ON_VOLUME(test_filled),	    ON_VOLUME(test_other_times),
 		ON_VOLUME(test_never_twice), ON_VOLUME(test_directory),
 		ON_VOLUME(test_no_place),   ON_VOLUME(test_never_ours),
+		ON_VOLUME(test_attributes_beside_a_long_origin),
+		ON_VOLUME(test_record_beside_full_attributes),
 		ON_VOLUME(test_another_object), cmocka_unit_test(test_withheld),
 	};
 

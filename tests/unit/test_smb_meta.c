@@ -508,6 +508,10 @@ static void no_room_for_acl(void **state)
 	assert_true(m.acl_cut);
 	smb_meta_finish(&m);
 	assert_int_equal(make(&in, (struct smb_limits){ 1000, 768 }, &m, why), -ENOSPC);
+	in.origin_len = 1023;
+	assert_int_equal(make(&in, (struct smb_limits){ 3000, 768 + 140 }, &m, why), -ENOSPC);
+	m = made(&in, (struct smb_limits){ 3000, 768 + 1023 - 256 + 140 });
+	smb_meta_finish(&m);
 	assert_string_equal(why, "the file system has no room for a POSIX ACL");
 }
 
