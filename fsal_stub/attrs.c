@@ -129,6 +129,36 @@ static fsal_status_t attrs_failed(struct fsal_attrlist *attrs, fsal_status_t sta
 	return status;
 }
 
+static bool is_unopenable(const struct fsal_obj_handle *h)
+{
+	return h->type == SOCKET_FILE || h->type == CHARACTER_FILE || h->type == BLOCK_FILE;
+}
+
+/*
+ * FSAL_VFS knows sockets and devices by a directory and a name.  The name may be removed
+ * while another one lives on (STALE), and an object that was made from a client's handle has
+ * none (INVAL): then only the making itself brings attributes, so it is done again.
+ */
+static fsal_status_t fetch(struct fsal_obj_handle *sub, struct fsal_attrlist *attrs)
+{
+	struct fsal_export *exp = op_ctx->fsal_export->sub_export;
+	fsal_status_t status = below(sub->obj_ops->getattrs(sub, attrs));
+	struct fsal_obj_handle *again = NULL;
+	struct gsh_buffdesc key = { NULL, 0 };
+
+	if (!is_unopenable(sub) ||
+	    (status.major != ERR_FSAL_INVAL && status.major != ERR_FSAL_STALE))
+		return status;
+	fsal_release_attrs(attrs);
+	attrs->valid_mask = 0;
+	below(sub->obj_ops->handle_to_key(sub, &key));
+	status = below(exp->exp_ops.create_handle(exp, &key, &again, attrs));
+	if (FSAL_IS_ERROR(status))
+		return attrs_failed(attrs, status);
+	below(again->obj_ops->release(again));
+	return status;
+}
+
 static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrlist *attrs)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
@@ -139,7 +169,7 @@ static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrl
 
 	if (r < 0)
 		return attrs_failed(attrs, going_status(stubfs_obj(obj), glue_status(r)));
-	status = below(sub->obj_ops->getattrs(sub, attrs));
+	status = fetch(sub, attrs);
 	if (!FSAL_IS_ERROR(status))
 		attrs_show(stubfs_obj(obj), &view, attrs);
 	return going_status(stubfs_obj(obj), status);
@@ -168,7 +198,7 @@ fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
 	else if (!view.needs || needed & STUB_NEEDS_ATTRS) {
 		fsal_release_attrs(attrs);
 		attrs->valid_mask = 0;
-		status = below(sub->obj_ops->getattrs(sub, attrs));
+		status = fetch(sub, attrs);
 	}
 	if (!FSAL_IS_ERROR(status)) {
 		attrs_show(o, &view, attrs);
