@@ -342,7 +342,7 @@ static int run(struct crawl *w)
 		r = refill(w, now);
 		if (r == 0)
 			r = ended(w);
-		if (r == -ENOENT)
+		if (r == -ENOENT || stub_volume_gone(w->c->volume))
 			return CRAWL_REMOVED;
 		if (r != -EINPROGRESS)
 			return r;

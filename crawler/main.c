@@ -223,6 +223,8 @@ static int finish(const struct reporter *r, const struct crawl_stats *s, int end
 	if (end < 0)
 		fprintf(stderr, "postcopy-crawler: cannot read the pending journal: %s\n",
 			strerror(-end));
+	else if (end == CRAWL_REMOVED)
+		fprintf(stderr, "postcopy-crawler: the volume is finished, or was removed\n");
 	else if (end == CRAWL_NOTHING_LEFT && parked > 0)
 		fprintf(stderr,
 			"postcopy-crawler: nothing left to ask for, but %" PRIu64

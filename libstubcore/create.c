@@ -215,6 +215,8 @@ static int make_parts(int fd, int *dirfd)
 	r = stub_io_write_file(*dirfd, STUB_LOCK, "");
 	if (r == 0)
 		r = stub_io_write_file(*dirfd, STUB_RESOLVED, "");
+	if (r == 0)
+		r = stub_io_write_file(*dirfd, STUB_SETTINGS, "");
 	return r < 0 ? r : make_state(*dirfd);
 }
 

@@ -298,6 +298,9 @@ int stub_dir_foreign(const struct stub_volume *own, int dir_fd, char *path, size
  * 1, 0, or -errno. */
 int stub_marked(int fd);
 
+/* Has somebody removed it under our hands?  One system call. */
+bool stub_volume_gone(const struct stub_volume *v);
+
 /* This process asks for what nobody has asked for yet, until it closes @v or dies.
  *   -ENOLCK ...  others do not know of it */
 int stub_crawler_enter(struct stub_volume *v);

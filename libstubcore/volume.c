@@ -11,6 +11,7 @@
  *     provisional/        hard links waiting for their names, see links.c
  *     lagging/            what each process has to make durable yet, see lagging.c
  *     resolved            what the administrator decided of parked objects; the retriever's
+ *     settings            paused or not, the byte rate; likewise
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -179,6 +180,7 @@ static int open_parts(struct stub_volume *v)
 	static const char *const secret[] = { ".",	     STUB_CONF,	    STUB_STATE,
 					      STUB_LOCK,     STUB_JOURNAL,  STUB_STAGING,
 					      STUB_PROVISIONAL, STUB_LAGGING, STUB_RESOLVED,
+					      STUB_SETTINGS,
 					      STUB_JOURNAL "/data.mdb",
 					      STUB_JOURNAL "/lock.mdb", STUB_JOURNAL "/writer" };
 	struct stat st;
@@ -255,6 +257,13 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 	stub_cleanup_close(&v->dir_fd);
 	stub_cleanup_close(&v->fd);
 	free(v);
+}
+
+STUB_PUBLIC bool stub_volume_gone(const struct stub_volume *v)
+{
+	struct stat st;
+
+	return fstatat(v->dir_fd, STUB_CONF, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
 STUB_PUBLIC const struct stub_volume_info *stub_volume_info(const struct stub_volume *v)

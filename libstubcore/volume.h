@@ -17,6 +17,7 @@
 #define STUB_PROVISIONAL "provisional"
 #define STUB_LAGGING "lagging"
 #define STUB_RESOLVED "resolved"
+#define STUB_SETTINGS "settings"
 
 #define STUB_STATE_MAGIC 0x31706350u /* "Pcp1" */
 

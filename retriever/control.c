@@ -28,6 +28,7 @@ struct control {
 	struct watch *watch;
 	int listen_fd, wake_fd;
 	pthread_t thread;
+	pthread_mutex_t settings_lock;
 	pthread_mutex_t lock;
 	pthread_cond_t gone;
 	unsigned int clients;
@@ -278,16 +279,39 @@ static struct json_object *cmd_resolve(struct control *c, struct json_object *in
 	return o;
 }
 
+/* What of @s was said now (a rate, or else whether to pause): in force at once, and after a
+ * restart too; an error if only at once. */
+static struct json_object *apply(struct control *c, const struct settings *s)
+{
+	char why[128];
+	int r;
+
+	pthread_mutex_lock(&c->settings_lock);
+	if (s->throttled)
+		c->c.settings.throttle = s->throttle;
+	else
+		c->c.settings.paused = s->paused;
+	c->c.settings.throttled |= s->throttled;
+	jobs_pause(c->c.jobs, c->c.settings.paused);
+	if (s->throttled)
+		jobs_throttle(c->c.jobs, s->throttle);
+	r = settings_store(c->c.volume, &c->c.settings);
+	pthread_mutex_unlock(&c->settings_lock);
+	if (r == 0)
+		return answer_ok();
+	snprintf(why, sizeof(why), "done, but a restart of the retriever will undo it: %s",
+		 strerror(-r));
+	return answer_error(why);
+}
+
 static struct json_object *cmd_pause(struct control *c, struct json_object *in)
 {
-	jobs_pause(c->c.jobs, true);
-	return answer_ok();
+	return apply(c, &(struct settings){ .paused = true });
 }
 
 static struct json_object *cmd_resume(struct control *c, struct json_object *in)
 {
-	jobs_pause(c->c.jobs, false);
-	return answer_ok();
+	return apply(c, &(struct settings){ .paused = false });
 }
 
 static struct json_object *cmd_throttle(struct control *c, struct json_object *in)
@@ -298,8 +322,7 @@ static struct json_object *cmd_throttle(struct control *c, struct json_object *i
 	if (!json_object_object_get_ex(in, "bytes_per_s", &x) ||
 	    !json_object_is_type(x, json_type_int) || (n = json_object_get_int64(x)) < 0)
 		return answer_error("bytes_per_s: a number of bytes per second, 0 for no limit");
-	jobs_throttle(c->c.jobs, (uint64_t)n);
-	return answer_ok();
+	return apply(c, &(struct settings){ .throttled = true, .throttle = (uint64_t)n });
 }
 
 static struct json_object *cmd_drain(struct control *c, struct json_object *in)
@@ -310,7 +333,7 @@ static struct json_object *cmd_drain(struct control *c, struct json_object *in)
 
 static struct json_object *cmd_stop(struct control *c, struct json_object *in)
 {
-	c->c.stop(c->c.stop_arg);
+	c->c.stop(c->c.stop_arg, false);
 	return answer_ok();
 }
 
@@ -503,6 +526,7 @@ int control_create(const struct control_config *config, struct control **out)
 	c->c = *config;
 	c->wake_fd = c->listen_fd = -1;
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->settings_lock, NULL);
 	pthread_cond_init(&c->gone, NULL);
 	r = watch_create(config, &c->watch);
 	if (r == 0) {

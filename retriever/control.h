@@ -18,6 +18,7 @@
 #define RETRIEVER_CONTROL_H
 
 #include "jobs.h"
+#include "settings.h"
 
 struct control_config {
 	struct stub_volume *volume;
@@ -26,8 +27,10 @@ struct control_config {
 	struct source *source;
 	struct jobs *jobs;
 	unsigned int finish_delay; /* seconds, for the status */
-	void (*stop)(void *arg); /* end the process in good order */
+	/* end the process in good order; @gone: the volume has been removed under our hands */
+	void (*stop)(void *arg, bool gone);
 	void *stop_arg;
+	struct settings settings; /* as they are in force */
 	stub_log_fn log;
 	void *log_arg;
 };

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ struct retriever {
 	struct jobs *jobs;
 	struct stub_server *server;
 	struct control *control;
+	atomic_bool gone; /* the volume, under our hands */
 };
 
 static enum stub_log_level log_limit = STUB_LOG_INFO;
@@ -65,9 +67,27 @@ static void serve(void *arg, struct stub_request *r)
 	jobs_submit(((struct retriever *)arg)->jobs, r);
 }
 
-static void stop_process(void *arg)
+static void stop_process(void *arg, bool gone)
 {
+	if (gone)
+		atomic_store(&((struct retriever *)arg)->gone, true);
 	kill(getpid(), SIGTERM);
+}
+
+/* What was said by command counts more than the configuration. */
+static void take_settings(struct retriever *r, struct settings *s)
+{
+	int e = settings_load(r->volume, s);
+
+	if (e < 0)
+		log_line(NULL, STUB_LOG_WARN,
+			 "what 'postcopy pause' and 'throttle' said is not known: " STUB_DIR
+			 "/settings cannot be read or is damaged");
+	jobs_throttle(r->jobs,
+		      s->throttled ? s->throttle : (uint64_t)r->config.throttle * 1024);
+	jobs_pause(r->jobs, s->paused);
+	if (s->paused)
+		log_line(NULL, STUB_LOG_INFO, "paused, as before: 'postcopy resume' goes on");
 }
 
 static void raise_descriptors(void)
@@ -200,6 +220,7 @@ static int start(struct retriever *r)
 		.log = log_line,
 	};
 	struct control_config cc;
+	struct settings settings;
 	int e;
 
 	config_source(c, &sc);
@@ -231,7 +252,7 @@ static int start(struct retriever *r)
 	e = jobs_create(&jc, &r->jobs);
 	if (e < 0)
 		return complain("workers", e);
-	jobs_throttle(r->jobs, (uint64_t)c->throttle * 1024);
+	take_settings(r, &settings);
 	e = stub_server_create(r->volume, serve, r, log_line, NULL, &r->server);
 	if (e < 0)
 		return complain(stub_volume_info(r->volume)->socket, e);
@@ -243,6 +264,8 @@ static int start(struct retriever *r)
 		.jobs = r->jobs,
 		.finish_delay = c->finish_delay,
 		.stop = stop_process,
+		.stop_arg = r,
+		.settings = settings,
 		.log = log_line,
 	};
 	e = control_create(&cc, &r->control);
@@ -369,5 +392,5 @@ int main(int argc, char **argv)
 		log_line(NULL, STUB_LOG_INFO, "stopping");
 	}
 	stop(&r);
-	return e;
+	return e == 0 && atomic_load(&r.gone) ? 1 : e;
 }

@@ -48,6 +48,7 @@ struct watch {
 	unsigned int n; /* samples taken so far */
 	double started;
 	/* the thread's own */
+	bool gone;
 	struct stub_journal_cursor parked; /* where the round through them is */
 	unsigned int rest; /* ticks until it begins */
 };
@@ -193,6 +194,18 @@ static void look_at_parked(struct watch *w)
 	}
 }
 
+/* Its directory, or .postcopy in it: whoever served on would serve what is nowhere. */
+static void look_for_volume(struct watch *w)
+{
+	if (w->gone || !stub_volume_gone(w->c.volume))
+		return;
+	w->gone = true;
+	if (w->c.log)
+		w->c.log(w->c.log_arg, STUB_LOG_ERROR,
+			 "the volume has been removed under the retriever's hands; ending");
+	w->c.stop(w->c.stop_arg, true);
+}
+
 static void *watch_thread(void *arg)
 {
 	struct watch *w = arg;
@@ -205,6 +218,7 @@ static void *watch_thread(void *arg)
 		look(w);
 		final_check_tick(w->last);
 		look_at_parked(w);
+		look_for_volume(w);
 		until_ms = stub_now_ms() + TICK_MS;
 		pthread_mutex_lock(&w->lock);
 		while (!w->stop && stub_cond_wait_until(&w->wake, &w->lock, until_ms) == 0)

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the administrator is told: `postcopy status` agrees with a full scan whenever
 nothing is in flight, and pause, resume, throttle and finish do what they say."""
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
-from migration import POSTCOPY, VOLUME_TOOL
+from migration import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
 from util import wait_until
 
 from nfsclient import errors, hooks
@@ -363,6 +367,17 @@ def test_watch(running, fake, options):
     m.audit(complete=True)
 
 
+def test_watch_into_a_pipe(running):
+    """A line for each look, at once: for a log, or grep."""
+    m, _c = running
+    watcher = Watcher(m, "--watch")
+    wait_until(lambda: watcher.text.count("migrating: 1 pending") > 1, 60, "two lines")
+    m.crawl()
+    code, text = watcher.end()
+    assert code == 0 and "complete: 0 pending" in text.splitlines()[-1]
+    assert "no crawler runs" in text.splitlines()[0]
+
+
 def test_watch_of_what_is_complete(running):
     m, _c = running
     m.crawl()
@@ -411,6 +426,34 @@ def test_pause_and_resume(running, fake):
     told(m, "resume")
     assert m.status()["state"] in ("migrating", "complete")
     assert m.crawler.wait(60) == 0
+    m.audit(complete=True)
+
+
+def test_pause_and_throttle_survive(running):
+    """What was said by command counts after a restart, and more than the configuration."""
+    m, _c = running
+    told(m, "pause")
+    throttle(m, "2M")
+    m.conf += "throttle = 70000\n"
+    for _ in range(2):
+        m.kill_retriever()
+        m.start_retriever()
+        s = m.status()
+        assert (s["state"], s["throttle_bytes_per_s"]) == ("paused", 2 * MIB)
+    assert "2.0 MiB/s" in told(m, "status").stdout
+    told(m, "resume")
+    throttle(m, "0")
+    m.kill_retriever()
+    m.start_retriever()
+    wait_until(lambda: m.status()["state"] == "migrating", 60, "a connection")
+    assert m.status()["throttle_bytes_per_s"] == 0
+    m.kill_retriever()
+    settings = m.volume / ".postcopy" / "settings"
+    settings.write_bytes(settings.read_bytes()[:20])
+    m.start_retriever()                                # says so, and begins anew
+    assert "settings cannot be read or is damaged" in m.log.read_text()
+    assert m.status()["throttle_bytes_per_s"] == 70000 * 1024
+    m.crawl()
     m.audit(complete=True)
 
 
@@ -534,3 +577,53 @@ def test_nothing_to_crawl_after_finish(running):
     told(m, "finish")
     assert m.start_crawler().wait(20) == 4
     assert "finished" in (m.workdir / "crawler.log").read_text()
+
+
+# -- beside it ------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("what", [".", ".postcopy"])
+def test_removed_by_hand(fake, new_migration, loop_xfs, what):
+    """The directory, or .postcopy in it: the daemons end, and say why."""
+    top = loop_xfs.path / ("removed" + what.strip("."))
+    top.mkdir()
+    m = new_migration(fake.url(), top, allow=["removed under the retriever's hands"]).init()
+    m.start_retriever()
+    told(m, "pause")
+    crawler = m.start_crawler(stay=True)
+    wait_until(lambda: m.status()["crawler"], 60, "a crawler")
+    shutil.rmtree(top / what)
+    assert m.retriever.wait(60) == 1 and crawler.wait(60) == 0
+    assert "has been removed under" in m.log.read_text()
+    assert "is finished, or was removed" in (m.workdir / "crawler.log").read_text()
+    m.retriever = None                                 # its status is told above
+
+
+def test_versions():
+    """All programs say the same one."""
+    said = {subprocess.run([*argv, "--version"], capture_output=True, text=True,
+                           timeout=60).stdout.split()[1]
+            for argv in ((VOLUME_TOOL,), (CRAWLER,), (RETRIEVER,), ("/usr/bin/python3", POSTCOPY))}
+    assert len(said) == 1
+
+
+def test_many_volumes_are_remembered(tmp_path):
+    """Commands that run at the same time: the list of volumes has all of them."""
+    loader = importlib.machinery.SourceFileLoader("postcopy", str(POSTCOPY))
+    command = importlib.util.module_from_spec(importlib.util.spec_from_loader("postcopy", loader))
+    sys.modules["postcopy"] = command
+    loader.exec_module(command)
+    command.VOLUMES = tmp_path / "list" / "volumes"
+    dirs = [tmp_path / str(i) for i in range(60)]
+    for d in dirs:
+        (d / ".postcopy").mkdir(parents=True)
+    children = []
+    for n in range(6):
+        children.append(os.fork())
+        if not children[-1]:
+            for d in dirs[n::6]:
+                command.remember_volume(str(d))
+            os._exit(0)
+    assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 6
+    assert set(command.configured_volumes()) == set(map(str, dirs))
+    command.forget_volume(str(dirs[0]))
+    assert set(command.configured_volumes()) == set(map(str, dirs[1:]))

@@ -31,9 +31,9 @@ static char dir[200], control_path[STUB_PATH_MAX + 1], answers[ANSWERS_MAX];
 
 /* ---- the retriever ---- */
 
-static void stop(void *arg)
+static void stop(void *arg, bool gone)
 {
-	(void)arg; /* a main() that takes its time */
+	(void)arg, (void)gone; /* a main() that takes its time */
 }
 
 static void make_volume(void)
