@@ -8,6 +8,7 @@ POSTCOPY_KEEP=1: keep logs and configuration after the run.
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -30,7 +31,22 @@ BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests
 
 
 def pytest_configure(config):
+    # A shell's jobs in the background ignore it, and so would the programs that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "allow_log(*regex): log lines that are fine")
+
+
+# Files that take longest, which several workers therefore begin with: else all would wait
+# for one in the end.
+LONGEST = ("smb_depot", "smb_kerberos", "smb_meta", "limits", "both", "ops_rename", "init_check",
+           "model", "smb_torture", "recall_budget", "ops_setattr", "broken_volume", "bad_input",
+           "fragments", "kills", "refused")
+
+
+def pytest_collection_modifyitems(items):
+    place = {"test_" + name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.module.__name__, len(LONGEST)))
 
 
 @pytest.fixture(scope="session")
