@@ -51,11 +51,13 @@ OBJECTS = SMALL + 6          # root, d, empty, one = two, s, big
 
 @pytest.fixture
 def m(fake, fresh_dir, new_migration):
-    return new_migration(fake.url(), fresh_dir, conf="""
+    m = new_migration(fake.url(), fresh_dir, conf="""
 block_size = 1048576
 buffer = 4194304
 max_tries = 1
 """).init()
+    m.by_command = True
+    return m
 
 
 @pytest.fixture
@@ -100,6 +102,7 @@ def test_names_that_a_terminal_obeys(fresh_dir, new_migration):
     with FakeServer(tree, export="/e\ufffd2J\x9b31m") as server:
         url = server.url().replace("\ufffd", os.fsdecode(b"\x9b"))
         m = new_migration(url, volume, conf="max_tries = 1", allow=["impossible", "parked"]).init()
+        m.by_command = True
         for start in (lambda: None, m.start_retriever):
             start()
             assert m.status()["source"] == url and m.status()["volume"] == str(volume)
