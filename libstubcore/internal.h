@@ -322,6 +322,15 @@ void stub_provisional_of_entry(const struct stub_entry *e, char out[STUB_PROVISI
 int stub_provisional_unlink(struct stub_volume *v, const struct stub_record *rec);
 bool stub_provisional_exists(const struct stub_volume *v, const struct stub_record *rec);
 
+/* ---- project.c: project quotas ---- */
+
+#define STUB_PROJECT_NAME 16
+/* The directory below staging/ in which something for the directory @dir_fd is to be made,
+ * so that it can be moved there: a name, "." where there is nothing to it. */
+int stub_project_staging(struct stub_volume *v, int dir_fd, char out[STUB_PROJECT_NAME]);
+/* The directory @fd hands no project on from now on. */
+int stub_project_none(int fd);
+
 /* ---- stage.c: one inode, complete as a stub, not visible yet ---- */
 
 enum stub_staged_kind { STUB_STAGED_NONE, STUB_STAGED_FD, STUB_STAGED_NAME, STUB_STAGED_LINK };
@@ -329,7 +338,7 @@ enum stub_staged_kind { STUB_STAGED_NONE, STUB_STAGED_FD, STUB_STAGED_NAME, STUB
 struct stub_staged {
 	enum stub_staged_kind kind;
 	int fd;			/* FD: unnamed inode, linked from here */
-	char name[STUB_PROVISIONAL_NAME]; /* NAME: in staging/; LINK: in provisional/ */
+	char name[STUB_PROVISIONAL_NAME]; /* NAME: path in staging/; LINK: in provisional/ */
 	bool journalled;	/* needs an entry before it becomes visible */
 	struct stub_journal_entry entry;
 };

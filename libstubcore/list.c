@@ -365,26 +365,39 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 	return r;
 }
 
-STUB_PUBLIC int stub_staging_clean(struct stub_volume *v)
+/* All that is in the directory @fd, which is closed. */
+static int clean(int fd)
 {
-	int fd = openat(v->staging_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fdopendir(fd);
 	struct dirent *d;
-	DIR *dir;
-	int r = 0;
+	int r = 0, sub;
 
-	if (fd < 0)
-		return -errno;
-	dir = fdopendir(fd);
 	if (!dir) {
+		r = -errno;
 		close(fd);
-		return -errno;
+		return r;
 	}
 	while ((d = readdir(dir))) {
-		if (d->d_name[0] == '.')
+		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
 			continue;
-		if (unlinkat(fd, d->d_name, d->d_type == DT_DIR ? AT_REMOVEDIR : 0) < 0)
+		if (unlinkat(fd, d->d_name, d->d_type == DT_DIR ? AT_REMOVEDIR : 0) == 0)
+			continue;
+		if (errno != ENOTEMPTY) {
+			r = -errno;
+			continue;
+		}
+		/* a project's; what is prepared itself is empty */
+		sub = openat(fd, d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (sub < 0 || clean(sub) < 0 || unlinkat(fd, d->d_name, AT_REMOVEDIR) < 0)
 			r = -errno;
 	}
 	closedir(dir);
 	return r;
+}
+
+STUB_PUBLIC int stub_staging_clean(struct stub_volume *v)
+{
+	int fd = openat(v->staging_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : clean(fd);
 }

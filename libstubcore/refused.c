@@ -19,7 +19,8 @@
 STUB_PUBLIC bool stub_refusal(int error)
 {
 	static const int refusals[] = { ENAMETOOLONG, EFBIG, EMLINK, EINVAL,	EOVERFLOW,
-					EILSEQ,	      EPERM, EACCES, EOPNOTSUPP };
+					EILSEQ,	      EPERM, EACCES, EOPNOTSUPP,
+					EXDEV /* a name of a file in another project */ };
 
 	for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
 		if (error == -refusals[i])

@@ -6,7 +6,8 @@
  * unnamed inodes (O_TMPFILE) that linkat() makes visible; what cannot be unnamed
  * (directories, symlinks, special files) is prepared under a number in
  * .postcopy/staging/ and renamed into place.  Everything is made in .postcopy/,
- * never in the directory itself, where a watcher would see it.
+ * never in the directory itself, where a watcher would see it, but with the project that
+ * it would have there (project.c).
  *
  * Order for one inode: owner (clears setuid), mode, size, record, times.
  */
@@ -155,10 +156,13 @@ static int stage_file(struct stub_volume *v, const struct stub_object *dir,
 		      const struct stub_entry *e, struct stub_staged *out)
 {
 	bool stub = e->attr.size > 0 || e->dummy || stub_entry_linked(e);
+	char place[STUB_PROJECT_NAME];
 	struct stub_handle h;
-	int r, fd CLEANUP_CLOSE =
-		openat(v->staging_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int r = stub_project_staging(v, dir->fd, place), fd CLEANUP_CLOSE = -1;
 
+	if (r < 0)
+		return r;
+	fd = openat(v->staging_fd, place, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	if (e->attr.size > 0 && ftruncate(fd, (off_t)e->attr.size) < 0)
@@ -195,10 +199,13 @@ static int stage_named(struct stub_volume *v, const struct stub_object *dir,
 		       const struct stub_entry *e, struct stub_staged *out)
 {
 	bool stub = S_ISDIR(e->attr.mode) || stub_entry_linked(e);
+	char place[STUB_PROJECT_NAME];
 	struct stub_handle h;
-	int r, fd CLEANUP_CLOSE = -1;
+	int r = stub_project_staging(v, dir->fd, place), fd CLEANUP_CLOSE = -1;
 
-	snprintf(out->name, sizeof(out->name), "%" PRIu64,
+	if (r < 0)
+		return r;
+	snprintf(out->name, sizeof(out->name), "%s/%" PRIu64, place,
 		 (uint64_t)atomic_fetch_add(&v->staged, 1));
 	r = make_named(v->staging_fd, out->name, e);
 	if (r < 0)
@@ -254,7 +261,9 @@ static int make_provisional(struct stub_volume *v, const struct stub_entry *e,
 	int r;
 
 	stub_provisional_of_entry(e, name);
-	r = stub_staged_link(v, s, v->provisional_fd, name);
+	r = stub_project_none(v->provisional_fd);
+	if (r == 0)
+		r = stub_staged_link(v, s, v->provisional_fd, name);
 	stub_staged_drop(v, s);
 	return r == -EEXIST ? 0 : r; /* another directory's listing was first */
 }
