@@ -107,6 +107,8 @@ STUB_PUBLIC int stub_resolve_theirs(struct stub_volume *v, const struct stub_obj
 		stub_map_init(&rec->now, rec->size);
 		stub_map_copy(&rec->durable, &rec->now);
 		r = store_synced(v, o, rec);
+		if (r == 0) /* nothing local counts any more (local.c) */
+			r = stub_times_restore(o->fd, rec);
 	}
 	stub_unlock(&v->locks, &ino, 1);
 	if (r == 0)

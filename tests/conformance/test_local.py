@@ -67,6 +67,15 @@ def test_a_local_write_becomes_a_conflict(new_migration, fresh_dir):
             assert c.read_file(b"clients") == data
         for name, data in written.items():
             assert (fresh_dir / name).read_bytes() == data
+        m.postcopy("resolve", "--theirs", m.volume, "inside")
+        for name in ("anew", "copied"):
+            m.postcopy("resolve", "--ours", m.volume, name)
+        m.crawl()
+        m.audit(complete=True)
+        written["inside"] = Pattern(SIZE).read(0, SIZE)
+        with m.client() as c:
+            for name, data in written.items():
+                assert c.read_file(name.encode()) == data, name
 
 
 def test_everybody_is_told(new_migration, fresh_dir):
