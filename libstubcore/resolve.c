@@ -92,8 +92,6 @@ STUB_PUBLIC int stub_resolve_theirs(struct stub_volume *v, const struct stub_obj
 	r = may_give_up(rec, &st, attr);
 	if (r == 0)
 		r = note(arg, &rec->now);
-	if (r == 0 && S_ISREG(st.st_mode)) /* what was changed around the servers is given up, too */
-		r = stub_times_restore(o->fd, rec);
 	if (r == 0) {
 		if (has_some(rec, &st))
 			rec->flags |= STUB_FLAG_OVER;
