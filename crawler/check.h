@@ -73,6 +73,7 @@ enum check_kind {
 	CHECK_UNREADABLE, /* the old server does not let us read the file */
 	CHECK_UNLISTED, /* the old server does not list the directory */
 	CHECK_CYCLE, /* a directory that is its own ancestor, or absurdly deep */
+	CHECK_UNSURE, /* a time that may be another one */
 	CHECK_ACL, /* it has a POSIX ACL, and gets a narrower mode */
 	CHECK_SUBVOLUME, /* a directory with the numbers of another one, but not its handle */
 	CHECK_KINDS,

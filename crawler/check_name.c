@@ -50,6 +50,10 @@ const struct check_kind_info check_kinds[CHECK_KINDS] = {
 			     FATE_LOST },
 	[CHECK_CYCLE] = { "cycle", "a directory inside itself, or too deep: not looked into",
 			  FATE_LOST },
+	[CHECK_UNSURE] = { "time-unsure",
+			   "a time after 2038, or before 1970: NFSv3 does not say which, it is taken "
+			   "for the former",
+			   FATE_APPROXIMATED },
 	[CHECK_ACL] = { "acl",
 			"a POSIX ACL that NFSv3 does not bring: lost, and the mode narrowed so that "
 			"nobody gets more than before",
@@ -281,6 +285,8 @@ uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e,
 		kinds |= 1u << CHECK_REFUSED;
 	else if (sides->join && not_joined(e, why))
 		kinds |= 1u << CHECK_NOT_JOINED;
+	if (e->attr.time_unsure && !sides->join)
+		kinds |= 1u << CHECK_UNSURE;
 	if (e->attr.acl && !sides->join)
 		kinds |= 1u << CHECK_ACL;
 	if (t && t->times_known && known &&

@@ -270,6 +270,10 @@ static void adjust_times(const struct check_sides *s, struct check_property *p)
 		      (int64_t)delta->tv_sec);
 	else if (p->fate == FATE_KEPT && s->traits->have_info && delta->tv_nsec)
 		worse(p, FATE_KEPT, "to 0.%09ld s, as precise as over there", delta->tv_nsec);
+	if (!strcmp(s->protocol, "nfs") && !s->join)
+		worse(p, FATE_KEPT,
+		      "before 1970 is taken for after 2038, NFSv3 does not tell them apart (--names "
+		      "finds them)");
 }
 
 /* Over NFS FSINFO says whether there are such. */

@@ -130,6 +130,7 @@ struct stub_attr {
 	struct timespec atime;
 	struct timespec mtime;
 	struct timespec ctime;
+	bool time_unsure; /* access or write time may be another one over there */
 	bool acl; /* it has an ACL over there, which does not come: the mode gives no more */
 };
 

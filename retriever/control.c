@@ -196,6 +196,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "bytes_passed", s.passed);
 	add_u(o, "metadata_lost", s.lost);
 	add_u(o, "acls_lost", s.acls);
+	add_u(o, "times_unsure", s.times);
 	if (!strncmp(stub_volume_info(c->c.volume)->source, "smb://", 6))
 		add_u(o, "mangled", src.mangled);
 	if (stub_volume_info(c->c.volume)->join[0]) {

@@ -137,6 +137,7 @@ static void merge(const struct stub_attr *nfs, struct source_meta *m)
 	all.uid = m->attr.uid;
 	all.gid = m->attr.gid;
 	all.acl = false; /* the descriptor has it */
+	all.time_unsure = false; /* SMB's are 64 bits */
 	m->attr = all;
 }
 

@@ -59,18 +59,32 @@ static bool is_entrys_own(int error)
 	       error == -EBADMSG || error == -EIO || error == -ENAMETOOLONG;
 }
 
-/* Attributes that were stored, of an object called @name: had it an ACL? */
-static void count_acl(struct jobs *j, const struct stub_attr *a, const char *name, size_t len)
+/* The first one is told, all are counted. */
+static void count_loss(struct jobs *j, atomic_uint_fast64_t *count, const char *what,
+		       const char *name, size_t len)
 {
 	char shown[64];
 
-	if (!a->acl || atomic_fetch_add(&j->acls, 1))
+	if (atomic_fetch_add(count, 1))
 		return;
 	printable(name, len, shown, sizeof(shown));
 	jobs_log(j, STUB_LOG_WARN,
-		 "\"%s\": not kept: its ACL; its mode gives nobody more than the ACL did. Further "
-		 "ones are only counted; \"postcopy init --check --names\" lists them",
-		 shown);
+		 "\"%s\": %s. Further ones are only counted; \"postcopy init --check --names\" "
+		 "lists them",
+		 shown, what);
+}
+
+/* Attributes were stored, of an object called @name: was there more to them? */
+static void count_losses(struct jobs *j, const struct stub_attr *a, const char *name, size_t len)
+{
+	if (a->acl)
+		count_loss(j, &j->acls,
+			   "not kept: its ACL; its mode gives nobody more than the ACL did", name,
+			   len);
+	if (a->time_unsure)
+		count_loss(j, &j->times,
+			   "a time after 2038, or before 1970: NFSv3 does not say which, it is taken "
+			   "for the former", name, len);
 }
 
 int job_lookup(struct jobs *j, struct job *job)
@@ -106,7 +120,7 @@ int job_lookup(struct jobs *j, struct job *job)
 		if (r == 0) {
 			atomic_fetch_add(&j->entries, 1);
 			if (!e.dummy)
-				count_acl(j, &e.attr, job->name, job->name_len);
+				count_losses(j, &e.attr, job->name, job->name_len);
 		}
 		refused = stub_refusal(r);
 	}
@@ -209,7 +223,7 @@ static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 	if (r == 0) {
 		for (size_t i = 0; i < n; i++)
 			if (!e[i].dummy && !e[i].error)
-				count_acl(l->j, &e[i].attr, e[i].name, e[i].name_len);
+				count_losses(l->j, &e[i].attr, e[i].name, e[i].name_len);
 		l->n += n;
 		atomic_fetch_add(&l->j->entries, n);
 	}
@@ -459,7 +473,7 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 		snprintf(what, sizeof(what), "attribute %.80s of %zu bytes", m.xattrs[bad].name,
 			 m.xattrs[bad].len);
 	if (r == 0)
-		count_acl(j, &m.attr, "?", 1);
+		count_losses(j, &m.attr, "?", 1);
 	if (r == 0 && m.lost)
 		tell_lost(j, &o->origin, m.lost);
 	source_meta_free(&m);

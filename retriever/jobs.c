@@ -644,6 +644,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 		.lost = atomic_load(&j->lost),
 		.touched = atomic_load(&j->touched),
 		.acls = atomic_load(&j->acls),
+		.times = atomic_load(&j->times),
 		.paused = atomic_load(&j->paused),
 		.throttle = atomic_load(&j->throttle),
 	};

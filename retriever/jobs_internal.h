@@ -111,7 +111,7 @@ struct jobs {
 	uint32_t active;
 	/* statistics */
 	atomic_uint_fast64_t fills, lookups, lists, attrs, data, joined, bytes, entries, errors,
-		conflicts, passed, lost, touched, acls;
+		conflicts, passed, lost, touched, acls, times;
 	atomic_uint_fast64_t warned_ms;
 };
 

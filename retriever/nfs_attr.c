@@ -37,8 +37,10 @@ static const uint32_t types[] = {
 	[NF3LNK] = S_IFLNK, [NF3SOCK] = S_IFSOCK, [NF3FIFO] = S_IFIFO,
 };
 
-/* Seconds are unsigned (RFC 1813 section 2.5): what a server sends for a time
- * before 1970 is shown as one after 2038, as every client of it showed it. */
+/* Seconds are unsigned (RFC 1813 section 2.5), but many servers send the lower half of a
+ * signed number: what is beyond INT32_MAX is a time after 2038, or one from 1901 to 1969.
+ * It is taken for what the protocol says, as Linux clients of that server showed it, and
+ * said to be unsure. */
 static int get_time(const struct nfstime3 *from, struct timespec *out)
 {
 	if (from->nseconds > 999999999)
@@ -69,6 +71,7 @@ int nfs_attr(const struct fattr3 *from, struct stub_attr *out)
 	if (get_time(&from->atime, &out->atime) || get_time(&from->mtime, &out->mtime) ||
 	    get_time(&from->ctime, &out->ctime))
 		return -EBADMSG;
+	out->time_unsure = out->atime.tv_sec > INT32_MAX || out->mtime.tv_sec > INT32_MAX;
 	return 0;
 }
 

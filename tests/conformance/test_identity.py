@@ -160,6 +160,32 @@ def test_check_tells_subvolumes_from_cycles():
     assert "repeated-file-ids" in {w["code"] for w in answer["warnings"]}
 
 
+def test_times_that_may_be_others(migrate):
+    """1901 and 2042 are the same 32 bits: taken as the protocol says, and said."""
+    tree = Tree()
+    odd = int.from_bytes((-2000000000).to_bytes(4, "big", signed=True), "big") * NS
+    times = {"old": (WHEN, odd), "read": ((1 << 31) * NS, WHEN),
+             "last": (WHEN, ((1 << 31) - 1) * NS), "plain": (WHEN, WHEN)}
+    for name, (atime, mtime) in times.items():
+        tree.file(tree.root, name, b"x", atime=atime, mtime=mtime, ctime=odd)
+    with FakeServer(tree) as server:
+        done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), "init", "--check", "--names",
+                               "--json", "--source", server.url()], capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=120)
+        answer = json.loads(done.stdout)
+        assert {n["path"] for n in answer["names"] if n["kind"] == "time-unsure"} == {"old", "read"}
+        rows = {p["property"]: p for p in answer["properties"]}
+        assert "1970" in rows["mtime"]["why"] and "1970" in rows["atime"]["why"]
+        m = migrate(server)
+        m.crawl()
+        m.audit(complete=True)
+        for name, (_atime, mtime) in times.items():
+            assert (m.volume / name).stat().st_mtime_ns == mtime
+        assert m.status()["times_unsure"] == 2
+        assert "1970" in m.postcopy("status", m.volume).stdout
+        assert "before 1970" in m.log.read_text()
+
+
 # -- the disk of the old server is not there ---------------------------------------------------
 
 class Unmounted:
