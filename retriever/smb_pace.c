@@ -152,6 +152,8 @@ void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t se
 		snprintf(s->trouble, sizeof(s->trouble), "%s", why);
 		wait_s = p->backoff_ms / 1000;
 	} else if (result == 0) {
+		if (p->refused)
+			s->trouble[0] = '\0';
 		p->refused = false;
 	}
 	turn_over(s);

@@ -106,6 +106,10 @@ kdc = FILE:%(home)s/kdc.log
         for path in self.workdir.glob("*.of-cache"):
             path.unlink()
 
+    def failed(self):
+        """How often it has refused a key."""
+        return (self.workdir / "kdc.log").read_text(errors="replace").count("PREAUTH_FAILED")
+
     def cache(self, name, file="cache"):
         """A ticket, as an administrator gets one."""
         path, new = self.workdir / file, self.workdir / (file + ".new")

@@ -348,7 +348,15 @@ def test_wrong_key(make, old, realm, tree):
     m.start_crawler()
     wait_until(lambda: "logon failure: the KDC refuses the key" in
                m.status().get("source_trouble", ""), 60, "why")
-    assert m.status()["state"] == "source-lost"
+    status = m.status()
+    assert status["state"] == "source-lost" and status["source_refused"], status
+    assert "mend it" in status["source_trouble"] and str(keytab) in status["source_trouble"]
+    failed, began = realm.failed(), time.monotonic()
+    while (now := time.monotonic()) < began + 5:    # an account is locked after a few
+        assert now > began + 50 or realm.failed() == failed
+        time.sleep(0.2)
+    m.retriever.send_signal(signal.SIGHUP)
+    wait_until(lambda: realm.failed() > failed, 30, "another attempt")
     realm.keytab("root", file="mine.keytab")
     finish(m, tree)
 
