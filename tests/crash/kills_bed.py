@@ -14,7 +14,7 @@ import kills_smb
 from clients import Clients
 from cuts_model import Image, judge
 from kills_work import BLOCK, Killed, perform
-from migration import BUILD, Migration
+from migration import AT_ONCE, BUILD, Migration
 from nfsclient import NfsError, RpcError, errors
 from smb2client import Gone, SmbError
 from util import wait_until
@@ -110,7 +110,7 @@ class Bed:
         self.base, self.image = self.home / "base.img", self.home / "run.img"
         self.mnt, self.copies = self.home / "mnt", self.home / "copies"
         self.sockets, self.log = self.home / "m", self.home / "log"
-        self.conf = "block_size = %d\nmax_tries = 1000\n" % BLOCK
+        self.conf = AT_ONCE + "block_size = %d\nmax_tries = 1000\n" % BLOCK
         for path in (self.mnt, self.copies, self.sockets):
             path.mkdir(parents=True)
 
