@@ -144,6 +144,30 @@ STUB_PUBLIC int stub_fill_attr(struct stub_volume *v, const struct stub_object *
 	return stub_fill_attr_and(v, o, attr, times, x, n, bad, NULL, NULL);
 }
 
+STUB_PUBLIC int stub_object_move(struct stub_volume *v, struct stub_object *o,
+				 const struct stub_origin *origin)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stat st;
+	uint64_t ino;
+	int r;
+
+	if (!rec)
+		return -ENOMEM;
+	r = object_lock(v, o, &ino);
+	if (r < 0)
+		return r;
+	r = stub_record_load(v, o->fd, &o->h, &st, rec);
+	if (r == 0) {
+		rec->origin = *origin;
+		r = stub_record_store(v, o->fd, rec);
+	}
+	stub_unlock(&v->locks, &ino, 1);
+	if (r == 0)
+		o->origin = *origin;
+	return r;
+}
+
 static bool is_zero(const char *p, size_t n)
 {
 	return n == 0 || (p[0] == 0 && !memcmp(p, p + 1, n - 1));

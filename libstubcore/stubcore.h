@@ -764,6 +764,10 @@ struct stub_object {
  * another inode's; -EIO ... */
 int stub_object_open(struct stub_volume *v, const struct stub_handle *h, struct stub_object *out);
 void stub_object_close(struct stub_object *o);
+/* The old server has another origin for it now: into its record and @o.
+ *   -ENOENT it is normal; -ENOSPC, -EDQUOT, -EROFS, -EIO, -E2BIG: the record cannot be stored */
+int stub_object_move(struct stub_volume *v, struct stub_object *o,
+		     const struct stub_origin *origin);
 
 /*
  * Make one name of the unlisted directory @dir.  Idempotent: the name may be

@@ -87,7 +87,7 @@ static const char *state_name(struct control *c, const struct jobs_stats *s,
 		return "checking";
 	if (s->paused)
 		return "paused";
-	return src->connected ? "migrating" : "source-lost";
+	return src->connected && !s->source_lost ? "migrating" : "source-lost";
 }
 
 /* Who made files come over, most first. */
@@ -174,6 +174,11 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	      src.lost_since_ms ? (double)(stub_now_ms() - src.lost_since_ms) / 1000 : 0);
 	if (src.trouble[0])
 		json_object_object_add(o, "source_trouble", json_object_new_string(src.trouble));
+	else if (s.source_lost)
+		json_object_object_add(o, "source_trouble",
+				       json_object_new_string("the old server answers, but its "
+							      "root is gone, denied or another "
+							      "one: is its disk mounted?"));
 	json_object_object_add(o, "source_refused", json_object_new_boolean(src.refused));
 	if (src.refused)
 		add_f(o, "source_next_try_s", (double)src.next_try_ms / 1000);

@@ -72,10 +72,6 @@ static void park(struct jobs *j, const struct stub_handle *h, enum stub_park how
 
 int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what)
 {
-	struct stub_journal_entry e;
-	char reason[STUB_REASON_MAX + 1];
-	bool last;
-
 	switch (error) {
 	case -EAGAIN:
 	case -ECANCELED:
@@ -89,18 +85,25 @@ int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const ch
 		if (jobs_may_warn(j))
 			jobs_log(j, STUB_LOG_WARN, "%s: %s; trying again", what, strerror(-error));
 		return -EAGAIN;
-	case -ESTALE: /* all handles are, if it is the root's */
-		if (source_verify(j->c.source) == -ENOMEDIUM)
-			return -EAGAIN;
-		break;
 	}
+	if (jobs_doubted(j, error) || (error == -ESTALE && jobs_repaired(j, h)))
+		return -EAGAIN;
+	return jobs_blame(j, h, error, what);
+}
+
+int jobs_blame(struct jobs *j, const struct stub_handle *h, int error, const char *what)
+{
+	struct stub_journal_entry e;
+	char reason[STUB_REASON_MAX + 1];
+	bool last;
+
 	atomic_fetch_add(&j->errors, 1);
 	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-error));
 	last = error == -EBADMSG || error == -EMLINK ||
 	       (stub_journal_get(j->c.journal, h, &e) == 0 && e.tries + 1u >= j->c.max_tries);
 	park(j, h, last ? STUB_PARK_ERROR : STUB_PARK_NONE, -error, reason);
-	jobs_log(j, last ? STUB_LOG_WARN : STUB_LOG_INFO, "%s%s", reason,
-		 last ? "; parked" : "; will be tried again");
+	jobs_tell(j, last ? STUB_LOG_WARN : STUB_LOG_INFO, h, reason,
+		  last ? "; parked" : "; will be tried again");
 	return -EREMOTEIO;
 }
 
@@ -111,7 +114,7 @@ int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char
 	atomic_fetch_add(&j->errors, 1);
 	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-error));
 	park(j, h, STUB_PARK_ERROR, -error, reason);
-	jobs_log(j, STUB_LOG_WARN, "%s; parked", reason);
+	jobs_tell(j, STUB_LOG_WARN, h, reason, "; parked");
 	return -EREMOTEIO;
 }
 
@@ -121,7 +124,7 @@ int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reaso
 		return -EAGAIN; /* it is not the object that was replaced */
 	atomic_fetch_add(&j->conflicts, 1);
 	park(j, h, STUB_PARK_CONFLICT, ESTALE, reason);
-	jobs_log(j, STUB_LOG_WARN, "%s; parked as conflict", reason);
+	jobs_tell(j, STUB_LOG_WARN, h, reason, "; parked as conflict");
 	return -EREMOTEIO;
 }
 

@@ -9,8 +9,7 @@
 
 #define LIST_TRIES 4 /* of a listing that the old server breaks off */
 
-/* A name as it may be shown in a log line or a reason. */
-static void printable(const char *name, size_t len, char *out, size_t size)
+void jobs_printable(const char *name, size_t len, char *out, size_t size)
 {
 	size_t n = 0;
 
@@ -111,6 +110,8 @@ int job_lookup(struct jobs *j, struct job *job)
 		return -ENOENT;
 	}
 	r = lookup_entry(j, job, &dir, job->name, job->name_len, &e, &origin, target);
+	if (jobs_doubted(j, r) || (r == -ESTALE && jobs_repaired(j, &job->h)))
+		r = -EAGAIN;
 	refused = r == -EOVERFLOW;
 	if (r == -ENOENT)
 		absent_remember(&j->absent, job->hash, &job->h, job->name, job->name_len);
@@ -128,7 +129,7 @@ int job_lookup(struct jobs *j, struct job *job)
 	if (r < 0 && r != -ENOENT) {
 		char name[64], what[128];
 
-		printable(job->name, job->name_len, name, sizeof(name));
+		jobs_printable(job->name, job->name_len, name, sizeof(name));
 		snprintf(what, sizeof(what), "look-up of \"%s\"", name);
 		if (local && !refused)
 			return jobs_store_failed(j, &job->h, r, what);
@@ -159,7 +160,7 @@ static int check_refused(struct jobs *j, const struct stub_handle *h, int error,
 	if (!refused.len)
 		return 0;
 	while (stub_refused_next(&refused, &at, &p, &len)) {
-		printable(p, len, name, sizeof(name));
+		jobs_printable(p, len, name, sizeof(name));
 		jobs_log(j, STUB_LOG_WARN, "entry \"%s\" of a directory: left out", name);
 		n++;
 	}
@@ -174,39 +175,13 @@ struct listing {
 	struct job *job;
 	const struct stub_object *dir;
 	uint64_t n;
-	struct stub_refused gone; /* names that were listed and are not there: are they listed again? */
-	bool theirs; /* the last one of refused is not to be had from the old server */
+	bool theirs; /* there are entries of which the old server tells nothing */
+	bool believe; /* ... and that is so: they go into refused */
 	char bad[64]; /* name of the entry that failed */
 	bool done; /* by another job, while this one began */
 	struct stub_refused refused;
 	bool local; /* it was our volume that failed */
 };
-
-static bool is_gone(const struct stub_entry *e)
-{
-	return (e->error == -ENOENT || e->error == -ESTALE) &&
-	       stub_name_check(e->name, e->name_len) == 0;
-}
-
-/* What is listed but not there goes into l->gone, the rest into @out: how many, or -errno. */
-static int64_t take_gone(struct listing *l, const struct stub_entry *e, size_t n,
-			 struct stub_entry *out)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		l->theirs = l->theirs || e[i].error;
-		if (!is_gone(&e[i])) {
-			out[kept++] = e[i];
-			continue;
-		}
-		if (stub_refused_add(&l->gone, e[i].name, e[i].name_len, e[i].error) == 0)
-			continue;
-		printable(e[i].name, e[i].name_len, l->bad, sizeof(l->bad));
-		return e[i].error;
-	}
-	return (int64_t)kept;
-}
 
 static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 {
@@ -219,7 +194,7 @@ static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 	}
 	l->local = r < 0;
 	if (r < 0 && bad < n)
-		printable(e[bad].name, e[bad].name_len, l->bad, sizeof(l->bad));
+		jobs_printable(e[bad].name, e[bad].name_len, l->bad, sizeof(l->bad));
 	if (r == 0) {
 		for (size_t i = 0; i < n; i++)
 			if (!e[i].dummy && !e[i].error)
@@ -230,27 +205,34 @@ static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 	return r;
 }
 
+/* What the old server tells nothing of is left out at first, see list_all(). */
+static int make_told(struct listing *l, const struct stub_entry *e, size_t n)
+{
+	struct stub_entry *told = malloc(n * sizeof(*told));
+	size_t n_told = 0;
+	int r;
+
+	if (!told)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (!e[i].error)
+			told[n_told++] = e[i];
+	r = make_entries(l, told, n_told);
+	free(told);
+	return r;
+}
+
 static int list_entries(void *arg, const struct stub_entry *e, size_t n)
 {
 	struct listing *l = arg;
-	struct stub_entry *kept;
 	bool odd = false;
-	int64_t r;
 
 	if (atomic_load(&l->j->stopping))
 		return -ECANCELED;
 	for (size_t i = 0; i < n; i++)
 		odd = odd || e[i].error;
-	if (!odd)
-		return make_entries(l, e, n);
-	kept = malloc(n * sizeof(*kept));
-	if (!kept)
-		return -ENOMEM;
-	r = take_gone(l, e, n, kept);
-	if (r >= 0)
-		r = make_entries(l, kept, (size_t)r);
-	free(kept);
-	return (int)r;
+	l->theirs = l->theirs || odd;
+	return odd && !l->believe ? make_told(l, e, n) : make_entries(l, e, n);
 }
 
 static int list_as(struct jobs *j, struct job *job, const struct stub_object *o,
@@ -294,19 +276,32 @@ static int still_listed(struct jobs *j, struct job *job, const struct stub_objec
 }
 
 /* From the beginning, if the old server breaks it off: not for ever. */
-static int list_all(struct listing *l)
+static int list_once(struct listing *l)
 {
 	int r = -EAGAIN;
 
 	for (unsigned int i = 0; i < LIST_TRIES && r == -EAGAIN; i++) {
-		l->gone.len = l->refused.len = 0;
+		l->refused.len = 0;
 		l->theirs = false;
 		r = list_as(l->j, l->job, l->dir, list_entries, l);
 	}
-	if (r == 0 && l->gone.len) {
-		struct stub_refused names = l->gone;
+	return r;
+}
 
-		r = still_listed(l->j, l->job, l->dir, &names, &l->refused);
+/*
+ * An entry of which the old server tells nothing may have been removed a moment after it was
+ * listed, or the whole source is away.  So it is only believed if a second listing has
+ * it, too, from a source that is well.
+ */
+static int list_all(struct listing *l)
+{
+	int r = list_once(l);
+
+	if (r == 0 && l->theirs && (r = source_verify(l->j->c.source)) == 0) {
+		l->believe = true;
+		r = list_once(l);
+		if (r == 0 && l->theirs)
+			r = source_verify(l->j->c.source);
 	}
 	return r;
 }
@@ -384,6 +379,8 @@ static int retry_name(struct jobs *j, struct job *job, struct stub_object *o, co
 		*theirs = *theirs || r == -EBADMSG;
 		if (!stub_refusal(r) && r != -EBADMSG)
 			return r;
+	} else if (jobs_doubted(j, r)) {
+		return -EAGAIN;
 	} else if (is_entrys_own(r)) {
 		*theirs = true;
 	} else {
@@ -409,7 +406,7 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 	}
 	if (r == 0 || r == -ENOENT || r == -ESTALE) /* the directory may have gone */
 		return check_refused(j, &job->h, error, theirs);
-	printable(name, len, shown, sizeof(shown));
+	jobs_printable(name, len, shown, sizeof(shown));
 	snprintf(what, sizeof(what), "refused entry \"%s\"", shown);
 	return jobs_failed(j, &job->h, r, what);
 }

@@ -47,7 +47,7 @@ int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, co
 		j->full.until_ms = now + HOLD_MS;
 	pthread_mutex_unlock(&j->full.lock);
 	if (error == -EIO) { /* one of the object's own, perhaps: it counts as a try */
-		jobs_failed(j, h, error, what);
+		jobs_blame(j, h, error, what);
 		return -EIO;
 	}
 	if (jobs_may_warn(j))

@@ -320,6 +320,7 @@ static void run(struct jobs *j, struct job *job)
 	atomic_uint_fast64_t *count;
 	int r;
 
+	jobs_began();
 	switch (job->kind) {
 	case STUB_ASK_LOOKUP:
 		atomic_fetch_add(&j->lookups, 1);
@@ -538,6 +539,7 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	pthread_cond_init(&j->budget.freed, NULL);
 	absent_init(&j->absent);
 	absent_init(&j->parked);
+	pthread_mutex_init(&j->blame.lock, NULL);
 	stub_cond_init(&j->held_wake);
 	j->budget.left[SOURCE_DEMAND] = c->buffer_bytes / 3;
 	j->budget.left[SOURCE_BACKGROUND] = c->buffer_bytes - c->buffer_bytes / 3;
@@ -609,6 +611,7 @@ void jobs_destroy(struct jobs *j)
 	pthread_cond_destroy(&j->budget.freed);
 	absent_finish(&j->absent);
 	absent_finish(&j->parked);
+	pthread_mutex_destroy(&j->blame.lock);
 	pthread_cond_destroy(&j->held_wake);
 	recalls_destroy(j->recalls);
 	jobs_ahead_destroy(j);
@@ -649,6 +652,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 		.throttle = atomic_load(&j->throttle),
 	};
 	jobs_full_stats(j, out);
+	out->source_lost = jobs_source_lost(j);
 	pthread_mutex_lock(&j->lock);
 	out->active = j->active;
 	out->queued = j->demand.length + j->fill.length;

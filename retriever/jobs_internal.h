@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * jobs_internal.h - shared by jobs.c (queues, joining, answering), job_books.c
- * (log, failures, turns), job_held.c (the recall budget), job_ahead.c (attributes
+ * (log, failures, turns), job_blame.c (whose error it is), job_held.c (the recall budget), job_ahead.c (attributes
  * before they are asked for), job_names.c (look-up,
  * listing, attributes), job_data.c (bytes) and job_pass.c (a volume that takes none).
  */
@@ -80,6 +80,15 @@ struct full {
 	unsigned int next_kept;
 };
 
+/* What is known of errors, see job_blame.c. */
+struct blame {
+	pthread_mutex_t lock; /* a leaf */
+	uint64_t good_since_ms, good_ms; /* the source's root was well; 0: it was not, or is not known */
+	uint64_t lost_ms; /* when it was found not to be; 0: it is well, for all that is known */
+	uint64_t minute_ms; /* of told */
+	unsigned int told[STUB_LOG_DEBUG + 1]; /* failures since, by the line's level */
+};
+
 #define JOB_BUCKETS 4096
 
 struct jobs {
@@ -104,6 +113,7 @@ struct jobs {
 	bool held_started;
 	struct budget budget;
 	struct absent absent, parked;
+	struct blame blame;
 	struct full full;
 	struct reserve reserve;
 	struct source_limits limits;
@@ -160,7 +170,27 @@ void jobs_new_turns(struct jobs *j); /* all turns given out are void */
  * turns @error into what stub_ask() promises.  @what says what was being done.
  */
 int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what);
+/*
+ * A worker begins something: errors of before say nothing of it.  Did the old server say
+ * @error of an object (-ESTALE, -EACCES, -EIO) when it may have been in no state to: is it to be
+ * asked again?  Blocks.
+ */
+void jobs_began(void);
+bool jobs_doubted(struct jobs *j, int error);
+bool jobs_source_lost(struct jobs *j); /* that is so now */
+/* It is stale: does it have another handle now?  Then its record has it, too. */
+bool jobs_repaired(struct jobs *j, const struct stub_handle *h);
+/* Its path below the volume's root, if the kernel knows it. */
+int jobs_path(struct jobs *j, const struct stub_handle *h, char *out, size_t size);
+/* A line of the log about an object, by its path; not more than some in a minute. */
+void jobs_tell(struct jobs *j, enum stub_log_level level, const struct stub_handle *h,
+	       const char *what, const char *then);
+/* A name as it may be shown in a log line or a reason. */
+void jobs_printable(const char *name, size_t len, char *out, size_t size);
+
 bool jobs_parked_now(struct jobs *j, const struct stub_handle *h); /* a moment ago */
+/* The same, for what is the object's own for certain. */
+int jobs_blame(struct jobs *j, const struct stub_handle *h, int error, const char *what);
 int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char *what); /* at once */
 bool jobs_may_warn(struct jobs *j); /* one line a minute for what repeats */
 #define JOBS_LOCAL "changed on the new server itself, not through Ganesha or Samba: not overwritten"

@@ -9,7 +9,7 @@
  * something of a directory is only believed with attributes that have the directory's
  * numbers.  What has others is no answer (-ENOMEDIUM).
  *
- * If it is the export's root that is another one, the source is lost: all connections
+ * If it is the export's root that is another one, or is stale or denied, the source is lost: all connections
  * are closed, and none is usable again before the root is the right one.
  */
 #include <errno.h>
@@ -31,12 +31,10 @@ int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct rpc_context 
 	struct stub_attr now;
 	int r;
 
-	if (!s->config.root_known)
-		return 0;
 	r = nfs_dial_getattr(d, rpc, root, &now);
 	if (r)
 		return r;
-	if (!nfs_is(as, &now)) {
+	if (s->config.root_known && !nfs_is(as, &now)) {
 		snprintf(d->why, sizeof(d->why),
 			 "%.60s is another directory there than when the migration began (fsid "
 			 "%" PRIu64 ", file id %" PRIu64 ", not %" PRIu64 ", %" PRIu64
@@ -58,8 +56,8 @@ int nfs_source_verify(struct source *base)
 	bool wrong;
 	int r;
 
-	if (!s->config.root_known || nfs_wait_known(s))
-		return 0;
+	if (nfs_wait_known(s))
+		return -ENOMEDIUM;
 	pthread_mutex_lock(&s->lock);
 	root = s->root;
 	wrong = s->wrong_root;
@@ -67,10 +65,10 @@ int nfs_source_verify(struct source *base)
 	if (wrong)
 		return -ENOMEDIUM;
 	r = source_getattr(base, SOURCE_DEMAND, &root, &now);
-	if (r && r != -ESTALE && r != -ENOENT)
+	if (!r && (!s->config.root_known || nfs_is(&s->config.root, &now)))
 		return 0;
-	if (!r && nfs_is(&s->config.root, &now))
-		return 0;
+	if (r == -ECANCELED || r == -ETIMEDOUT || r == -ENOMEM)
+		return -ENOMEDIUM; /* it says nothing, so nothing can be said of an object */
 	pthread_mutex_lock(&s->lock);
 	s->wrong_root = true;
 	for (unsigned int i = 0; i < s->n; i++)

@@ -94,7 +94,16 @@ int source_lookup(struct source *s, enum source_priority p, const struct stub_or
 
 int source_verify(struct source *s)
 {
-	return s->ops->verify ? s->ops->verify(s) : 0;
+	struct stub_origin root;
+	struct stub_attr then, now;
+
+	if (s->ops->verify)
+		return s->ops->verify(s);
+	if (s->ops->root(s, &root, &then) < 0)
+		return -ENOMEDIUM;
+	return s->ops->getattr(s, SOURCE_DEMAND, &root, &now) < 0 || now.fileid != then.fileid ?
+		       -ENOMEDIUM :
+		       0;
 }
 
 const uint8_t *source_inode(const struct source *s, const struct stub_origin *o, size_t *len)

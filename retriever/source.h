@@ -154,8 +154,8 @@ int source_lookup(struct source *s, enum source_priority p, const struct stub_or
 		  const struct source_id *as, const char *name, size_t len,
 		  struct stub_origin *out, struct stub_attr *attr);
 
-/* Something is not as it should be: is it the source as a whole?  -ENOMEDIUM: yes, it is
- * lost from now on until its root is the right one again; 0: no, or it cannot be told. */
+/* Something is not as it should be: is it the source as a whole?  -ENOMEDIUM: yes, or its
+ * root cannot be asked (NFS: it is lost from now on until that is the right one again); 0: no. */
 int source_verify(struct source *s);
 
 /* What the inode has to itself in @o, see struct stub_entry: @len bytes of it. */
