@@ -66,7 +66,7 @@ static void count_loss(struct jobs *j, atomic_uint_fast64_t *count, const char *
 
 	if (atomic_fetch_add(count, 1))
 		return;
-	printable(name, len, shown, sizeof(shown));
+	jobs_printable(name, len, shown, sizeof(shown));
 	jobs_log(j, STUB_LOG_WARN,
 		 "\"%s\": %s. Further ones are only counted; \"postcopy init --check --names\" "
 		 "lists them",
