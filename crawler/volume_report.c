@@ -108,6 +108,8 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 		json_str(&j, "source", info->source);
 		if (info->join[0])
 			json_str(&j, "join", info->join);
+		if (info->depot[0])
+			json_str(&j, "depot", info->depot);
 		json_str(&j, "socket", info->socket);
 		json_str(&j, "control", info->control);
 		json_u64(&j, "created", info->created);

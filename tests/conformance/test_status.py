@@ -630,3 +630,26 @@ def test_many_volumes_are_remembered(tmp_path):
     assert set(command.configured_volumes()) == set(map(str, dirs))
     command.forget_volume(str(dirs[0]))
     assert set(command.configured_volumes()) == set(map(str, dirs[1:]))
+
+
+def test_init_again(running):
+    """An `init` that was killed at its end is repeated as if nothing had been, until the
+    first thing has come; `blocks` prints what it printed at any time."""
+    m, _c = running
+    same = ["init", "--json", "--source", m.url, "--socket", m.socket, "--control", m.control,
+            m.volume]
+    again = json.loads(m.postcopy(*same).stdout)
+    blocks = json.loads(told(m, "blocks", "--json").stdout)
+    assert again["resumed"] and again["export_block"] == blocks["export_block"]
+    assert str(m.volume) in blocks["export_block"] and blocks["uuid"] in blocks["export_block"]
+    assert "path = %s" % m.volume in told(m, "blocks").stdout
+    for wrong in (["--source", m.url.replace("/export", "/export/d")], ["--socket", "/run/other"]):
+        done = m.postcopy("init", "--source", m.url, *wrong, m.volume, check=False)
+        assert done.returncode and "is a volume already" in done.stderr, done
+    m.crawl()
+    done = m.postcopy(*same, check=False)
+    assert done.returncode and "is a volume already" in done.stderr
+    quote = m.workdir / 'a"b'
+    quote.mkdir()
+    done = m.postcopy("init", "--source", m.url, quote, check=False)
+    assert done.returncode == 2 and "a quote" in done.stderr and not os.listdir(quote)
