@@ -17,6 +17,18 @@ void absent_finish(struct absent *a)
 	pthread_mutex_destroy(&a->lock);
 }
 
+unsigned int absent_count(struct absent *a)
+{
+	uint64_t now = stub_now_ms();
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&a->lock);
+	for (unsigned int i = 0; i < ABSENT_SLOTS; i++)
+		n += a->slot[i].until_ms > now;
+	pthread_mutex_unlock(&a->lock);
+	return n;
+}
+
 void absent_forget(struct absent *a)
 {
 	pthread_mutex_lock(&a->lock);

@@ -35,6 +35,7 @@ struct absent {
 
 void absent_init(struct absent *a);
 void absent_finish(struct absent *a);
+unsigned int absent_count(struct absent *a); /* how many are kept now */
 void absent_forget(struct absent *a); /* all of it */
 
 /* The old server has no @name (up to STUB_NAME_MAX bytes) in @dir.  @hash: any function of the two. */

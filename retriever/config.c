@@ -177,6 +177,7 @@ void config_source(const struct config *c, struct source_config *out)
 		.readdir_bytes = c->readdir_size,
 		.read_bytes = c->read_size,
 		.call_timeout_ms = c->call_timeout,
+		.jukebox_ms = 500, /* then others have their turn, see job_held.c */
 		.give_up_ms = c->give_up_after * 1000,
 		.inflight = c->inflight,
 		.smb = {

@@ -211,6 +211,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 		json_object_object_add(o, "mismatch", json_object_new_string(src.mismatch));
 	}
 	add_u(o, "held", s.held);
+	add_u(o, "later", s.later);
 	add_b(o, "crawler", stub_crawler_runs(c->c.volume));
 	add_clients(c, o);
 	return o;

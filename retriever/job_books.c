@@ -53,6 +53,16 @@ bool jobs_parked_now(struct jobs *j, const struct stub_handle *h)
 	return absent_known(&j->parked, hash_of(h), h, "", 0);
 }
 
+bool jobs_later(struct jobs *j, const struct stub_handle *h)
+{
+	return absent_known(&j->later, hash_of(h), h, "", 0);
+}
+
+void jobs_note_later(struct jobs *j, const struct stub_handle *h)
+{
+	absent_remember(&j->later, hash_of(h), h, "", 0);
+}
+
 void jobs_retry(struct jobs *j)
 {
 	absent_forget(&j->parked);
@@ -73,6 +83,8 @@ static void park(struct jobs *j, const struct stub_handle *h, enum stub_park how
 int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what)
 {
 	switch (error) {
+	case -EINPROGRESS: /* the object's, and no error: run() puts the job off */
+		return -EINPROGRESS;
 	case -EAGAIN:
 	case -ECANCELED:
 	case -ENOMEDIUM: /* the source tells of it */

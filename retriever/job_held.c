@@ -9,8 +9,17 @@
  * Only the first fetch of a file is held: what has been begun by anybody goes on.  Who
  * joins pays nothing, unless the job is held: then the newcomer's budget may let it go
  * at once, and the earlier of both turns counts.
+ *
+ * Put off in the same way is what the old server says "later" of (JUKEBOX; from a tape it may take
+ * minutes): after half a second, then twice as long each time, and few of them at a time.
+ * It is never an error.  The crawler is answered at once, and comes back to it.
  */
 #include "jobs_internal.h"
+
+#define LATER_LEAST_MS 500 /* between two asks for what the old server says "later" of */
+#define LATER_MOST_MS  15000
+#define RETRIES_MOST   4 /* of these at a time: the other workers are for the others */
+#define FORGOTTEN_MS   90000 /* NFS clients come back every 15 s: nobody wants it any more */
 
 /* Is nothing of it here?  A file that a client has changed has been begun. */
 static bool untouched(struct jobs *j, const struct stub_object *o)
@@ -51,6 +60,30 @@ bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o)
 	return !stop; /* the source is stopped: it ends by itself */
 }
 
+bool jobs_put_off(struct jobs *j, struct job *job)
+{
+	bool stop;
+
+	job->later_ms = job->later_ms ? job->later_ms * 2 : LATER_LEAST_MS;
+	if (job->later_ms > LATER_MOST_MS)
+		job->later_ms = LATER_MOST_MS;
+	pthread_mutex_lock(&j->lock);
+	stop = j->stop || stub_now_ms() - job->asked_ms > FORGOTTEN_MS;
+	if (!stop) {
+		j->retries -= job->retried;
+		job->retried = false;
+		job->due_us = jobs_now_us() + job->later_ms * 1000ull;
+		job->held = true;
+		job->running = false;
+		job->queue_next = j->held;
+		j->held = job;
+		j->active--;
+		pthread_cond_signal(&j->held_wake);
+	}
+	pthread_mutex_unlock(&j->lock);
+	return !stop;
+}
+
 /* Back to the workers; *@at is @job's place in the list. */
 static void release(struct jobs *j, struct job **at)
 {
@@ -58,6 +91,10 @@ static void release(struct jobs *j, struct job **at)
 
 	*at = job->queue_next;
 	job->held = false;
+	if (job->later_ms) {
+		job->retried = true;
+		j->retries++;
+	}
 	jobs_queue(j, job);
 }
 
@@ -65,7 +102,7 @@ void jobs_held_joined(struct jobs *j, struct job *job, const char *who)
 {
 	struct job **at = &j->held;
 
-	if (!strcmp(job->who, who))
+	if (job->later_ms || !strcmp(job->who, who))
 		return;
 	strcpy(job->who, who);
 	while (*at != job)
@@ -80,12 +117,16 @@ static uint64_t release_due(struct jobs *j, uint64_t now)
 	uint64_t next = UINT64_MAX;
 
 	while (*at) {
-		if ((*at)->due_us <= now) {
+		uint64_t due = (*at)->due_us;
+
+		if (due <= now && (*at)->later_ms && j->retries >= RETRIES_MOST) {
+			due = now + LATER_LEAST_MS * 1000ull;
+		} else if (due <= now) {
 			release(j, at);
 			continue;
 		}
-		if ((*at)->due_us < next)
-			next = (*at)->due_us;
+		if (due < next)
+			next = due;
 		at = &(*at)->queue_next;
 	}
 	return next;

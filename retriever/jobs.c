@@ -201,6 +201,7 @@ static void job_done(struct jobs *j, struct job *job, int result)
 
 	pthread_mutex_lock(&j->lock);
 	table_remove(j, job);
+	j->retries -= job->retried;
 	w = job->waiters;
 	job->waiters = NULL;
 	j->active--;
@@ -244,7 +245,7 @@ static bool become_list(struct jobs *j, struct job *job)
 static int run_fill(struct jobs *j, struct job *job)
 {
 	struct stub_object o;
-	int r = stub_object_open(j->c.volume, &job->h, &o);
+	int r = jobs_later(j, &job->h) ? -EAGAIN : stub_object_open(j->c.volume, &job->h, &o);
 
 	if (r == -ENOENT || r == -ESTALE) { /* done, or a client removed it */
 		stub_finisher_add_stale(j->c.finisher, &job->h);
@@ -343,7 +344,11 @@ static void run(struct jobs *j, struct job *job)
 		atomic_fetch_add(count, 1);
 		break;
 	}
-	job_done(j, job, r);
+	if (r == -EINPROGRESS && job->background)
+		jobs_note_later(j, &job->h);
+	else if (r == -EINPROGRESS && jobs_put_off(j, job))
+		return;
+	job_done(j, job, r == -EINPROGRESS ? -EAGAIN : r);
 }
 
 struct worker {
@@ -384,6 +389,7 @@ static struct job *job_create(const struct jobs *j, const struct stub_ask *ask)
 	if (!job)
 		return NULL;
 	job->pass_fd = -1;
+	job->asked_ms = stub_now_ms();
 	job->kind = ask->kind;
 	job->h = ask->h;
 	job->background = ask->kind == STUB_ASK_FILL;
@@ -420,6 +426,7 @@ static void submit_locked(struct jobs *j, struct job *job)
 		while (*end)
 			end = &(*end)->next;
 		*end = job->waiters;
+		other->asked_ms = job->asked_ms;
 		if (!job->background)
 			queue_promote(j, other);
 		if (!job->background && other->held)
@@ -539,6 +546,7 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	pthread_cond_init(&j->budget.freed, NULL);
 	absent_init(&j->absent);
 	absent_init(&j->parked);
+	absent_init(&j->later);
 	pthread_mutex_init(&j->blame.lock, NULL);
 	stub_cond_init(&j->held_wake);
 	j->budget.left[SOURCE_DEMAND] = c->buffer_bytes / 3;
@@ -611,6 +619,7 @@ void jobs_destroy(struct jobs *j)
 	pthread_cond_destroy(&j->budget.freed);
 	absent_finish(&j->absent);
 	absent_finish(&j->parked);
+	absent_finish(&j->later);
 	pthread_mutex_destroy(&j->blame.lock);
 	pthread_cond_destroy(&j->held_wake);
 	recalls_destroy(j->recalls);
@@ -657,6 +666,8 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 	out->active = j->active;
 	out->queued = j->demand.length + j->fill.length;
 	for (const struct job *job = j->held; job; job = job->queue_next)
-		out->held++;
+		*(job->later_ms ? &out->later : &out->held) += 1;
+	out->later += j->retries;
 	pthread_mutex_unlock(&j->lock);
+	out->later += absent_count(&j->later);
 }

@@ -64,6 +64,7 @@ struct jobs_stats {
 	uint64_t acls;	 /* objects that came without their ACL, with a mode that gives no more */
 	uint64_t times; /* objects with a time that may be another one over there */
 	bool source_lost; /* it answers, but its root is not what it was */
+	uint32_t later; /* objects of which the old server says "later", about */
 	uint32_t held;	 /* fetches that wait for their client's budget, not in queued */
 };
 void jobs_stats(struct jobs *j, struct jobs_stats *out);

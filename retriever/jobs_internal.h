@@ -43,6 +43,9 @@ struct job {
 	bool background;
 	bool running;
 	bool held; /* in jobs.held */
+	unsigned int later_ms; /* the old server said "later" of it: put off for so long last time */
+	bool retried; /* in jobs.retries */
+	uint64_t asked_ms; /* by whoever wants it, last */
 	bool ahead; /* job_ahead.c waits for its end */
 	uint64_t due_us; /* held once: until then at most */
 	char who[STUB_WHO_MAX + 1]; /* DATA: who pays; changes while it is held only */
@@ -107,7 +110,9 @@ struct jobs {
 	uint64_t throttle_next_us;
 	struct recalls *recalls;
 	struct ahead *ahead;
-	struct job *held; /* for their turns, by queue_next; under the lock */
+	struct job *held; /* for their turns, or put off, by queue_next; under the lock */
+	unsigned int retries; /* jobs that were put off and are queued or running again */
+	struct absent later; /* what the crawler need not ask for now, likewise */
 	pthread_cond_t held_wake;
 	pthread_t held_thread;
 	bool held_started;
@@ -144,6 +149,11 @@ void job_answer_ready(struct jobs *j, struct job *job, const struct stub_object 
 bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o);
 /* Somebody else wants what @job is held for, and may have it sooner.  Under the lock. */
 void jobs_held_joined(struct jobs *j, struct job *job, const char *who);
+/* The old server said "later" of @job's object: it is off the worker's hands and comes back
+ * to the queue when it is due.  False: there is no time for that any more. */
+bool jobs_put_off(struct jobs *j, struct job *job);
+bool jobs_later(struct jobs *j, const struct stub_handle *h); /* a moment ago, for the crawler */
+void jobs_note_later(struct jobs *j, const struct stub_handle *h);
 int jobs_held_start(struct jobs *j);
 void jobs_held_stop(struct jobs *j); /* all held jobs are in the demand queue then */
 void jobs_queue(struct jobs *j, struct job *job); /* demand; under the lock */

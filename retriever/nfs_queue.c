@@ -209,6 +209,10 @@ void nfs_delay(struct nfs_source *s, struct nfs_call *call)
 {
 	bool stop;
 
+	if (s->config.jukebox_ms && call->backoff_ms * 2 > s->config.jukebox_ms) {
+		call->done(call, -EINPROGRESS, NULL);
+		return;
+	}
 	call->backoff_ms = call->backoff_ms ? call->backoff_ms * 2 : NFS_JUKEBOX_MIN_MS;
 	if (call->backoff_ms > NFS_JUKEBOX_MAX_MS)
 		call->backoff_ms = NFS_JUKEBOX_MAX_MS;

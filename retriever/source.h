@@ -17,6 +17,8 @@
  *   -EIO        it reported an I/O error, or gave a short read
  *   -ETIMEDOUT  unreachable or silent longer than give_up_ms
  *   -ECANCELED  source_stop() was called
+ *   -EINPROGRESS  it says "later" of this object (JUKEBOX) for longer than jukebox_ms: it may
+ *               be on a tape, and take minutes
  *   -ENOMEDIUM  it shows another object in this place, as when a disk of its is not mounted:
  *               says nothing of the object that was meant, which has to wait
  *   -EOVERFLOW  source_lookup(): an origin longer than STUB_ORIGIN_MAX
@@ -71,6 +73,7 @@ struct source_config {
 	unsigned int read_bytes;	/* largest READ, up to 1 MiB */
 	unsigned int call_timeout_ms;	/* no answer for so long: reconnect and send again */
 	unsigned int give_up_ms;	/* 0: never */
+	unsigned int jukebox_ms;	/* "later" is taken for so long; 0: for ever */
 	unsigned int inflight;		/* calls in flight per connection (NFS; SMB: 1) */
 	struct source_smb smb;
 	stub_log_fn log;

@@ -470,3 +470,30 @@ def test_slower_than_clients_wait(started):
                 assert c.read_file((dir_fh, "f")) == b"hello"
                 assert c.delays > 0
                 unhook()
+
+
+def test_files_that_are_on_tape_hold_up_nobody(started):
+    """More than there are workers, for as long as it takes: no error, and not in the way."""
+    tree = Tree()
+    tapes = tree.mkdir(tree.root, "tapes")
+    for i in range(80):
+        tree.file(tapes, "t%d" % i, Pattern(5000, seed=i + 1))
+    tree.file(tree.mkdir(tree.root, "d"), "f", Pattern(5000))
+    with FakeServer(tree) as server:
+        away = server.hook("READ", hooks.only(lambda call: call.node.parent is tapes,
+                                              hooks.status(errors.JUKEBOX)))
+        m = started(server.url(), fsal_more="Delay_V3 = 20;")
+        with m.client() as c:
+            c.names("tapes")
+            for fh in [c.fh("tapes/t%d" % i) for i in range(80)]:
+                assert status_of(c.patient(0).read, fh, 0, 100) == errors.JUKEBOX
+            wait_until(lambda: m.status()["later"] >= 60, 60, "the status")
+            assert c.patient(20).read_file("d/f") == Pattern(5000).read(0, 5000)
+            crawler = m.start_crawler()
+            wait_until(lambda: m.status()["pending"] == 80, 60, "the others")
+            status = m.status()
+            assert status["errors"] == status["parked"] == 0 and crawler.poll() is None
+            away()
+            assert c.patient(60).read_file("tapes/t7") == Pattern(5000, seed=8).read(0, 5000)
+            assert crawler.wait(120) == 0
+        m.audit(complete=True)
