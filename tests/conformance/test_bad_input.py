@@ -198,7 +198,8 @@ def test_target_inside_source(fresh_dir, old_server):
 def test_second_init(fake, migration):
     migration.init()
     conf = (migration.volume / ".postcopy/volume.conf").read_text()
-    said(init(fake.url(), migration.volume), 33, "is a volume already")
+    with FakeServer(Tree()) as other:
+        said(init(other.url(), migration.volume), 33, "is a volume already")
     (migration.volume / "below").mkdir()
     said(init(fake.url(), migration.volume / "below"), 33, "lies inside one")
     assert (migration.volume / ".postcopy/volume.conf").read_text() == conf

@@ -2,6 +2,7 @@
 """A snapshot that was taken while the volume was being filled: what is not in it is an
 error for who reads it by "previous versions", never zeros; what is in it can be read."""
 import datetime
+import shutil
 import struct
 import subprocess
 
@@ -31,6 +32,7 @@ def take(world, case):
     home = world.volume / SNAP / TAKEN.strftime("@GMT-%Y.%m.%d-%H.%M.%S") / case.path()
     home.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", str(world.volume / case.path()), str(home)], check=True)
+    return home
 
 
 def then(smb, path, access=wire.READ_DATA | wire.READ_ATTRIBUTES):
@@ -45,7 +47,7 @@ def test_previous_versions(case, smb, world):
     case.enter("partial", "stub")
     case.enter("some", "some")
     case.enter("normal", "normal")
-    take(world, case)
+    snapshot = take(world, case)
     for stage in ("migrating", "filled"):
         with then(smb, case.path("normal")) as f:
             same(f.read(), case.data("normal"))
@@ -62,6 +64,7 @@ def test_previous_versions(case, smb, world):
                 same(smb.read_file(case.path(name)), case.data(name))
                 world.stubtool("ask", case.path(name), "fill")
                 case.finished(name)
+    shutil.rmtree(snapshot)             # to the volume these are copies of stubs
 
 
 def test_another_file_system_inside(case, smb, world, new_volume):
