@@ -42,6 +42,8 @@ static const struct {
 	[FAIL_BUSY] = { "retriever-running", 54 },
 	[FAIL_SCAN] = { "scan-failed", 55 },
 	[FAIL_ELSEWHERE] = { "volume-elsewhere", 56 },
+	[FAIL_ABORT_BEGUN] = { "abort-begun", 57 },
+	[FAIL_IN_USE] = { "in-use", 58 },
 };
 
 int verdict_fail(struct verdict *v, enum fail fail, const char *fmt, ...)

@@ -39,6 +39,12 @@ static int open_volume(struct verdict *v, int argc, char **argv, struct opened *
 			"%s is not a volume: it was never made one, or its migration is "
 			"finished",
 			dir);
+	if (r == -ECANCELED)
+		return verdict_fail(v, FAIL_ABORT_BEGUN,
+				    "the migration of %s is being given up: 'postcopy abort' ends that",
+				    dir);
+	if (r == -EBUSY)
+		return verdict_fail(v, FAIL_IN_USE, "%s is held alone by 'postcopy abort'", dir);
 	if (r < 0)
 		return verdict_fail(v, FAIL_VOLUME_DAMAGED, "cannot open the volume %s: %s", dir,
 				    r == -EPROTONOSUPPORT ? "it was made by a newer release" :

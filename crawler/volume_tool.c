@@ -25,6 +25,8 @@ static const struct command {
 	{ "scan", volume_scan, "scan DIR", "walk the whole volume and count stubs" },
 	{ "moved", volume_moved, "moved DIR",
 	  "the file system was copied block by block or has another UUID: this is the volume now" },
+	{ "abort", volume_abort, "abort --list FILE [--dry-run] DIR",
+	  "give the migration up: list what is missing in FILE, and leave what is there" },
 	{ "remove", volume_remove, "remove DIR",
 	  "end the migration: scan, then remove .postcopy/" },
 };

@@ -20,6 +20,7 @@ int volume_counts(struct verdict *v, int argc, char **argv); /* volume_report.c 
 int volume_parked(struct verdict *v, int argc, char **argv);
 int volume_scan(struct verdict *v, int argc, char **argv);
 int volume_moved(struct verdict *v, int argc, char **argv); /* volume_moved.c */
+int volume_abort(struct verdict *v, int argc, char **argv); /* volume_abort.c */
 int volume_remove(struct verdict *v, int argc, char **argv);
 
 #endif

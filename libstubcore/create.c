@@ -13,7 +13,7 @@
 
 #include "volume.h"
 
-static int remove_tree(int dirfd, const char *name)
+int stub_remove_tree(int dirfd, const char *name)
 {
 	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	struct dirent *d;
@@ -31,7 +31,7 @@ static int remove_tree(int dirfd, const char *name)
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
 			continue;
 		if (d->d_type == DT_DIR)
-			r = remove_tree(fd, d->d_name);
+			r = stub_remove_tree(fd, d->d_name);
 		else if (unlinkat(fd, d->d_name, 0) < 0)
 			r = -errno;
 	}
@@ -200,7 +200,7 @@ static int make_parts(int fd, int *dirfd)
 {
 	static const char *const dirs[] = { STUB_JOURNAL, STUB_STAGING, STUB_PROVISIONAL,
 					    STUB_LAGGING };
-	int r = remove_tree(fd, STUB_DIR);
+	int r = stub_remove_tree(fd, STUB_DIR);
 
 	if (r < 0)
 		return r;
@@ -278,7 +278,7 @@ STUB_PUBLIC int stub_volume_remove(struct stub_volume *v)
 	/* volume.conf first: a half-removed volume is none */
 	if (unlinkat(v->dir_fd, STUB_CONF, 0) < 0 && errno != ENOENT)
 		return -errno;
-	r = remove_tree(v->fd, STUB_DIR);
+	r = stub_remove_tree(v->fd, STUB_DIR);
 	times[0] = st.st_atim;
 	times[1] = st.st_mtim;
 	if (r == 0 && futimens(v->fd, times) < 0)

@@ -116,10 +116,29 @@ int stub_volume_enter(struct stub_volume *v)
 		stub_lagging_adopt(v, true); /* while their era lasts */
 		r = draw(v, &era);
 	}
-	if (r == 0)
-		r = lock_byte(v, OPEN_LOCK, F_OFD_SETLKW, F_RDLCK);
+	if (r == 0) { /* who looks does it one after the other: only stub_volume_alone() is left */
+		r = lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_RDLCK);
+		if (r == -EAGAIN || r == -EACCES)
+			r = -EBUSY;
+	}
 	(void)lock_byte(v, ENTER_LOCK, F_OFD_SETLK, F_UNLCK);
 	return r;
+}
+
+STUB_PUBLIC int stub_volume_alone(struct stub_volume *v)
+{
+	uint32_t era;
+	int r = lock_byte(v, ENTER_LOCK, F_OFD_SETLKW, F_WRLCK);
+
+	if (r < 0)
+		return r;
+	r = lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_WRLCK);
+	if (r == 0) { /* who had it open beside us may have died since */
+		stub_lagging_adopt(v, true);
+		r = draw(v, &era);
+	}
+	(void)lock_byte(v, ENTER_LOCK, F_OFD_SETLK, F_UNLCK);
+	return r == -EAGAIN || r == -EACCES ? -EBUSY : r;
 }
 
 /* ---- crawlers ---- */

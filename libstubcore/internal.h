@@ -261,7 +261,7 @@ int stub_commit_fold(struct stub_commit *c);
 uint64_t stub_volume_boot(const struct stub_volume *v);
 /* The volume's descriptors are open: one more process has it open.  If it is the only
  * one, an era begins. */
-int stub_volume_enter(struct stub_volume *v);
+int stub_volume_enter(struct stub_volume *v); /* -EBUSY: stub_volume_alone() */
 int stub_notes_create(struct stub_notes **out);
 void stub_notes_destroy(struct stub_notes *s);
 

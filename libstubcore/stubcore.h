@@ -244,6 +244,7 @@ enum {
 	STUB_OPEN_KEEP = 8,
 	/* also a volume that is not where it was made: for stub_volume_settle() alone */
 	STUB_OPEN_ANYWHERE = 16,
+	STUB_OPEN_ABORT = 32, /* also one whose abort has begun: for stub_abort() alone */
 };
 
 /*
@@ -253,6 +254,8 @@ enum {
  *   -EPROTONOSUPPORT  made by a newer release
  *   -EXDEV       it is a copy, made of another volume's files, or its file system has
  *                another UUID now; the log says what to do
+ *   -EBUSY       somebody has it alone (stub_volume_alone)
+ *   -ECANCELED   its abort has begun
  */
 int stub_volume_open(const char *path, unsigned int flags, stub_log_fn log, void *log_arg,
 		     struct stub_volume **out);
@@ -1027,6 +1030,50 @@ bool stub_scan_whole(const struct stub_scan *s);
 
 /* Remove .postcopy/ and the root's traces.  -EBUSY: the scan found anything left. */
 int stub_volume_remove(struct stub_volume *v);
+
+/* ---- abort (tools): give the migration up, and leave what is there ------------ */
+
+/* From now on, and until @v is closed, nobody else opens it.
+ *   -EBUSY  somebody else has it open */
+int stub_volume_alone(struct stub_volume *v);
+
+/* One name of an object that misses something; of a directory, the directory. */
+struct stub_lack {
+	const char *path; /* bytes, below the root; "." is the root; "?/NAME": too long to say */
+	struct stat st;
+	unsigned int needs; /* STUB_NEEDS_* */
+	bool unknown;	    /* its record is damaged, or (@foreign) another inode's */
+	bool foreign;
+	bool changed; /* clients have changed it, its data or its attributes */
+	/* NULL if unknown */
+	const struct stub_map *missing;
+	const struct stub_refused *refused;
+	const struct stub_origin *origin;
+};
+typedef int (*stub_lack_fn)(void *arg, const struct stub_lack *l);
+
+/* What misses something, in no order.  A failure of @fn, a -errno, ends the walk and is
+ * the call's.  Exact for who has the volume alone. */
+int stub_abort_list(struct stub_volume *v, stub_lack_fn fn, void *arg);
+
+/*
+ * End the migration as it is.  @list is the path of the file with what stub_abort_list()
+ * told, on the disk by now; it is for who repeats an abort that broke off.  An incomplete
+ * object that is no directory becomes NAME.postcopy-incomplete (with the inode's number
+ * where that is too long or taken) with mode 0 and owner root; one without a name goes
+ * into nameless.postcopy-incomplete/ in the root so.  Directories stay, of mode 0700 and root's if their attributes are
+ * missing.  Then all records go, and .postcopy.  Done again after a failure or a crash it
+ * goes on; only STUB_OPEN_ABORT opens the volume in between.
+ *   -EBUSY   somebody else has it open
+ *   -EAGAIN  somebody has changed something past the servers meanwhile
+ *   -EPERM (an immutable file; the log says which), -ENOSPC, -EIO ...
+ */
+int stub_abort(struct stub_volume *v, const char *list);
+/* Has an abort begun, with which @list?  1, 0, -errno. */
+int stub_abort_begun(const struct stub_volume *v, char *list, size_t size);
+/* What a crash in the last step has left in @dir, which is no volume any more.
+ *   -ENOENT  nothing; -EBUSY it is a volume */
+int stub_abort_rest(const char *dir);
 
 #ifdef __cplusplus
 }

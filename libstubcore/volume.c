@@ -12,6 +12,7 @@
  *     lagging/            what each process has to make durable yet, see lagging.c
  *     resolved            what the administrator decided of parked objects; the retriever's
  *     settings            paused or not, the byte rate; likewise
+ *     aborted             a link to the list of what is missing: see abort.c
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -206,6 +207,22 @@ static int open_parts(struct stub_volume *v)
 	return r < 0 ? r : stub_volume_enter(v);
 }
 
+/* Looked at when we are counted among its users: none gets in behind an abort. */
+static int check_aborted(const struct stub_volume *v, unsigned int flags)
+{
+	struct stat st;
+
+	if (stub_volume_gone(v))
+		return -ENOENT;
+	if (flags & STUB_OPEN_ABORT)
+		return 0;
+	if (fstatat(v->dir_fd, STUB_ABORTED, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	stub_log(&v->log, STUB_LOG_ERROR,
+		 "its migration is being given up: 'postcopy abort' ends that, nobody else opens it");
+	return -ECANCELED;
+}
+
 STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_fn log,
 				 void *log_arg, struct stub_volume **out)
 {
@@ -222,6 +239,8 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 		r = stub_home_check(v);
 	if (r == 0)
 		r = open_parts(v);
+	if (r == 0)
+		r = check_aborted(v, flags);
 	if (r == 0)
 		r = stub_ask_pool_create(v, &v->pool);
 	if (r == 0)

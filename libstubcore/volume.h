@@ -18,6 +18,7 @@
 #define STUB_LAGGING "lagging"
 #define STUB_RESOLVED "resolved"
 #define STUB_SETTINGS "settings"
+#define STUB_ABORTED "aborted"
 
 #define STUB_STATE_MAGIC 0x31706350u /* "Pcp1" */
 
@@ -27,6 +28,8 @@ uint64_t stub_boot_id(void);
 
 /* ---- create.c ---- */
 
+/* Nothing but what root has made in .postcopy: links are not followed. */
+int stub_remove_tree(int dirfd, const char *name);
 int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info);
 
 /* ---- home.c ---- */
