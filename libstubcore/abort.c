@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * abort.c - give a migration up, and leave what is there as it is (docs/decisions/0041).
+ * abort.c - give a migration up, and leave what is there as it is (docs/decisions/0026).
  *
  * Nobody else has the volume open.  What still misses something must never look whole
  * afterwards, so it goes aside, in its directory, under a name that says so, without

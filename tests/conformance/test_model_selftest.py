@@ -2,6 +2,7 @@
 """What the model takes for possible, where servers may do a thing in two steps, and no more."""
 import pathlib
 import sys
+import types
 
 import pytest
 
@@ -10,7 +11,7 @@ sys.path.insert(0, str(CRASH))
 
 from model_client import Reply  # noqa: E402
 from model_run import Run  # noqa: E402
-from model_world import Disagree  # noqa: E402
+from model_world import REG, Disagree, between, outcomes  # noqa: E402
 from nfsclient import errors  # noqa: E402
 
 OWNED = {"uid": 0, "gid": 0, "mtime": 10 ** 18}
@@ -96,3 +97,30 @@ def test_truncated_by_an_attempt(told):
 def test_state_of_a_file_that_loses_a_name(told):
     assert told.worlds_after(("allocate", "g", errors.BAD_STATEID, 0),
                              ("remove", "g", OK, 0)) == {("f", "h")}
+
+
+def found(told, nlink, *names):
+    """LOOKUP of d/g, beside removals of these, brings an object of so many names."""
+    d = told.world.find("d")
+    states = [told.world]
+    for name in names:
+        states.append(outcomes(states[-1], {"op": "remove", "id": 1, "c": "v3", "path": "d/" + name,
+                                            "dir": d, "name": name})[0][0])
+    shown = types.SimpleNamespace(type=REG, mode=0o644, uid=0, gid=0, size=10, nlink=nlink)
+    between(states, {"op": "lookup", "c": "v4.1", "path": "d/g", "dir": d, "name": "g"},
+            Reply(OK, attrs=shown))
+
+
+@pytest.mark.parametrize("names", [("g",), ("h",), ("g", "h")])
+def test_found_before_a_name_went(told, names):
+    """Its attributes are asked for after its name, which it may have lost by then."""
+    for nlink in range(2 - len(names), 3):
+        found(told, nlink, *names)
+    for nlink in {0, 1, 3} - set(range(2 - len(names), 3)):
+        with pytest.raises(Disagree):
+            found(told, nlink, *names)
+
+
+def test_found_after_a_name_went_only(told):
+    with pytest.raises(Disagree):
+        found(told, 1)

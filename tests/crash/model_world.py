@@ -572,17 +572,26 @@ def _between_data(allowed, got):
                   at, got[at:at + 16], [a[at:at + 16] for a in allowed])
 
 
+def _shown(pairs):
+    """What is found, as it is then or later: its attributes are asked for after its name,
+    which it may have lost by then."""
+    shown, found = [], set()
+    for w, want in pairs:
+        if want.shown is not None:
+            found.add(want.shown)
+        shown += [w.inodes[number] for number in found if number in w.inodes]
+    return shown
+
+
 def _between_attrs(pairs, attrs):
-    shown = [w[want.shown] for w, want in pairs if want.shown is not None]
+    shown = _shown(pairs)
     if attrs is None or not shown:
         return
     loose = {DIR: ("size",), LNK: ("mode",)}.get(shown[0].type, ())
-    going = {0} if len(shown) < len(pairs) else set()      # seen without its last name
     for key in ("type", "mode", "uid", "gid", "nlink", "size"):
         if key in loose or not hasattr(attrs, key):
             continue
         values, got = {getattr(inode, key) for inode in shown}, getattr(attrs, key)
-        values |= going if key == "nlink" else set()
         if None in values:
             continue
         # a file grows page by page while it is written
