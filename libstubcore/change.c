@@ -193,11 +193,12 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 	struct stub_record *rec = o->rec;
 	struct stat after;
 	int64_t nlink;
+	int r, times = 0;
 
 	if (fstat(o->fd, &after) < 0)
 		return -errno;
 	if (result < 0 && stub_time_cmp(after.st_mtim, o->before.st_mtim) != 0)
-		stub_times_restore(o->fd, rec); /* not shown, so nothing local either (local.c) */
+		times = stub_times_restore(o->fd, rec); /* not shown, so nothing local either (local.c) */
 	if (result == 0) {
 		if (stub_time_cmp(after.st_mtim, o->before.st_mtim) != 0)
 			rec->mtime = after.st_mtim;
@@ -209,7 +210,10 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 		stub_map_clip(&rec->now, (uint64_t)after.st_size);
 		stub_map_clip(&rec->durable, (uint64_t)after.st_size);
 	}
-	return told(stub_record_store_lagging(c->v, o->fd, &o->h, rec));
+	r = told(stub_record_store_lagging(c->v, o->fd, &o->h, rec));
+	if (r == 0 && times < 0) /* the sign of an operation that has not ended, again */
+		(void)stub_record_rehearse(c->v, o->fd, rec);
+	return r;
 }
 
 STUB_PUBLIC int stub_change_end(struct stub_change *c, int result)

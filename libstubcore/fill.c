@@ -99,12 +99,25 @@ static int check_local(const struct stub_volume *v, const struct stub_object *o,
 	return r > 0 ? -EBUSY : r;
 }
 
+/* What has failed leaves the write time that is shown. */
+static void times_back(struct stub_volume *v, int fd, struct timespec was)
+{
+	struct timespec t[2] = { { 0, UTIME_OMIT }, was };
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && stub_time_cmp(st.st_mtim, was) == 0)
+		return;
+	if (utimensat(fd, "", t, AT_EMPTY_PATH) < 0)
+		stub_local_forget(v);
+}
+
 STUB_PUBLIC int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
 				   const struct stub_attr *attr, const struct timespec *times,
 				   const struct stub_xattr *x, size_t n, size_t *bad,
 				   int (*place)(void *arg), void *arg)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct timespec was;
 	struct stat st;
 	size_t at = n;
 	uint64_t ino;
@@ -124,9 +137,12 @@ STUB_PUBLIC int stub_fill_attr_and(struct stub_volume *v, const struct stub_obje
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
 		r = check_local(v, o, &st, rec);
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY)) {
+		was = rec->mtime;
 		r = place ? place(arg) : 0;
 		if (r == 0)
 			r = attr_store(v, o, attr, times, x, n, &at, rec);
+		if (r < 0)
+			times_back(v, o->fd, was);
 		filled = r == 0;
 	}
 	if (bad && r < 0)
@@ -265,6 +281,8 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 		if (r == -EBADF) /* stub_object_open() could not have it for writing */
 			r = -EROFS;
 		times = stub_times_restore(o->fd, rec);
+		if (times < 0)
+			stub_local_forget(v);
 		if (r == 0)
 			r = times;
 		if (r == 0)

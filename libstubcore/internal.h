@@ -165,6 +165,9 @@ int stub_missing_clear(int fd, const struct stat *st, const struct stub_record *
  */
 int stub_changed_locally(const struct stub_volume *v, int fd, const struct stat *st,
 			 const struct stub_record *rec);
+/* From now on: what was changed before may be a fill's that did not end, this process's or
+ * an earlier one's. */
+void stub_local_forget(struct stub_volume *v);
 
 /* ---- lock.c: per-inode exclusion across threads and processes ---- */
 
@@ -207,7 +210,7 @@ struct stub_volume {
 	int lock_fd;
 	int state_fd;
 	uint64_t boot; /* without the era: stub_volume_boot() is what records carry */
-	struct timespec opened; /* by the clock that files' times are of */
+	_Atomic int64_t filling_ns; /* see stub_local_forget(); by the clock that files' times are of */
 	_Atomic uint32_t own_era; /* 0 but when nobody else could be told */
 	dev_t dev;
 	uint64_t root_ino;

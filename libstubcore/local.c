@@ -12,7 +12,9 @@
  *   - a bracket: its record was stored with room before the operation, and without after
  *     it (stub_record_rehearse); room is the sign of one that has not ended;
  *   - a fill: it leaves the time of its death, which is before this process, the only one
- *     that fills now, has opened the volume, and after the volume was made.
+ *     that fills now, has opened the volume, and after the volume was made;
+ *   - a fill of this process that failed, and could not even set the write time back (a
+ *     broken disk): the time before which nothing is told is then moved on to that moment.
  * These are let pass, and so is a time that has not come yet: the clock was set.  A change
  * that falls there is not noticed.  What the file system does not store as it was told is
  * compared as it stores it.
@@ -21,15 +23,27 @@
 
 #include "internal.h"
 
+#define NS 1000000000
+
+void stub_local_forget(struct stub_volume *v)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	atomic_store(&v->filling_ns, (int64_t)now.tv_sec * NS + now.tv_nsec);
+}
+
 /* May a fill that died have left this? */
 static bool may_be_ours(const struct stub_volume *v, const struct stat *st, bool dummy)
 {
-	struct timespec now, made = { .tv_sec = (time_t)v->info.created };
+	int64_t ns = atomic_load(&v->filling_ns);
+	struct timespec now, filling = { ns / NS, ns % NS };
+	struct timespec made = { .tv_sec = (time_t)v->info.created };
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (stub_time_cmp(st->st_mtim, now) > 0)
 		return true;
-	if (stub_time_cmp(st->st_mtim, v->opened) > 0)
+	if (stub_time_cmp(st->st_mtim, filling) > 0)
 		return false;
 	/* attributes are filled with times of all ages */
 	return dummy || stub_time_cmp(st->st_mtim, made) >= 0;

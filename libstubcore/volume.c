@@ -232,7 +232,7 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 	if (!v)
 		return -ENOMEM;
 	v->log = (struct stub_log){ log, log_arg };
-	clock_gettime(CLOCK_REALTIME, &v->opened);
+	stub_local_forget(v);
 	v->fd = v->dir_fd = v->staging_fd = v->provisional_fd = v->lock_fd = v->state_fd = -1;
 	r = find_root(v, path, flags);
 	if (r == 0 && !(flags & STUB_OPEN_ANYWHERE))

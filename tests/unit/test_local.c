@@ -8,6 +8,22 @@
 #define SIZE 100000u
 #define LONG_AGO ((time_t)-5000000000) /* before what some file systems can store */
 
+/* The disk is broken: so many calls fail. */
+static int times_fail;
+
+int __real_utimensat(int dirfd, const char *path, const struct timespec t[2], int flags);
+int __wrap_utimensat(int dirfd, const char *path, const struct timespec t[2], int flags);
+
+int __wrap_utimensat(int dirfd, const char *path, const struct timespec t[2], int flags)
+{
+	if (times_fail > 0) {
+		times_fail--;
+		errno = EIO;
+		return -1;
+	}
+	return __real_utimensat(dirfd, path, t, flags);
+}
+
 static int64_t fill(struct fixture *x, const char *name)
 {
 	struct stub_handle h = fixture_handle(x, name);
@@ -148,6 +164,36 @@ static void test_an_operation_that_failed(void **state)
 	assert_int_equal(byte_at(x, "f", 500), 'o');
 }
 
+/* Nothing could be set back: that was nobody else. */
+static void test_a_fill_that_failed(void **state)
+{
+	struct fixture *x = *state;
+
+	times_fail = 1;
+	assert_int_equal(fill(x, "f"), -EIO);
+	assert_int_equal(times_fail, 0);
+	assert_int_equal(fill(x, "f"), 0);
+	/* what comes later is told all the same */
+	assert_int_equal(fill_attr(x, "dummy"), 0);
+	usleep(20000); /* a tick of the clock that files' times are of */
+	write_locally(x, "dummy");
+	assert_int_equal(fill(x, "dummy"), -EBUSY);
+}
+
+static void test_an_operation_that_failed_wholly(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_change c;
+
+	begin(x, "f", &c);
+	write_locally(x, "f");
+	times_fail = 1;
+	assert_int_equal(stub_change_end(&c, -EIO), 0);
+	assert_int_equal(times_fail, 0);
+	assert_int_equal(fill(x, "f"), 0);
+	assert_int_equal(byte_at(x, "f", 500), 'o');
+}
+
 /* Killed in its bracket, between the data and the record. */
 static void test_a_server_that_died(void **state)
 {
@@ -222,7 +268,9 @@ int main(void)
 		ON_FILES(test_nor_one_that_sets_the_time),
 		ON_FILES(test_nor_that_of_a_dummy),
 		ON_FILES(test_clients_and_fills),
+		ON_FILES(test_a_fill_that_failed),
 		ON_FILES(test_an_operation_that_failed),
+		ON_FILES(test_an_operation_that_failed_wholly),
 		ON_FILES(test_a_server_that_died),
 		ON_FILES(test_a_server_that_died_before_another),
 		ON_FILES(test_a_fill_that_died),
