@@ -10,6 +10,7 @@ CRASH = pathlib.Path(__file__).resolve().parent.parent / "crash"
 sys.path.insert(0, str(CRASH))
 
 from model_client import Reply  # noqa: E402
+from model_mixed import undone  # noqa: E402
 from model_run import Run  # noqa: E402
 from model_world import REG, Disagree, between, outcomes  # noqa: E402
 from nfsclient import errors  # noqa: E402
@@ -124,3 +125,14 @@ def test_found_before_a_name_went(told, names):
 def test_found_after_a_name_went_only(told):
     with pytest.raises(Disagree):
         found(told, 1)
+
+
+@pytest.mark.parametrize("other, hidden", [("write", {True, False}), ("setattr", {True, False}),
+                                           ("read", {True})])
+def test_hidden_beside_a_write(told, other, hidden):
+    """smbd stores all of a file's attributes with each change of one of them."""
+    number = told.world.find("d/f")
+    ops = [{"op": "setattr", "id": 0, "c": "smb", "obj": number, "hidden": True},
+           {"op": other, "id": 1, "c": "smb", "obj": number, "offset": 0, "length": 1}]
+    assert {w[number].hidden for w, _want in outcomes(told.world, undone(ops[0], ops))} == hidden
+    assert undone(ops[1], ops) == ops[1]

@@ -86,7 +86,8 @@ def _rename(w, op):
 
 def _setattr(w, op):
     if "hidden" in op:
-        return [(w.having((op["obj"], w[op["obj"]].but(hidden=op["hidden"]))), Want())]
+        done = [(w.having((op["obj"], w[op["obj"]].but(hidden=op["hidden"]))), Want())]
+        return done + [(w, Want())] if "undone" in op else done
     found = do_setattr(w, op)
     if "size" in op and errors.OK in found[0][1].status and op["size"] == w[op["obj"]].size:
         found.append((w, Want(shown=op["obj"])))           # smbd may leave the time alone
