@@ -40,6 +40,10 @@ USERS = {"root": (0, 0, 500), "alice": (70001, 70001, 3001), "bob": (70002, 7000
 GROUPS = {"alice": (70001, ()), "bob": (70002, ()), "carol": (70003, ()),
           "staff": (70010, ("alice", "bob"))}
 
+# What a smbd says that is not ready: it listens before its notify daemon can be found,
+# and refuses tree connects until then.
+STARTING = ("CONNECTION_REFUSED", "NT_STATUS_NO_MEMORY")
+
 # What an administrator of Windows has: reads auditing entries, gives files away.
 PRIVILEGES = ("SeSecurityPrivilege", "SeBackupPrivilege", "SeRestorePrivilege",
               "SeTakeOwnershipPrivilege")
@@ -204,7 +208,7 @@ map readonly = no
         for share in self.shares:
             # smbclient: whatever signing, encryption and dialect this server insists on
             done = self.smbclient("exit", share=share.name)
-            if "CONNECTION_REFUSED" in done.stdout + done.stderr:
+            if any(status in done.stdout + done.stderr for status in STARTING):
                 return False
             assert done.returncode == 0, done.stdout + done.stderr + self.tail()
         return True
