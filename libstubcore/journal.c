@@ -60,6 +60,8 @@ static int open_writer(struct stub_journal *j, int dir_fd, size_t map_bytes)
 		r = stub_jenv_make(dir_fd, map_bytes, &j->log);
 	}
 	if (r == 0)
+		r = stub_jenv_settle(dir_fd, &j->log);
+	if (r == 0)
 		r = stub_jenv_get(dir_fd, map_bytes, &j->log, &j->env);
 	if (r == 0)
 		r = stub_jwriter_create(j->env, &j->log, &j->writer);

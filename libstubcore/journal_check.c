@@ -310,3 +310,27 @@ int stub_journal_check(int fd, const struct stub_log *log)
 		r = check_short(&c, new);
 	return r;
 }
+
+static int write_meta(const struct check *c, uint64_t offset, const struct meta *m)
+{
+	ssize_t n = pwrite(c->fd, m, sizeof(*m), (off_t)offset);
+
+	return n < 0 ? -errno : n == sizeof(*m) ? 0 : -EIO;
+}
+
+int stub_journal_put_back(int fd, const struct stub_log *log)
+{
+	struct check c = { .fd = fd, .log = log };
+	struct meta m[2];
+	int r = read_meta(&c, 0, &m[0]);
+
+	if (r == 0)
+		r = read_meta(&c, m[0].free.pad, &m[1]);
+	if (r == 0)
+		r = write_meta(&c, 0, &m[0]);
+	if (r == 0)
+		r = write_meta(&c, m[0].free.pad, &m[1]);
+	if (r == 0 && fdatasync(fd) < 0)
+		r = -errno;
+	return r;
+}

@@ -17,9 +17,11 @@
  * shared by every transaction, exclusive for changing env or map.
  *
  * A failed write of the meta page leaves LMDB's environment unusable (MDB_PANIC)
- * and the new meta page possibly on the disk, where a later transaction must not
- * find it while it overwrites that page's tree.  LMDB has put the old one back
- * into the page cache; it is synced before the environment is opened again.
+ * and the new meta page possibly on the disk, where a power cut must not find it
+ * when a later transaction has overwritten that page's tree.  LMDB has put the old
+ * one back into the page cache; the writer writes it out before the environment is
+ * opened again, and before the first transaction: the process that failed may have
+ * ended.
  *
  * Lock order: writer_lock, the writer's queue; list lock, map_lock, the directory's
  * (open_alone), LMDB's own.  No transaction is begun by a thread that has one open.
@@ -191,16 +193,26 @@ static int open_alone(struct stub_jenv *e, const char *path, unsigned int flags)
 	return rc;
 }
 
-static int check_file(const struct stub_jenv *e, bool settle)
+static int open_data(int dir_fd)
 {
-	int fd CLEANUP_CLOSE = openat(e->dir_fd, DATA_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return openat(dir_fd, DATA_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+}
+
+int stub_jenv_settle(int dir_fd, const struct stub_log *log)
+{
+	int fd CLEANUP_CLOSE = open_data(dir_fd);
+
+	return fd < 0 ? -errno : stub_journal_put_back(fd, log);
+}
+
+static int check_file(const struct stub_jenv *e)
+{
+	int fd CLEANUP_CLOSE = open_data(e->dir_fd);
 	struct stub_log quiet = { NULL, NULL };
 	int r;
 
 	if (fd < 0)
 		return -errno;
-	if (settle && fdatasync(fd) < 0)
-		return -EIO;
 	for (int i = 1; i < CHECK_TRIES; i++) {
 		r = stub_journal_check(fd, &quiet);
 		if (r != -EBADMSG)
@@ -210,10 +222,10 @@ static int check_file(const struct stub_jenv *e, bool settle)
 	return stub_journal_check(fd, &e->log);
 }
 
-static int open_checked(struct stub_jenv *e, bool settle)
+static int open_checked(struct stub_jenv *e)
 {
 	char path[sizeof("/proc/self/fd/") + 12];
-	int rc, r = check_file(e, settle);
+	int rc, r = check_file(e);
 
 	if (r < 0)
 		return r;
@@ -313,7 +325,7 @@ int stub_jenv_get(int dir_fd, size_t map_bytes, const struct stub_log *log, stru
 	} else {
 		r = jenv_create(dir_fd, map_bytes, log, &e);
 		if (r == 0) {
-			r = open_checked(e, false);
+			r = open_checked(e);
 			if (r < 0)
 				jenv_free(e);
 		}
@@ -357,7 +369,10 @@ static int reopen(struct stub_jenv *e, unsigned int seen)
 		if (e->env)
 			mdb_env_close(e->env);
 		e->env = NULL;
-		r = open_checked(e, true);
+		if (atomic_load(&e->writes))
+			r = stub_jenv_settle(e->dir_fd, &e->log);
+		if (r == 0)
+			r = open_checked(e);
 	}
 	pthread_rwlock_unlock(&e->map_lock);
 	return r < 0 ? -EIO : 0;

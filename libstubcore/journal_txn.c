@@ -619,6 +619,7 @@ int stub_jwriter_create(struct stub_jenv *e, const struct stub_log *log, struct 
 	pthread_mutex_lock(&e->writer_lock);
 	e->writer = w;
 	pthread_mutex_unlock(&e->writer_lock);
+	atomic_store(&e->writes, true);
 	*out = w;
 	return 0;
 }
@@ -635,5 +636,6 @@ void stub_jwriter_destroy(struct stub_jwriter *w)
 	pthread_cond_signal(&w->wake);
 	pthread_mutex_unlock(&w->lock);
 	pthread_join(w->thread, NULL);
+	atomic_store(&w->env->writes, false);
 	jwriter_free(w);
 }

@@ -16,6 +16,10 @@
 
 #include "journal.h"
 
+#ifndef WORK_TOP
+#define WORK_TOP "/tmp"
+#endif
+
 static char work_dir[64]; /* made for each test */
 static char journal_dir[96];
 static atomic_uint log_lines; /* warnings and errors */
@@ -30,7 +34,7 @@ static inline void count_log(void *arg, enum stub_log_level level, const char *m
 
 static inline int make_work_dir(void **state)
 {
-	strcpy(work_dir, "/tmp/test_journal.XXXXXX");
+	strcpy(work_dir, WORK_TOP "/test_journal.XXXXXX");
 	if (!mkdtemp(work_dir))
 		return -1;
 	snprintf(journal_dir, sizeof(journal_dir), "%s/journal", work_dir);
