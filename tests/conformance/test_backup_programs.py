@@ -65,7 +65,7 @@ def only_kept(m):
 def test_nothing_changes_while_it_is_read(fake, fresh_dir, new_migration, proto, crawling):
     m = new_migration(fake.url(), fresh_dir, conf=LONG).init().start()
     with m.client(proto) as c:
-        c.patient(60)
+        c = c.patient(60)
         files = archive(m, c, again=not crawling)
         if crawling:
             m.start_crawler()

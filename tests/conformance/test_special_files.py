@@ -47,7 +47,7 @@ def later(path):
 
 def test_change_time_after_another_name_was_removed(m, fresh_dir, proto):
     with m.client(proto) as c:
-        c.patient(60)
+        c = c.patient(60)
         c.mkdir("d")
         for name, ftype in TYPES.items():
             fh = make(c, "d/" + name, ftype)
@@ -69,13 +69,13 @@ def test_change_time_after_another_name_was_removed(m, fresh_dir, proto):
 
 def test_handle_survives_a_restart(m, proto):
     with m.client(proto) as c:
-        c.patient(60)
+        c = c.patient(60)
         c.mkdir("d")
         handles = {name: make(c, "d/" + name, ftype) for name, ftype in TYPES.items()}
         before = {name: c.getattr(fh) for name, fh in handles.items()}
     m.server.restart()
     with m.client(proto) as c:
-        c.patient(60)
+        c = c.patient(60)
         for name, fh in handles.items():
             for _ in range(2):
                 after = c.getattr(fh)
