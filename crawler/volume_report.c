@@ -388,23 +388,33 @@ static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan 
 	return 0;
 }
 
+static int print_removed(const char *path, const struct stub_scan *s)
+{
+	struct json j;
+
+	json_begin(&j, stdout);
+	json_bool(&j, "ok", true);
+	json_str(&j, "volume", path);
+	json_bool(&j, "repeated", !s);
+	if (s)
+		json_u64(&j, "objects", s->objects);
+	return json_end(&j) < 0 ? 1 : 0;
+}
+
 int volume_remove(struct verdict *v, int argc, char **argv)
 {
 	struct stub_scan s;
 	struct opened o;
-	struct json j;
 	int r;
 
+	/* killed in its very last step */
+	if (argc == 2 && realpath(argv[1], o.path) && stub_volume_remove_rest(o.path) == 0)
+		return print_removed(o.path, NULL);
 	if (open_volume(v, argc, argv, &o) < 0)
 		return -1;
 	r = remove_checked(v, &o, &s);
-	if (r == 0) {
-		json_begin(&j, stdout);
-		json_bool(&j, "ok", true);
-		json_str(&j, "volume", o.path);
-		json_u64(&j, "objects", s.objects);
-		r = json_end(&j) < 0 ? 1 : 0;
-	}
+	if (r == 0)
+		r = print_removed(o.path, &s);
 	close_all(&o);
 	return r;
 }

@@ -405,41 +405,6 @@ static int synced(const struct stub_volume *v, int r)
 	return r == 0 && syncfs(v->fd) < 0 ? -errno : r;
 }
 
-/* What is in .postcopy without volume.conf; the link last: by it the next try knows. */
-static int remove_parts(int root_fd)
-{
-	int r, fd = stub_dir_open(root_fd);
-	struct timespec times[2];
-	struct dirent *d;
-	struct stat st;
-	DIR *dir;
-
-	if (fd < 0)
-		return fd;
-	dir = fdopendir(fd);
-	if (!dir) {
-		close(fd);
-		return -ENOMEM;
-	}
-	r = fstat(root_fd, &st) < 0 ? -errno : 0;
-	while (r == 0 && (d = readdir(dir))) {
-		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") ||
-		    !strcmp(d->d_name, STUB_ABORTED))
-			continue;
-		r = stub_remove_tree(fd, d->d_name);
-		if (r == -ENOTDIR || r == -ELOOP)
-			r = unlinkat(fd, d->d_name, 0) < 0 ? -errno : 0;
-	}
-	closedir(dir);
-	if (r == 0)
-		r = stub_remove_tree(root_fd, STUB_DIR);
-	times[0] = st.st_atim;
-	times[1] = st.st_mtim;
-	if (r == 0 && (futimens(root_fd, times) < 0 || fsync(root_fd) < 0))
-		r = -errno;
-	return r;
-}
-
 STUB_PUBLIC int stub_abort(struct stub_volume *v, const char *list)
 {
 	int r = stub_volume_alone(v);
@@ -454,7 +419,7 @@ STUB_PUBLIC int stub_abort(struct stub_volume *v, const char *list)
 		r = -errno;
 	if (r == 0 && fsync(v->dir_fd) < 0)
 		r = -errno;
-	return r < 0 ? r : remove_parts(v->fd);
+	return r < 0 ? r : stub_parts_remove(v->fd, STUB_ABORTED);
 }
 
 STUB_PUBLIC int stub_abort_rest(const char *dir)
@@ -470,7 +435,7 @@ STUB_PUBLIC int stub_abort_rest(const char *dir)
 	if (fstatat(parts, STUB_CONF, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
 		return -EBUSY;
 	if (fstatat(parts, STUB_ABORTED, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return remove_parts(fd);
+		return stub_parts_remove(fd, STUB_ABORTED);
 	/* all but the directory itself has gone */
 	return unlinkat(fd, STUB_DIR, AT_REMOVEDIR) < 0 ? -ENOENT : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * create.c - make a volume, and remove it when everything is migrated.
+ * create.c - make a volume.
  *
  * Order of making: parts, journal entry of the root, record of the root,
  * volume.conf.  Only the last makes it a volume; whatever a crash leaves before
@@ -12,34 +12,6 @@
 #include <sys/xattr.h>
 
 #include "volume.h"
-
-int stub_remove_tree(int dirfd, const char *name)
-{
-	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	struct dirent *d;
-	DIR *dir;
-	int r = 0;
-
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		close(fd);
-		return -errno;
-	}
-	while (r == 0 && (d = readdir(dir))) {
-		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
-			continue;
-		if (d->d_type == DT_DIR)
-			r = stub_remove_tree(fd, d->d_name);
-		else if (unlinkat(fd, d->d_name, 0) < 0)
-			r = -errno;
-	}
-	closedir(dir);
-	if (r == 0 && unlinkat(dirfd, name, AT_REMOVEDIR) < 0)
-		r = -errno;
-	return r;
-}
 
 /* Nothing but perhaps a half-made .postcopy. */
 static int check_empty(int fd)
@@ -253,35 +225,5 @@ STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_inf
 		r = stub_home_of(fd, here.home);
 	if (r == 0)
 		r = stub_conf_write(fd, dirfd, &here);
-	return r;
-}
-
-STUB_PUBLIC int stub_volume_remove(struct stub_volume *v)
-{
-	struct stub_scan s;
-	struct stat st;
-	struct timespec times[2];
-	int r = stub_scan(v, NULL, NULL, &s);
-
-	if (r < 0)
-		return r;
-	if (!stub_scan_whole(&s) || s.journal || s.leftovers)
-		return -EBUSY;
-	r = stub_volume_set_complete(v); /* for those who have it open */
-	if (r < 0)
-		return r;
-	if (fstat(v->fd, &st) < 0)
-		return -errno;
-	/* for servers that were told to show this volume only; they start without it too */
-	if (fsetxattr(v->fd, STUB_XATTR_DONE, v->info.uuid, strlen(v->info.uuid), 0) < 0)
-		return -errno;
-	/* volume.conf first: a half-removed volume is none */
-	if (unlinkat(v->dir_fd, STUB_CONF, 0) < 0 && errno != ENOENT)
-		return -errno;
-	r = stub_remove_tree(v->fd, STUB_DIR);
-	times[0] = st.st_atim;
-	times[1] = st.st_mtim;
-	if (r == 0 && futimens(v->fd, times) < 0)
-		r = -errno;
 	return r;
 }

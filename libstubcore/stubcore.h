@@ -1030,6 +1030,10 @@ bool stub_scan_whole(const struct stub_scan *s);
 
 /* Remove .postcopy/ and the root's traces.  -EBUSY: the scan found anything left. */
 int stub_volume_remove(struct stub_volume *v);
+/* What a crash in stub_volume_remove() has left in @dir, which is no volume any more; done
+ * as well if it has left nothing.
+ *   -ENOENT  no volume has ended there; -EBUSY it is a volume */
+int stub_volume_remove_rest(const char *dir);
 
 /* ---- abort (tools): give the migration up, and leave what is there ------------ */
 

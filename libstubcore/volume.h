@@ -28,9 +28,14 @@ uint64_t stub_boot_id(void);
 
 /* ---- create.c ---- */
 
+int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info);
+
+/* ---- remove.c ---- */
+
 /* Nothing but what root has made in .postcopy: links are not followed. */
 int stub_remove_tree(int dirfd, const char *name);
-int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info);
+/* .postcopy without its volume.conf; of what is in it @last goes last. */
+int stub_parts_remove(int root_fd, const char *last);
 
 /* ---- home.c ---- */
 
