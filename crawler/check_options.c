@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* check_options.c - the command line of `postcopy-volume check`. */
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -39,6 +40,18 @@ static int parse_protocols(struct verdict *v, const char *text, unsigned int *ou
 
 #define DEPOT "depot:"
 
+/* smb.conf has it in a line of its own, where % and ; mean something and blanks are joined; a
+ * unit's BindPaths is split at : */
+static bool sayable(const char *dir)
+{
+	if (strpbrk(dir, "%;:#\\\"") || strstr(dir, "  ") || dir[strlen(dir) - 1] == ' ')
+		return false;
+	for (; *dir; dir++)
+		if (iscntrl((unsigned char)*dir))
+			return false;
+	return true;
+}
+
 int streams_parse(struct verdict *v, const char *command, const char *text, const char **depot)
 {
 	const char *dir = text + strlen(DEPOT);
@@ -49,12 +62,12 @@ int streams_parse(struct verdict *v, const char *command, const char *text, cons
 	if (strncmp(text, DEPOT, strlen(DEPOT)))
 		return verdict_fail(v, FAIL_USAGE, "%s: --streams '%s': want xattr or depot:DIR",
 				    command, text);
-	/* smb.conf has it in a line of its own, where % and ; mean something */
-	if (dir[0] != '/' || strlen(dir) > STUB_DEPOT_MAX || strpbrk(dir, "\n\r%;#\\\"") ||
-	    dir[strlen(dir) - 1] == '/' || dir[strlen(dir) - 1] == ' ')
+	if (dir[0] != '/' || strlen(dir) > STUB_DEPOT_MAX || !sayable(dir) ||
+	    dir[strlen(dir) - 1] == '/')
 		return verdict_fail(v, FAIL_USAGE,
 				    "%s: --streams: DIR is an absolute path of at most %d bytes, "
-				    "without %% ; # \\ \" and no / at its end",
+				    "without %% ; : # \\ \", control characters, two blanks in a row, and "
+				    "no / or blank at its end",
 				    command, STUB_DEPOT_MAX);
 	*depot = dir;
 	return 0;

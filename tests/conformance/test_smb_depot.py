@@ -321,7 +321,8 @@ def test_a_device_of_another_name_is_told(make, xfs):
 @pytest.mark.parametrize("where, code", [
     ("depot:{volume}/streams", "target-failed"), ("depot:{volume}", "target-failed"),
     ("depot:/nowhere/at/all", "target-failed"), ("depot:relative", "usage"),
-    ("depot:/x;y", "usage"), ("depot:/x/", "usage"), ("depot:", "usage"), ("files", "usage")])
+    ("depot:/x;y", "usage"), ("depot:/x/", "usage"), ("depot:", "usage"), ("files", "usage"),
+    ("depot:/x:y", "usage"), ("depot:/x  y", "usage")])
 def test_bad_places_are_refused(make, xfs, where, code):
     m = make(xfs)
     m.streams = where.format(volume=m.volume)

@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -609,12 +610,18 @@ def test_versions():
     assert len(said) == 1
 
 
-def test_many_volumes_are_remembered(tmp_path):
-    """Commands that run at the same time: the list of volumes has all of them."""
+def loaded():
+    """The command, as a module."""
     loader = importlib.machinery.SourceFileLoader("postcopy", str(POSTCOPY))
     command = importlib.util.module_from_spec(importlib.util.spec_from_loader("postcopy", loader))
     sys.modules["postcopy"] = command
     loader.exec_module(command)
+    return command
+
+
+def test_many_volumes_are_remembered(tmp_path):
+    """Commands that run at the same time: the list of volumes has all of them."""
+    command = loaded()
     command.VOLUMES = tmp_path / "list" / "volumes"
     dirs = [tmp_path / str(i) for i in range(60)]
     for d in dirs:
@@ -653,3 +660,36 @@ def test_init_again(running):
     quote.mkdir()
     done = m.postcopy("init", "--source", m.url, quote, check=False)
     assert done.returncode == 2 and "a quote" in done.stderr and not os.listdir(quote)
+
+
+@pytest.mark.parametrize("name, config", [("a%Ub", "smb.conf"), ("a  b", "smb.conf"),
+                                          ("a ", "smb.conf"), ('a"b', "Ganesha's")])
+def test_paths_that_configurations_cannot_have(fake, fresh_dir, name, config):
+    """smbd would show another directory, or Ganesha read something else: init refuses, and
+    no block is printed for a volume that came to such a name."""
+    (fresh_dir / name).mkdir()
+    done = subprocess.run([POSTCOPY, "init", "--source", fake.url(), fresh_dir / name],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "cannot have" in done.stderr and not any(
+        (fresh_dir / name).iterdir())
+    command = loaded()
+    answer = {"volume": str(fresh_dir / name), "source": fake.url(), "uuid": "u"}
+    command.with_blocks(answer)
+    assert answer["share_block"].startswith("# smb.conf cannot have")
+    assert answer["export_block"].startswith("# Ganesha's" if config == "Ganesha's" else "EXPORT")
+
+
+def test_blocks_of_odd_paths(fresh_dir):
+    """What they print is taken as it is meant."""
+    odd = str(fresh_dir / "a'b #{;}= \u00fc [x] $HOME")
+    pathlib.Path(odd).mkdir()
+    answer = {"volume": odd, "source": "nfs://old/export", "uuid": "u", "depot": odd}
+    loaded().with_blocks(answer)
+    conf = fresh_dir / "smb.conf"
+    conf.write_text("[global]\n%s" % answer["share_block"])
+    said = subprocess.run(["testparm", "-s", "--parameter-name=path", "--section-name=%s" % re.search(
+        r"\[(.*)\]\n", answer["share_block"])[1], conf], capture_output=True, text=True, timeout=60)
+    assert said.stdout.rstrip("\n") == odd, said
+    for key in ("RequiresMountsFor", "ReadWritePaths", "BindPaths"):
+        value = re.search("^%s=(.*)$" % key, answer["drop_in"], re.M)[1]
+        assert shlex.split(value) == [("-" if key == "BindPaths" else "") + odd]
