@@ -488,6 +488,7 @@ def test_files_that_are_on_tape_hold_up_nobody(started):
             for fh in [c.fh("tapes/t%d" % i) for i in range(80)]:
                 assert status_of(c.patient(0).read, fh, 0, 100) == errors.JUKEBOX
             wait_until(lambda: m.status()["later"] >= 60, 60, "the status")
+            assert "put off" in m.postcopy("status", m.volume).stdout
             assert c.patient(20).read_file("d/f") == Pattern(5000).read(0, 5000)
             crawler = m.start_crawler()
             wait_until(lambda: m.status()["pending"] == 80, 60, "the others")
