@@ -19,8 +19,16 @@ BIG, SMALL = Pattern(3 * MIB, seed=1), Pattern(70000, seed=2)
 AWAY = ".postcopy-incomplete"
 
 
+@pytest.fixture(params=["xfs"])
+def place(request, new_volume):
+    """The volume's directory: on XFS, where a test does not ask for more."""
+    path = new_volume(request.param).path / "volume"
+    path.mkdir()
+    return path
+
+
 @pytest.fixture
-def running(new_migration, fresh_dir):
+def running(new_migration, place):
     """whole: read.  half: a block read, and a client's bytes.  none: looked up.  one, two: one
     file, read in part.  dir: unlisted but for one name, which was read."""
     tree = Tree()
@@ -33,7 +41,7 @@ def running(new_migration, fresh_dir):
     tree.file(d, "never", SMALL)
     tree.symlink(tree.root, "link", b"whole")
     with FakeServer(tree) as server:
-        m = new_migration(server.url(), fresh_dir, conf="block_size = 65536\nread_size = 65536\n")
+        m = new_migration(server.url(), place, conf="block_size = 65536\nread_size = 65536\n")
         m.init().start()
         with m.client() as c:
             c = c.patient(60)
@@ -81,6 +89,10 @@ def test_refused_while_somebody_has_it(running, tmp_path):
     m.audit(complete=True)
 
 
+on_both = pytest.mark.parametrize("place", ["xfs", "ext4"], indirect=True)
+
+
+@on_both
 def test_abort(running, tmp_path, new_server):
     m, to = running, tmp_path / "list"
     m.server.stop()
@@ -109,7 +121,7 @@ def test_abort(running, tmp_path, new_server):
     done = abort(m, "--list", to, check=False)
     assert done.returncode == 50 and to.read_text() == before
 
-    stock = new_server("stock", str(m.volume))
+    stock = new_server("stock-" + m.volume.parent.parent.name, str(m.volume))
     with stock.client(cred=AuthSys(uid=1000, gid=1000)) as c:
         assert c.read_file("whole") == SMALL.read(0, 70000)
         assert c.read_file("dir/read") == SMALL.read(0, 70000)
@@ -123,6 +135,7 @@ def test_abort(running, tmp_path, new_server):
                 c.read(name + AWAY, 0, 100)
 
 
+@on_both
 def test_one_that_broke_off_is_nobodys(running, tmp_path):
     """It says which file, nobody but abort opens the volume, and the first list counts."""
     m, to = running, tmp_path / "list"
