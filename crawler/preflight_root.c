@@ -5,7 +5,9 @@
  * ACCESS tells what we may do; the mode bits tell what anybody may. Whoever is
  * granted what the mode bits give to the owner alone is the owner or root; where
  * the owner is uid 0, or not even the owner has the bit, only root is left: proof.
- * Root is never denied reading: a single denial is proof of the contrary.
+ * Root is never denied reading by modes, but may be by an ACL. So a denial is held
+ * against the proofs: all of the sample is looked at then, and more of the one than of
+ * the other decides. Whoever is taken for squashed is refused, and told what was seen.
  *
  * Looked at breadth-first, so that a home directory next to a deep public tree is
  * met early. Objects that everybody may read say nothing and cost no call.
@@ -39,6 +41,9 @@ struct sample {
 	/* granted to the owner alone by mode, and the owner is not uid 0: weak proof */
 	bool private_seen;
 	uint32_t private_owner;
+	unsigned int proofs, denials; /* objects */
+	const struct node *denied;    /* the first one, and what */
+	const char *denied_what;
 };
 
 static int node_add(struct sample *p, struct node *parent, const char *name, size_t len,
@@ -75,39 +80,37 @@ static const char *node_path(const struct node *n, char *buf, size_t size)
 	return buf[at] ? buf + at : "/";
 }
 
-static int squashed(struct sample *p, const struct node *n, const char *what)
+/* 1: there is nothing below it to be seen. */
+static int deny(struct sample *p, const struct node *n, const char *what)
 {
-	char buf[512];
-
-	return verdict_fail(
-		p->v, FAIL_SQUASHED,
-		"root is squashed on %s: uid 0 may not %s '%s' (mode %04o, uid %u); export "
-		"it to this machine with no_root_squash, read-only",
-		p->facts->uri, what, node_path(n, buf, sizeof(buf)), n->attr.mode & 07777,
-		n->attr.uid);
+	if (!p->denials++) {
+		p->denied = n;
+		p->denied_what = what;
+	}
+	return 1;
 }
 
 /* What does the grant of the permission @bit (4, 2, 1 of a mode) prove? */
-static void weigh(struct sample *p, const struct stub_attr *a, unsigned int bit)
+static bool proves(struct sample *p, const struct stub_attr *a, unsigned int bit)
 {
 	bool owner = a->mode & (bit << 6), group = a->mode & (bit << 3), other = a->mode & bit;
+	bool two = p->private_seen && p->private_owner != a->uid; /* nobody is two owners */
 
 	if (other || group)
-		return;
+		return false;
 	if (a->uid == 0 || !owner)
-		p->facts->root_proven = true;
-	else if (p->private_seen && p->private_owner != a->uid)
-		p->facts->root_proven = true; /* nobody is two owners */
+		return true;
 	p->private_seen = true;
 	p->private_owner = a->uid;
+	return two;
 }
 
-/* Ask about one object. -1: the verdict is set. */
+/* Ask about one object. 1: denied; -1: the verdict is set. */
 static int examine(struct sample *p, const struct node *n)
 {
 	const struct stub_attr *a = &n->attr;
 	uint32_t want = ACCESS_READ | ACCESS_MODIFY, granted;
-	bool dir = S_ISDIR(a->mode);
+	bool dir = S_ISDIR(a->mode), proof;
 	int r;
 
 	if (!dir && !S_ISREG(a->mode))
@@ -116,21 +119,22 @@ static int examine(struct sample *p, const struct node *n)
 		want |= ACCESS_LOOKUP;
 	r = source_access(p->s, &n->origin, 0, want, &granted);
 	if (r == -EACCES)
-		return squashed(p, n, "look at");
+		return deny(p, n, "look at");
 	if (r == -ENOENT || r == -ESTALE)
 		return 0; /* removed meanwhile */
 	if (r < 0)
 		return verdict_fail(p->v, r == -ETIMEDOUT ? FAIL_UNREACHABLE : FAIL_SOURCE,
 				    "source %s: ACCESS fails: %s", p->facts->uri, strerror(-r));
 	if (!(granted & ACCESS_READ))
-		return squashed(p, n, dir ? "list" : "read");
+		return deny(p, n, dir ? "list" : "read");
 	if (dir && !(granted & ACCESS_LOOKUP))
-		return squashed(p, n, "search");
-	weigh(p, a, 4);
+		return deny(p, n, "search");
+	proof = proves(p, a, 4);
 	if (granted & ACCESS_MODIFY)
-		weigh(p, a, 2);
+		proof |= proves(p, a, 2);
 	if (dir)
-		weigh(p, a, 1);
+		proof |= proves(p, a, 1);
+	p->proofs += proof;
 	return 0;
 }
 
@@ -168,7 +172,7 @@ static int list(struct sample *p, struct node *dir)
 	p->budget = PREFLIGHT_SAMPLE / 20; /* one huge directory must not be all we see */
 	r = source_list(p->s, SOURCE_DEMAND, &dir->origin, NULL, take_entries, p);
 	if (r == -EACCES)
-		return squashed(p, dir, "list");
+		return deny(p, dir, "list");
 	if (p->error || r == -ENOMEM)
 		return verdict_fail(p->v, FAIL_INTERNAL, "out of memory");
 	if (r == -ETIMEDOUT)
@@ -183,21 +187,59 @@ static int list(struct sample *p, struct node *dir)
 	return 0;
 }
 
+/* Is it clear? With a denial only the whole sample is enough. */
+static bool clear(const struct sample *p)
+{
+	return p->proofs && !p->denials;
+}
+
 static int search(struct sample *p)
 {
 	uint64_t end = stub_now_ms() + PREFLIGHT_SAMPLE_MS;
 
-	for (unsigned int i = 0; i < p->n && !p->facts->root_proven && stub_now_ms() < end; i++) {
+	for (unsigned int i = 0; i < p->n && !clear(p) && stub_now_ms() < end; i++) {
 		struct node *n = p->node[i];
-
 		/* the root is always asked about: often it is all the proof needed */
-		if ((i == 0 || telling(&n->attr)) && examine(p, n) < 0)
-			return -1;
-		if (S_ISDIR(n->attr.mode) && p->n <= PREFLIGHT_SAMPLE && !p->facts->root_proven &&
-		    list(p, n) < 0)
+		int r = i == 0 || telling(&n->attr) ? examine(p, n) : 0;
+
+		if (r == 0 && S_ISDIR(n->attr.mode) && p->n <= PREFLIGHT_SAMPLE && !clear(p))
+			r = list(p, n);
+		if (r < 0)
 			return -1;
 	}
 	return 0;
+}
+
+/* More denials than proofs are no root; as many may be an ACL's. */
+static int judge_denials(struct sample *p)
+{
+	char buf[512], denied[768], more[64] = "", seen[96];
+	const struct stub_attr *a = &p->denied->attr;
+
+	if (p->denials > 1)
+		snprintf(more, sizeof(more), " and %u more", p->denials - 1);
+	snprintf(denied, sizeof(denied), "uid 0 may not %s '%s' (mode %04o, uid %u)%s",
+		 p->denied_what, node_path(p->denied, buf, sizeof(buf)), a->mode & 07777, a->uid,
+		 more);
+	snprintf(seen, sizeof(seen), "on %u objects it may what only root may", p->proofs);
+	if (p->proofs >= p->denials) {
+		verdict_warn(p->v, "root-denied",
+			     "%s: %s, by an ACL, it seems, since %s; what it may not read is parked as "
+			     "an error ('postcopy init --check --read' names it)",
+			     p->facts->uri, denied, seen);
+		return 0;
+	}
+	if (p->denials > 1 && !p->proofs)
+		return verdict_fail(p->v, FAIL_SQUASHED,
+				    "root is squashed on %s: %s; export it to this machine with "
+				    "no_root_squash, read-only",
+				    p->facts->uri, denied);
+	return verdict_fail(p->v, FAIL_SQUASHED,
+			    "%s: %s, and %s: either root is squashed (export it to this machine with "
+			    "no_root_squash, read-only), or an ACL denies it (give root the right to "
+			    "read there)",
+			    p->facts->uri, denied,
+			    p->proofs ? seen : "nothing else looked at tells more");
 }
 
 int preflight_root(struct verdict *v, struct source *s, struct source_facts *facts)
@@ -214,7 +256,10 @@ int preflight_root(struct verdict *v, struct source *s, struct source_facts *fac
 		r = search(p);
 	else
 		verdict_fail(v, FAIL_INTERNAL, "out of memory");
-	if (r == 0 && !facts->root_proven)
+	facts->root_proven = p->proofs > 0;
+	if (r == 0 && p->denials)
+		r = judge_denials(p);
+	else if (r == 0 && !facts->root_proven)
 		verdict_warn(
 			v, "root-unproven",
 			"%s: none of %u entries looked at can tell whether root is squashed%s; "

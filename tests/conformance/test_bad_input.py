@@ -17,7 +17,7 @@ from migration import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
 from util import free_port, wait_until
 from volume import LoopVolume
 
-from nfsclient import NfsError, errors
+from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 
@@ -133,6 +133,29 @@ def test_squashed_root_stock(fresh_dir, old_server):
     os.chmod(fresh_dir / "src" / "secret", 0o600)
     server = old_server(fresh_dir / "src", squash="Root_Squash")
     said(init(server.url(), fresh_dir / "target"), 18, "squashed", "/secret", "no_root_squash")
+
+
+@pytest.mark.parametrize("denied, private, status, text", [
+    (1, 0, 18, "or an ACL denies it"), (2, 0, 18, "root is squashed on"),
+    (2, 1, 18, "and 1 more, and on 1 objects"), (1, 3, 0, "by an ACL")])
+def test_denied_to_root(fresh_dir, denied, private, status, text):
+    """By an ACL, and met first: no proof, as long as others prove the contrary, and what was
+    seen is said."""
+    tree = Tree()
+    tree.root.uid = 1000
+    closed = [tree.file(tree.root, "denied%d" % i, b"x", mode=0o600, uid=1000)
+              for i in range(denied)]
+    below = tree.mkdir(tree.root, "d")
+    for i in range(private):
+        tree.file(below, "private%d" % i, b"x", mode=0o600, uid=0)
+    with FakeServer(tree) as server:
+        server.hook("ACCESS", hooks.only(lambda call: call.node in closed,
+                                         hooks.status(errors.ACCES)))
+        done = init(server.url(), fresh_dir)
+    if status:
+        said(done, status, "/denied0", "squashed", text)
+    else:
+        assert done.returncode == 0 and text in done.stdout and "/denied0" in done.stdout, done
 
 
 def test_reserved_name(fresh_dir):
