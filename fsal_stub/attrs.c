@@ -2,8 +2,8 @@
 /*
  * attrs.c - attributes.
  *
- * A stub's local times, link count and blocks are those of its filling; clients
- * are shown what libstubcore says instead (invariant 8).
+ * A stub's local times, link count and blocks, and a directory's size, are those of its
+ * filling; clients are shown what libstubcore says instead (invariant 8).
  *
  * Order of looking: the view first, then the attributes from below.  A stub that
  * is finished in between is shown with its last view, which it has then for good.
@@ -62,6 +62,8 @@ void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs
 		attrs->ctime = view->ctime;
 	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_NUMLINKS))
 		attrs->numlinks = view->nlink;
+	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_SIZE) && attrs->type == DIRECTORY && view->size)
+		attrs->filesize = view->size;
 	if (FSAL_TEST_MASK(attrs->valid_mask, ATTR_CHANGE)) {
 		struct timespec mtime = view->mtime, ctime = view->ctime;
 

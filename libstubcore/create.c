@@ -126,6 +126,7 @@ static int mark_root(int fd, uint16_t source_id, const struct stub_origin *origi
 	rec->fsid = attr->fsid;
 	rec->fileid = attr->fileid;
 	rec->nlink = rec->nlink_shown = attr->nlink;
+	rec->size = stub_size_kept(attr);
 	r = stub_record_store(NULL, fd, rec);
 	if (r == 0 && futimens(fd, times) < 0)
 		r = -errno;

@@ -17,12 +17,15 @@
  * waits: the journal has the objects still, and they come again.
  *
  * What clients asked for lately is finished later (finish_later.c): in step 4 its change
- * time moves, which nobody is to see who is reading it.
+ * time moves, which nobody is to see who is reading it.  Who reads a whole tree, as tar does,
+ * looks at a directory again when all that is below is read: so a directory waits for what
+ * is in it, and that for what is in that.
  *
  * An inode with several names at the source waits for the names: it is finished
  * when they are all there, or with stub_finisher_add_last() without them.  Then it is
  * counted: a name lies where nothing was listed, or is a file of its own (links.c).
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 
@@ -40,6 +43,7 @@ enum how { HOW_DONE, HOW_LAST, HOW_STALE };
 struct item {
 	struct stub_handle h;
 	enum how how;
+	bool was_kept; /* nobody has asked for it during the delay */
 	bool candidate;
 };
 
@@ -86,7 +90,8 @@ static void *grow(void *p, size_t *cap, size_t n, size_t size)
 }
 
 /* With the lock held. */
-static void enqueue(struct stub_finisher *f, const struct stub_handle *h, enum how how)
+static void enqueue(struct stub_finisher *f, const struct stub_handle *h, enum how how,
+		    bool was_kept)
 {
 	struct item *q = NULL;
 
@@ -95,7 +100,7 @@ static void enqueue(struct stub_finisher *f, const struct stub_handle *h, enum h
 	if (!q) /* it stays in the journal and comes again */
 		return;
 	f->queue = q;
-	q[f->n_queue++] = (struct item){ .h = *h, .how = how };
+	q[f->n_queue++] = (struct item){ .h = *h, .how = how, .was_kept = was_kept };
 	f->inflight++;
 	if (f->n_queue == 1 || f->n_queue >= ROUND_MAX)
 		pthread_cond_signal(&f->wake);
@@ -108,7 +113,7 @@ static void enqueue_due(struct stub_finisher *f, bool all)
 	int how;
 
 	while (stub_later_due(&f->later, all, &h, &how))
-		enqueue(f, &h, (enum how)how);
+		enqueue(f, &h, (enum how)how, !all);
 }
 
 /* The finisher's thread must know when the first one is due.  With the lock held. */
@@ -125,7 +130,7 @@ static void add(struct stub_finisher *f, const struct stub_handle *h, enum how h
 {
 	pthread_mutex_lock(&f->lock);
 	if (how == HOW_STALE || !keep(f, h, how))
-		enqueue(f, h, how);
+		enqueue(f, h, how, false);
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -135,6 +140,16 @@ STUB_PUBLIC void stub_finisher_touch(struct stub_finisher *f, const struct stub_
 	if (stub_later_touch(&f->later, h))
 		enqueue_due(f, false);
 	pthread_mutex_unlock(&f->lock);
+}
+
+STUB_PUBLIC bool stub_finisher_keeps(struct stub_finisher *f, const struct stub_handle *h)
+{
+	bool keeps;
+
+	pthread_mutex_lock(&f->lock);
+	keeps = stub_later_touched(&f->later, h) != 0;
+	pthread_mutex_unlock(&f->lock);
+	return keeps;
 }
 
 STUB_PUBLIC void stub_finisher_set_delay(struct stub_finisher *f, unsigned int seconds)
@@ -237,7 +252,7 @@ static int drop_locked(struct stub_finisher *f, int fd, const struct item *it,
 	if (r <= 0)
 		return r == 0 ? -EAGAIN : r;
 	names = names_here(f, rec, &st);
-	r = stub_times_restore(fd, rec);
+	r = S_ISDIR(st.st_mode) && !rec->roomy ? 0 : stub_times_restore(fd, rec);
 	if (r == 0 && (rec->flags & STUB_FLAG_LINKS))
 		r = stub_provisional_unlink(f->v, rec);
 	if (r == 0)
@@ -245,6 +260,58 @@ static int drop_locked(struct stub_finisher *f, int fd, const struct item *it,
 	if (r == 0 && (rec->flags & STUB_FLAG_LINKS) && names && names < rec->nlink_shown)
 		tell_split(f, rec, names);
 	return r;
+}
+
+/* When @d was asked for last, 0: not lately.  1: it is a directory that is to be finished, but
+ * may have to wait for what is in it; nobody else may know (after a restart), so it is queued. */
+static uint64_t name_asked(struct stub_finisher *f, int dir_fd, const struct dirent *d,
+			   struct stub_record *rec)
+{
+	int fd CLEANUP_CLOSE = openat(dir_fd, d->d_name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stub_handle h;
+	struct stat st;
+	uint64_t at;
+
+	if (fd < 0 || stub_handle_of_fd(fd, &h) < 0)
+		return 0;
+	pthread_mutex_lock(&f->lock);
+	at = stub_later_touched(&f->later, &h);
+	pthread_mutex_unlock(&f->lock);
+	if (at || (d->d_type != DT_DIR && d->d_type != DT_UNKNOWN))
+		return at;
+	if (stub_record_load(f->v, fd, &h, &st, rec) < 0 || !S_ISDIR(st.st_mode) ||
+	    stub_record_needs(rec) != STUB_NEEDS_FINISH)
+		return 0;
+	pthread_mutex_lock(&f->lock);
+	enqueue(f, &h, HOW_DONE, true);
+	pthread_mutex_unlock(&f->lock);
+	return 1;
+}
+
+/* Is a directory kept for what is in it? */
+static bool waits_for_names(struct stub_finisher *f, const struct item *it, struct stub_record *rec)
+{
+	int fd = stub_handle_open(f->v, &it->h, O_RDONLY | O_DIRECTORY | O_NOATIME);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	uint64_t at, last = 0;
+	struct dirent *d;
+	bool waits;
+
+	if (!dir) { /* none, or it cannot be read */
+		stub_cleanup_close(&fd);
+		return false;
+	}
+	while ((d = readdir(dir))) {
+		if (stub_name_check(d->d_name, strlen(d->d_name)) < 0)
+			continue;
+		at = name_asked(f, fd, d, rec);
+		last = at > last ? at : last;
+	}
+	closedir(dir);
+	pthread_mutex_lock(&f->lock);
+	waits = last && !f->hurry && stub_later_again(&f->later, &it->h, it->how, last);
+	pthread_mutex_unlock(&f->lock);
+	return waits;
 }
 
 /* Step 4 for one candidate. */
@@ -259,7 +326,7 @@ static void settle(struct stub_finisher *f, const struct item *it, struct stub_r
 	pthread_mutex_lock(&f->lock);
 	later = keep(f, &it->h, it->how); /* asked for since it was handed in */
 	pthread_mutex_unlock(&f->lock);
-	if (later)
+	if (later || (it->was_kept && waits_for_names(f, it, rec)))
 		return;
 	r = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : 0;
 	if (r == 0) {

@@ -17,6 +17,7 @@
 
 #define BUCKETS	    4096
 #define ENTRIES_MAX 32768
+#define AGAIN_PART  16 /* of the delay: how often a directory is looked at again */
 
 struct later_entry {
 	struct later_entry *bucket_next, *older, *newer;
@@ -44,12 +45,17 @@ static void ring_remove(struct stub_later *l, struct later_entry *e)
 	*(e->newer ? &e->newer->older : &l->newest) = e->older;
 }
 
+/* In the order of the last touch: almost always it is the newest. */
 static void ring_add(struct stub_later *l, struct later_entry *e)
 {
-	e->older = l->newest;
 	e->newer = NULL;
+	e->older = l->newest;
+	while (e->older && e->older->touched_ms > e->touched_ms) {
+		e->newer = e->older;
+		e->older = e->older->older;
+	}
 	*(e->older ? &e->older->newer : &l->oldest) = e;
-	l->newest = e;
+	*(e->newer ? &e->newer->older : &l->newest) = e;
 }
 
 static void forget(struct stub_later *l, struct later_entry *e)
@@ -69,10 +75,29 @@ static bool is_due(const struct stub_later *l, const struct later_entry *e)
 	return l->n > ENTRIES_MAX || stub_now_ms() - e->touched_ms >= l->delay_ms;
 }
 
+/* That of @h, made if there is none; NULL: no memory. */
+static struct later_entry *entry_at(struct stub_later *l, const struct stub_handle *h,
+				    uint64_t touched_ms)
+{
+	struct later_entry **p = place(l, h), *e = *p;
+
+	if (e) {
+		ring_remove(l, e);
+	} else {
+		e = calloc(1, sizeof(*e));
+		if (!e)
+			return NULL;
+		e->h = *h;
+		*p = e;
+		l->n++;
+	}
+	e->touched_ms = touched_ms;
+	ring_add(l, e);
+	return e;
+}
+
 bool stub_later_touch(struct stub_later *l, const struct stub_handle *h)
 {
-	struct later_entry **p, *e;
-
 	if (!l->delay_ms)
 		return false;
 	if (!l->bucket)
@@ -81,20 +106,7 @@ bool stub_later_touch(struct stub_later *l, const struct stub_handle *h)
 		return false;
 	while (l->oldest && !l->oldest->kept && is_due(l, l->oldest))
 		forget(l, l->oldest);
-	p = place(l, h);
-	e = *p;
-	if (e) {
-		ring_remove(l, e);
-	} else {
-		e = calloc(1, sizeof(*e));
-		if (!e)
-			return false;
-		e->h = *h;
-		*p = e;
-		l->n++;
-	}
-	e->touched_ms = stub_now_ms();
-	ring_add(l, e);
+	entry_at(l, h, stub_now_ms());
 	return l->n > ENTRIES_MAX;
 }
 
@@ -109,6 +121,27 @@ bool stub_later_keep(struct stub_later *l, const struct stub_handle *h, int how)
 	e->kept = true;
 	e->how = how;
 	return true;
+}
+
+uint64_t stub_later_touched(const struct stub_later *l, const struct stub_handle *h)
+{
+	const struct later_entry *e = l->n ? *place(l, h) : NULL;
+
+	return e && (e->kept || stub_now_ms() - e->touched_ms < l->delay_ms) ? e->touched_ms : 0;
+}
+
+bool stub_later_again(struct stub_later *l, const struct stub_handle *h, int how,
+		      uint64_t touched_ms)
+{
+	uint64_t least_ms = stub_now_ms() + l->delay_ms / AGAIN_PART;
+
+	least_ms = least_ms > l->delay_ms ? least_ms - l->delay_ms : 0;
+	if (stub_later_keep(l, h, how))
+		return true; /* asked for itself meanwhile */
+	if (!l->bucket || l->n >= ENTRIES_MAX ||
+	    !entry_at(l, h, touched_ms > least_ms ? touched_ms : least_ms))
+		return false;
+	return stub_later_keep(l, h, how);
 }
 
 bool stub_later_due(struct stub_later *l, bool all, struct stub_handle *h, int *how)

@@ -16,6 +16,12 @@ struct stub_later {
 bool stub_later_touch(struct stub_later *l, const struct stub_handle *h);
 /* Is @h to be finished later?  Then it is kept, and comes out of stub_later_due() with @how. */
 bool stub_later_keep(struct stub_later *l, const struct stub_handle *h, int how);
+/* The time of the last ask for @h, 0: it is not known, or due and not kept. */
+uint64_t stub_later_touched(const struct stub_later *l, const struct stub_handle *h);
+/* A directory that came out: kept again, as if it had been asked for at @touched_ms, but a
+ * part of the delay longer at least.  false: there is no place. */
+bool stub_later_again(struct stub_later *l, const struct stub_handle *h, int how,
+		      uint64_t touched_ms);
 /* One that was kept and is due, or any with @all: true, *h and *how. */
 bool stub_later_due(struct stub_later *l, bool all, struct stub_handle *h, int *how);
 /* When the next one may be due, 0: nothing is kept. */

@@ -120,7 +120,9 @@ struct stub_record {
 	uint32_t handle_sum; /* and a checksum of its kernel handle (generation) */
 	uint64_t boot;	     /* boot and era in which `now` is valid */
 	struct stub_origin origin;
-	uint64_t size;	     /* as seen at the source when listed */
+	/* as seen at the source when listed; a directory's is shown (0: the record is of an
+	 * earlier release, which did not keep it) */
+	uint64_t size;
 	struct timespec src_mtime, src_ctime;
 	uint64_t fsid, fileid;
 	uint64_t link_key;    /* STUB_FLAG_LINK_KEY only */
@@ -345,6 +347,9 @@ struct stub_staged {
 	bool journalled;	/* needs an entry before it becomes visible */
 	struct stub_journal_entry entry;
 };
+
+/* What stands for its size in the record of an object that has these attributes. */
+uint64_t stub_size_kept(const struct stub_attr *a);
 
 int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
 	       struct stub_staged *out);

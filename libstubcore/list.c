@@ -15,6 +15,9 @@
  * An entry that the file system refuses does not keep the others away: it is left
  * out, and the directory's record remembers its name (refused.c).
  *
+ * The record of a listed directory says nothing any more.  It is dropped, or kept until the
+ * finisher drops it: dropping moves the change time and the size that clients see.
+ *
  * Invariant 8: a directory's mtime does not move.  Linking happens under the
  * directory's exclusion and mtime is set back to what its record shows before it
  * is released; the server plugins' brackets hold the same exclusion.
@@ -241,9 +244,21 @@ static int journal_found(struct stub_volume *v, struct stub_journal *j, int dir_
 	return r < 0 ? r : 0;
 }
 
+/* Its record, which has less to say now. */
+static int close_record(const struct stub_volume *v, int fd, const struct stub_record *rec,
+			bool keep)
+{
+	int r = rec->flags || keep ? stub_record_store(v, fd, rec) : -ENOENT;
+
+	if (r == 0 || rec->flags)
+		return r;
+	return stub_record_drop(fd); /* a volume without room for it can do that */
+}
+
 /* One try: 0 done, 1 look-ups have made names that must be journalled first. */
 static int list_close(struct stub_volume *v, const struct stub_object *dir,
-		      const struct stub_refused *refused, bool searched, struct stub_record *rec)
+		      const struct stub_refused *refused, bool searched, bool keep,
+		      struct stub_record *rec)
 {
 	uint64_t ino;
 	int r = stub_dir_lock(v, dir, &ino, rec);
@@ -267,8 +282,7 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir,
 		}
 		r = stub_times_restore(dir->fd, rec);
 		if (r == 0)
-			r = rec->flags ? stub_record_store(v, dir->fd, rec) :
-					 stub_record_drop(dir->fd);
+			r = close_record(v, dir->fd, rec, keep);
 		if ((r == -E2BIG || r == -EOVERFLOW) && refused->error)
 			r = refused->error; /* the names beside a long origin */
 	}
@@ -277,7 +291,8 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir,
 }
 
 STUB_PUBLIC int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
-				 const struct stub_object *dir, const struct stub_refused *refused)
+				 const struct stub_object *dir, const struct stub_refused *refused,
+				 bool keep)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	bool searched = false;
@@ -285,7 +300,7 @@ STUB_PUBLIC int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
 
 	if (!rec)
 		return -ENOMEM;
-	while ((r = list_close(v, dir, refused, searched, rec)) == 1) {
+	while ((r = list_close(v, dir, refused, searched, keep, rec)) == 1) {
 		r = journal_found(v, j, dir->fd);
 		if (r < 0)
 			return r;

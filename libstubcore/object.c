@@ -203,12 +203,13 @@ int stub_times_restore(int fd, const struct stub_record *r)
 	return utimensat(fd, "", t, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-static void view_of(const struct stub_record *r, struct stub_view *out)
+static void view_of(const struct stub_record *r, const struct stat *st, struct stub_view *out)
 {
 	out->needs = stub_record_needs(r);
 	out->mtime = r->mtime;
 	out->ctime = r->ctime;
 	out->nlink = r->nlink_shown;
+	out->size = S_ISDIR(st->st_mode) ? r->size : 0;
 }
 
 static int view_fd(struct stub_volume *v, int fd, const struct stub_handle *h,
@@ -229,7 +230,7 @@ static int view_fd(struct stub_volume *v, int fd, const struct stub_handle *h,
 		return 0;
 	}
 	if (r == 0)
-		view_of(&rec, out);
+		view_of(&rec, &st, out);
 	return r;
 }
 
@@ -319,7 +320,7 @@ STUB_PUBLIC int stub_object_open(struct stub_volume *v, const struct stub_handle
 		.needs = stub_record_needs(&rec),
 		.depth = rec.depth,
 		.origin = rec.origin,
-		.size = rec.size,
+		.size = S_ISREG(st.st_mode) ? rec.size : 0,
 		.mtime = rec.src_mtime,
 		.ctime = rec.src_ctime,
 		.fsid = rec.fsid,

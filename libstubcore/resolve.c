@@ -99,10 +99,10 @@ STUB_PUBLIC int stub_resolve_theirs(struct stub_volume *v, const struct stub_obj
 		rec->boot = stub_volume_boot(v);
 		rec->fsid = attr->fsid;
 		rec->fileid = attr->fileid;
-		rec->size = S_ISREG(st.st_mode) ? attr->size : 0;
+		rec->size = stub_size_kept(attr);
 		rec->src_mtime = attr->mtime;
 		rec->src_ctime = attr->ctime;
-		stub_map_init(&rec->now, rec->size);
+		stub_map_init(&rec->now, S_ISREG(st.st_mode) ? rec->size : 0);
 		stub_map_copy(&rec->durable, &rec->now);
 		r = store_synced(v, o, rec);
 		if (r == 0) /* nothing local counts any more (local.c) */

@@ -19,6 +19,8 @@
 
 #include "internal.h"
 
+#define DIR_SIZE 4096 /* shown of a directory whose size is not known: a block */
+
 STUB_PUBLIC int stub_name_check(const char *name, size_t len)
 {
 	if (len == 0 || len > STUB_NAME_MAX || memchr(name, '/', len) || memchr(name, '\0', len))
@@ -83,6 +85,16 @@ static void entry_fill(const struct stub_entry *e, const struct stub_handle *h,
 	};
 }
 
+uint64_t stub_size_kept(const struct stub_attr *a)
+{
+	if (S_ISREG(a->mode))
+		return a->size;
+	if (!S_ISDIR(a->mode))
+		return 0;
+	/* servers of SMB do not say, and one that is hostile says anything */
+	return a->size > 0 && a->size <= INT64_MAX ? a->size : DIR_SIZE;
+}
+
 static void record_fill(const struct stub_volume *v, const struct stub_object *dir,
 			const struct stub_entry *e, struct stub_record *rec)
 {
@@ -97,7 +109,7 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 	rec->boot = stub_volume_boot(v);
 	rec->origin.len = (uint16_t)e->origin_len;
 	memcpy(rec->origin.bytes, e->origin, e->origin_len);
-	rec->size = S_ISREG(e->attr.mode) ? e->attr.size : 0;
+	rec->size = stub_size_kept(&e->attr);
 	rec->src_mtime = rec->mtime = e->attr.mtime;
 	rec->src_ctime = e->attr.ctime;
 	/* a clock that was ahead over there must not make the change time go back
@@ -108,7 +120,7 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 	rec->link_key = stub_entry_linked(e) ? stub_link_key(e) : 0;
 	rec->nlink = rec->nlink_shown = e->attr.nlink;
 	rec->refused.len = 0;
-	stub_map_init(&rec->now, rec->size);
+	stub_map_init(&rec->now, S_ISREG(e->attr.mode) ? rec->size : 0);
 	stub_map_copy(&rec->durable, &rec->now);
 }
 

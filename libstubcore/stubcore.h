@@ -353,6 +353,7 @@ struct stub_view {
 	struct timespec mtime;
 	struct timespec ctime;
 	uint32_t nlink;
+	uint64_t size; /* of a directory, while its local one grows; 0: the local one */
 	/* the plugins', for stub_withheld(): root's, mode 0, and type, size and times as far
 	 * as they are known */
 	bool withheld;
@@ -789,7 +790,9 @@ int stub_name_check(const char *name, size_t len);
 /*
  * List: feed all entries in batches of any size, then finish.  Each batch is
  * prepared, journalled in one transaction and linked in; the directory stays
- * unlisted (hidden by the plugins) until finish() drops its record.
+ * unlisted (hidden by the plugins) until finish() drops its record, or with @keep leaves
+ * one that says nothing any more: what clients see of the directory does not move then
+ * before the finisher drops it.
  * A batch may be fed again after a failure or a crash.
  * An entry that is fine but that the new file system refuses (stub_refusal) is left
  * out and goes into @refused, which starts zeroed, stays with the listing, and is
@@ -810,7 +813,7 @@ int stub_list_batch(struct stub_volume *v, struct stub_journal *j, const struct 
 		    const struct stub_entry *e, size_t n, struct stub_refused *refused,
 		    size_t *bad);
 int stub_list_finish(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
-		     const struct stub_refused *refused);
+		     const struct stub_refused *refused, bool keep);
 
 /* Put down a name that is not made, and why: 0, or @error if there is no room for it. */
 int stub_refused_add(struct stub_refused *r, const char *name, size_t len, int error);
@@ -951,8 +954,11 @@ void stub_finisher_add_last(struct stub_finisher *f, const struct stub_handle *h
 /* An entry whose object is gone or normal: removed after the next sync. */
 void stub_finisher_add_stale(struct stub_finisher *f, const struct stub_handle *h);
 /* A client asks for @h: it is not finished before it has not been asked for during the delay,
- * lest its change time move while it is read.  The delay is 0 at first. */
+ * lest its change time move while it is read; nor is a directory before that holds for what is
+ * in it.  The delay is 0 at first. */
 void stub_finisher_touch(struct stub_finisher *f, const struct stub_handle *h);
+/* Would @h be kept if it were handed in now? */
+bool stub_finisher_keeps(struct stub_finisher *f, const struct stub_handle *h);
 void stub_finisher_set_delay(struct stub_finisher *f, unsigned int seconds);
 /* Wait until everything handed in before, also what is kept, is finished and durable. */
 int stub_finisher_drain(struct stub_finisher *f);

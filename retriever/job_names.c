@@ -332,7 +332,8 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 	if (l.done)
 		return 0;
 	if (r == 0) {
-		r = stub_list_finish(j->c.volume, j->c.journal, o, &l.refused);
+		r = stub_list_finish(j->c.volume, j->c.journal, o, &l.refused,
+				     stub_finisher_keeps(j->c.finisher, &job->h));
 		l.local = r < 0;
 	}
 	if (r < 0)

@@ -439,6 +439,13 @@ static void submit_locked(struct jobs *j, struct job *job)
 	queue_push(job->background ? &j->fill : &j->demand, job);
 }
 
+/* Does it say that a client looks at the object, and may compare what it sees later? */
+static bool is_looking(enum stub_ask_kind kind)
+{
+	return kind == STUB_ASK_DATA || kind == STUB_ASK_PASS || kind == STUB_ASK_LIST ||
+	       kind == STUB_ASK_LEAVE;
+}
+
 void jobs_submit(struct jobs *j, struct stub_request *r)
 {
 	struct job *job = job_create(j, &r->ask);
@@ -454,7 +461,7 @@ void jobs_submit(struct jobs *j, struct stub_request *r)
 	}
 	*w = (struct waiter){ .r = r };
 	job->waiters = w;
-	if (r->ask.kind == STUB_ASK_DATA || r->ask.kind == STUB_ASK_PASS)
+	if (is_looking(r->ask.kind))
 		stub_finisher_touch(j->c.finisher, &r->ask.h);
 	pthread_mutex_lock(&j->lock);
 	stopped = j->stop;

@@ -149,7 +149,7 @@ static int give_up_names(struct decision *d)
 	int r = 0;
 
 	if (d->o->needs & STUB_NEEDS_ENTRIES)
-		r = stub_list_finish(d->c->volume, d->c->journal, d->o, &none);
+		r = stub_list_finish(d->c->volume, d->c->journal, d->o, &none, false);
 	if (r == 0)
 		r = stub_refused_load(d->c->volume, &d->o->h, &names);
 	while (r == 0 && stub_refused_next(&names, &at, &name, &len))

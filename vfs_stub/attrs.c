@@ -2,8 +2,8 @@
 /*
  * attrs.c - attributes.
  *
- * A stub's local times, link count and blocks are those of its filling; clients are
- * shown what libstubcore says instead (invariant 8).
+ * A stub's local times, link count and blocks, and a directory's size, are those of its
+ * filling; clients are shown what libstubcore says instead (invariant 8).
  *
  * Order of looking: the view first, then what is below.  A stub that is finished in
  * between is shown with its last view, which it has then for good.  The other way round,
@@ -40,6 +40,8 @@ static void show(struct vfs_handle_struct *handle, const struct stub_view *view,
 	st->st_ex_mtime = view->mtime;
 	st->st_ex_ctime = view->ctime;
 	st->st_ex_nlink = view->nlink;
+	if (S_ISDIR(st->st_ex_mode) && view->size)
+		st->st_ex_size = (off_t)view->size;
 	if (st->st_ex_iflags & ST_EX_IFLAG_CALCULATED_BTIME)
 		st->st_ex_btime = earlier(st->st_ex_atime, earlier(view->mtime, view->ctime));
 	/* a file that uses no blocks is taken for one hole by some */

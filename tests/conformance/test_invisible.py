@@ -88,7 +88,7 @@ def test_change_moves_once(case, client, looked_up):
     complete(case)
     look()
     for name, values in seen.items():
-        assert len({(v["ctime"], v["change"]) for v in values}) <= 2, (name, values)
+        assert len({(v["ctime"], v["change"], v["size"]) for v in values}) <= 2, (name, values)
         for a, b in zip(values, values[1:]):
             check_moved(a, b, name)
 

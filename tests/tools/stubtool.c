@@ -95,11 +95,13 @@ static int cmd_missing(struct target *t)
 
 /* ---- dummy ---- */
 
-static bool untouched(const struct stub_record *rec)
+static bool untouched(const struct stub_record *rec, bool dir)
 {
+	uint64_t data = dir ? 0 : rec->size;
+
 	if (rec->flags & ~STUB_FLAG_UNLISTED || stub_time_cmp(rec->mtime, rec->src_mtime) != 0)
 		return false;
-	return stub_map_bytes(&rec->now) == rec->size && stub_map_bytes(&rec->durable) == rec->size;
+	return stub_map_bytes(&rec->now) == data && stub_map_bytes(&rec->durable) == data;
 }
 
 static int dummy_locked(struct target *t, int fd)
@@ -111,7 +113,7 @@ static int dummy_locked(struct target *t, int fd)
 
 	if (r < 0)
 		return r;
-	if (!untouched(&rec))
+	if (!untouched(&rec, S_ISDIR(st.st_mode)))
 		return -EBUSY;
 	rec.flags |= STUB_FLAG_DUMMY;
 	stub_map_init(&rec.now, 0);

@@ -126,7 +126,7 @@ void fixture_list(struct fixture *x, const struct stub_entry *e, size_t n)
 	size_t bad;
 
 	assert_int_equal(stub_list_batch(x->v, x->j, &o, e, n, &refused, &bad), 0);
-	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), 0);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused, false), 0);
 	assert_int_equal(refused.len, 0);
 	stub_object_close(&o);
 	stub_finisher_add(x->f, stub_volume_root(x->v));

@@ -75,6 +75,134 @@ static void what_clients_ask_for_waits(void **state)
 	assert_int_equal(fixture_scan(x).journal, 0);
 }
 
+/* The directory @name in @parent, NULL: the root. */
+static struct stub_handle directory(struct fixture *x, const struct stub_handle *parent,
+				    const char *name)
+{
+	struct stub_entry e = fixture_entry(name, S_IFDIR | 0755, 777);
+	struct stub_object o;
+
+	assert_int_equal(stub_object_open(x->v, parent ? parent : stub_volume_root(x->v), &o), 0);
+	assert_int_equal(stub_make_entry(x->v, &o, &e), 0);
+	stub_object_close(&o);
+	return fixture_handle(x, name);
+}
+
+/* @dir is listed for a client, or for nobody, and handed in. */
+static void list(struct fixture *x, const struct stub_handle *dir, const struct stub_entry *e,
+		 size_t n, bool asked)
+{
+	struct stub_refused refused = { 0 };
+	struct stub_object o;
+	size_t bad;
+
+	if (asked)
+		stub_finisher_touch(x->f, dir);
+	assert_int_equal(stub_object_open(x->v, dir, &o), 0);
+	assert_int_equal(stub_list_batch(x->v, x->j, &o, e, n, &refused, &bad), 0);
+	asked = stub_finisher_keeps(x->f, dir);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused, asked), 0);
+	stub_object_close(&o);
+}
+
+static unsigned int needs_of(struct fixture *x, const struct stub_handle *h)
+{
+	struct stub_view v;
+
+	assert_int_equal(stub_view(x->v, h, &v), 0);
+	return v.needs;
+}
+
+static void becomes_normal(struct fixture *x, const struct stub_handle *h)
+{
+	for (int i = 0; i < 60000 && needs_of(x, h); i++)
+		usleep(1000);
+	assert_int_equal(needs_of(x, h), 0);
+}
+
+/* The time, size and links of a directory that a client lists do not move. */
+static void a_listed_directory_waits(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_handle d[2] = { directory(x, NULL, "asked"), directory(x, NULL, "not") };
+	struct stub_view before = fixture_view(x, "asked"), after;
+	struct stub_entry e[64];
+	char names[64][200];
+
+	for (int i = 0; i < 64; i++) {
+		snprintf(names[i], sizeof(names[i]), "%0150d", i);
+		e[i] = fixture_entry(names[i], S_IFREG | 0644, 4);
+	}
+	assert_int_equal(before.size, 777);
+	stub_finisher_set_delay(x->f, 3600);
+	list(x, &d[0], e, 64, true);
+	list(x, &d[1], e, 64, false);
+	assert_int_equal(fixture_view(x, "not").needs, 0);
+	stub_finisher_add(x->f, &d[0]);
+	for (int i = 0; i < 10000 && stats_of(x).inflight; i++)
+		usleep(1000);
+	after = fixture_view(x, "asked");
+	assert_int_equal(after.needs, STUB_NEEDS_FINISH);
+	before.needs = after.needs;
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_int_equal(fixture_scan(x).unlisted, 1); /* the root */
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(fixture_view(x, "asked").needs, 0);
+}
+
+/* Programs come back to a directory when they have read what is in it. */
+static void a_directory_waits_for_what_is_in_it(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("f", S_IFREG | 0644, 4);
+	struct stub_handle d = directory(x, NULL, "d"), f;
+	uint64_t asked_ms;
+
+	stub_finisher_set_delay(x->f, 1);
+	list(x, &d, &e, 1, true);
+	stub_finisher_add(x->f, &d);
+	f = fixture_handle(x, "d/f");
+	usleep(300000); /* the less of it, the more the test takes for good */
+	asked_ms = stub_now_ms();
+	stub_finisher_touch(x->f, &f);
+	becomes_normal(x, &d);
+	assert_true(stub_now_ms() - asked_ms >= 1000);
+}
+
+static void a_directory_waits_for_those_in_it(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("below", S_IFDIR | 0755, 0);
+	struct stub_handle d = directory(x, NULL, "d"), below;
+
+	stub_finisher_set_delay(x->f, 1);
+	list(x, &d, &e, 1, true);
+	below = fixture_handle(x, "d/below");
+	list(x, &below, NULL, 0, true);
+	stub_finisher_add(x->f, &d); /* but not what is below, as after a restart */
+	becomes_normal(x, &d);
+	assert_int_equal(needs_of(x, &below), 0);
+}
+
+/* What a local process does to it after it was listed is left as it is. */
+static void local_changes_of_a_directory_stay(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_handle d = directory(x, NULL, "d");
+	struct stat st;
+	int fd;
+
+	stub_finisher_set_delay(x->f, 3600);
+	list(x, &d, NULL, 0, true);
+	stub_finisher_add(x->f, &d);
+	fd = fixture_open(x, "d", O_RDONLY);
+	assert_int_equal(mkdirat(fd, "new", 0755), 0);
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_mtim.tv_sec > 1200000001);
+	close(fd);
+}
+
 #define with_volume(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -82,6 +210,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_volume(queue_is_bounded),
 		with_volume(what_clients_ask_for_waits),
+		with_volume(a_listed_directory_waits),
+		with_volume(a_directory_waits_for_what_is_in_it),
+		with_volume(a_directory_waits_for_those_in_it),
+		with_volume(local_changes_of_a_directory_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

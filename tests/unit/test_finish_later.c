@@ -97,6 +97,28 @@ static void it_comes_out_when_it_is_due(void **state)
 	stub_later_finish(&l);
 }
 
+/* A directory is kept again by the time of what is in it. */
+static void again_is_in_order(void **state)
+{
+	struct stub_later l = { .delay_ms = 3600000 };
+	struct stub_handle h = handle(9), one = handle(1), out;
+	uint64_t now = stub_now_ms();
+	int how;
+
+	assert_false(stub_later_again(&l, &h, 3, now)); /* nothing was ever asked for */
+	touch(&l, 1);
+	assert_true(keep(&l, 1, 0));
+	assert_true(stub_later_touched(&l, &one) >= now);
+	assert_int_equal(stub_later_touched(&l, &h), 0);
+	assert_true(stub_later_again(&l, &h, 3, 1)); /* as late as it may be: soon */
+	assert_true(stub_later_next_ms(&l) > now && stub_later_next_ms(&l) < now + 3600000);
+	assert_int_equal(l.kept, 2);
+	assert_true(stub_later_due(&l, true, &out, &how));
+	assert_int_equal(number(&out), 9);
+	assert_int_equal(how, 3);
+	stub_later_finish(&l);
+}
+
 static void memory_is_bounded(void **state)
 {
 	struct stub_later l = { .delay_ms = 3600000 };
@@ -111,6 +133,9 @@ static void memory_is_bounded(void **state)
 		assert_true(keep(&l, i, 0));
 	}
 	assert_true(l.n <= 32768 && l.kept + out == 100000);
+	h = handle(100000);
+	stub_later_again(&l, &h, 0, stub_now_ms());
+	assert_true(l.n <= 32768);
 	stub_later_finish(&l);
 }
 
@@ -120,6 +145,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_kept_without_a_delay),
 		cmocka_unit_test(only_what_was_touched_is_kept),
 		cmocka_unit_test(it_comes_out_when_it_is_due),
+		cmocka_unit_test(again_is_in_order),
 		cmocka_unit_test(memory_is_bounded),
 	};
 

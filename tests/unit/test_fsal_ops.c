@@ -309,6 +309,23 @@ static void test_attrs_of_stub(void **state)
 	assert_int_equal(a.expire_time_attr, 1);
 }
 
+/* A directory's local size grows while it is listed. */
+static void test_attrs_of_directory(void **state)
+{
+	struct stub_view view = { .needs = STUB_NEEDS_ENTRIES, .size = 777 };
+	struct fsal_attrlist a;
+
+	attrs_make(&a);
+	a.type = DIRECTORY;
+	stubfs_attrs_show(&view, &a);
+	assert_int_equal(a.filesize, 777);
+	attrs_make(&a);
+	a.type = DIRECTORY;
+	view.size = 0; /* made by an earlier release */
+	stubfs_attrs_show(&view, &a);
+	assert_int_equal(a.filesize, 1000);
+}
+
 /* What is not valid is not touched. */
 static void test_attrs_mask(void **state)
 {
@@ -349,7 +366,8 @@ int main(void)
 		cmocka_unit_test(test_key_widths),    cmocka_unit_test(test_key_fsid),
 		cmocka_unit_test(test_key_refused),   cmocka_unit_test(test_key_there_and_back),
 		IN_REQUEST(test_attrs_of_normal),
-		IN_REQUEST(test_attrs_of_stub),	      IN_REQUEST(test_attrs_mask),
+		IN_REQUEST(test_attrs_of_stub),	      IN_REQUEST(test_attrs_of_directory),
+		IN_REQUEST(test_attrs_mask),
 		cmocka_unit_test(test_hides_xattr),
 	};
 

@@ -198,6 +198,23 @@ static struct stub_entry linked(const char *name, uint32_t nlink)
 	return e;
 }
 
+/* Nobody else knows it: servers of SMB, and those that say what cannot be. */
+static void test_size_of_a_directory(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e[] = { fixture_entry("said", S_IFDIR | 0755, 777),
+				  fixture_entry("not", S_IFDIR | 0755, 0),
+				  fixture_entry("wild", S_IFDIR | 0755, UINT64_MAX),
+				  fixture_entry("file", S_IFREG | 0644, 777) };
+
+	fixture_list(x, e, 4);
+	assert_int_equal(fixture_view(x, "said").size, 777);
+	assert_int_equal(fixture_view(x, "not").size, 4096);
+	assert_int_equal(fixture_view(x, "wild").size, 4096);
+	assert_int_equal(fixture_view(x, "file").size, 0); /* the local one */
+	assert_int_equal(fixture_view(x, "said").needs, STUB_NEEDS_ENTRIES);
+}
+
 static void test_hard_links_share_an_inode(void **state)
 {
 	struct fixture *x = *state;
@@ -296,7 +313,7 @@ static void test_scan_of_a_link_out_of_an_unlisted_directory(void **state)
 		if (i == 0)
 			assert_int_equal(stub_make_entry(x->v, &o, &f), 0);
 		else
-			assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), 0);
+			assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused, false), 0);
 		stub_object_close(&o);
 	}
 	assert_int_equal(linkat(x->v->fd, "d/f", x->v->fd, "here", 0), 0);
@@ -401,6 +418,7 @@ int main(void)
 		ON_VOLUME(test_clients_name_wins),
 		ON_VOLUME(test_batch_again_after_a_crash),
 		ON_VOLUME(test_staging_is_cleaned),
+		ON_VOLUME(test_size_of_a_directory),
 		ON_VOLUME(test_hard_links_share_an_inode),
 		ON_VOLUME(test_hard_links_only_of_what_is_the_same),
 		ON_VOLUME(test_scan_meets_an_inode_without_a_name),

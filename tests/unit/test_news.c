@@ -336,7 +336,7 @@ static void test_the_filler_posts(void **state)
 	assert_int_equal(stub_list_batch(x->v, x->j, &root, e, 1, &refused, &bad), 0);
 	assert_int_equal(stub_refused_add(&refused, "late", 4, -EINVAL), 0);
 	assert_int_equal(get(t, 0), 0); /* clients see nothing of it yet */
-	assert_int_equal(stub_list_finish(x->v, x->j, &root, &refused), 0);
+	assert_int_equal(stub_list_finish(x->v, x->j, &root, &refused, false), 0);
 	assert_told(t, &root.h, STUB_NEWS_ATTRS);
 
 	assert_int_equal(stub_refused_make(x->v, x->j, &root, "late", 4, &e[1]), 0);

@@ -27,7 +27,7 @@ static void list_with(struct fixture *x, const struct stub_entry *e, size_t n)
 
 	assert_int_equal(stub_list_batch(x->v, x->j, &o, e, n, &refused, &bad), 0);
 	assert_int_equal(refused.error, -EINVAL);
-	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), 0);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused, false), 0);
 	stub_object_close(&o);
 }
 
@@ -94,7 +94,7 @@ static void test_too_many(void **state)
 	assert_int_equal(stub_list_batch(x->v, x->j, &o, e + 1, n, &refused, &bad), -EINVAL);
 	assert_int_equal(bad, n - 1);
 	assert_int_equal(fixture_view(x, ".").needs, STUB_NEEDS_ENTRIES);
-	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), 0); /* a full list fits */
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused, false), 0); /* a full list fits */
 	assert_int_equal(fixture_scan(x).refused, n);
 	stub_object_close(&o);
 }
@@ -112,7 +112,7 @@ static void test_a_late_listing_makes_nothing(void **state)
 	assert_int_equal(unlinkat(x->v->fd, "file", 0), 0);
 	assert_int_equal(stub_list_batch(x->v, x->j, &o, &e, 1, &none, &bad), -ENOENT);
 	assert_false(there(x, "file"));
-	assert_int_equal(stub_list_finish(x->v, x->j, &o, &none), 0);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &none, false), 0);
 	assert_int_equal(fixture_scan(x).refused, 2);
 	stub_object_close(&o);
 }
@@ -142,7 +142,7 @@ static void test_a_long_origin(void **state)
 
 	assert_int_equal(stub_list_batch(x->v, x->j, &o, e, 2, &refused, &bad), 0);
 	assert_int_equal(refused.error, -EOVERFLOW);
-	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), 0);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused, false), 0);
 	stub_object_close(&o);
 	assert_true(there(x, "fits"));
 	assert_false(there(x, "over"));
@@ -177,7 +177,7 @@ static void test_many_names_beside_a_long_origin(void **state)
 		name[0] = (char)('a' + i);
 		assert_int_equal(stub_list_batch(x->v, x->j, &o, &sub, 1, &refused, &bad), 0);
 	}
-	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused), -EINVAL);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused, false), -EINVAL);
 	stub_object_close(&o);
 	assert_true(fixture_view(x, "dir").needs & STUB_NEEDS_ENTRIES);
 }
