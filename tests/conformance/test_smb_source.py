@@ -20,6 +20,7 @@ from smbsource import WORKER, migrations, settings
 from util import wait_until
 
 from nfsclient import NfsError, errors
+from nfsclient.rpcserver import end_listener
 
 MIB = 1 << 20
 NS = 10 ** 9
@@ -521,7 +522,8 @@ class Wire:
     def __init__(self, port):
         self.port, self.seen = port, bytearray()
         self.listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self._accept, daemon=True)
+        self.acceptor.start()
 
     def _accept(self):
         while True:
@@ -544,7 +546,7 @@ class Wire:
         return self
 
     def __exit__(self, *exc):
-        self.listener.close()
+        end_listener(self.listener, self.acceptor)
 
 
 def test_what_is_encrypted(old, tree, login):

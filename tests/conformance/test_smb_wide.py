@@ -21,6 +21,8 @@ from migration import BUILD, Migration
 from smbmigration import MODULES, STACK
 from util import wait_until
 
+from nfsclient.rpcserver import end_listener
+
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
 ENTRIES = int(os.environ.get("POSTCOPY_WIDE", 2000))
@@ -41,7 +43,8 @@ class Counter:
         self.open, self.most = set(), 0     # connections with an open object; the most at a time
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self._accept, daemon=True)
+        self.acceptor.start()
 
     def _accept(self):
         try:
@@ -87,7 +90,7 @@ class Counter:
         return data
 
     def close(self):
-        self.listener.close()
+        end_listener(self.listener, self.acceptor)
 
 
 @pytest.fixture(scope="module")
