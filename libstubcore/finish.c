@@ -306,6 +306,8 @@ static bool waits_for_names(struct stub_finisher *f, const struct item *it, stru
 			continue;
 		at = name_asked(f, fd, d, rec);
 		last = at > last ? at : last;
+		if (last > 1)
+			break; /* when that is over will do for the next look */
 	}
 	closedir(dir);
 	pthread_mutex_lock(&f->lock);
