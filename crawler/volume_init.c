@@ -266,8 +266,8 @@ static void ask_traits(const struct source_facts *facts, const char *uri,
 		memset(traits, 0, sizeof(*traits));
 }
 
-/* Invariant 7: what cannot be kept is told before the cut-over.  Of two sources, what is
- * lost with both. */
+/* Invariant 7 (docs/design.md): what cannot be kept is told before the cut-over.  Of two
+ * sources, what is lost with both. */
 static void print_not_migrated(struct json *j, const struct target *t,
 			       const struct source_facts *facts)
 {

@@ -3,7 +3,7 @@
  * attrs.c - attributes.
  *
  * A stub's local times, link count and blocks, and a directory's size, are those of its
- * filling; clients are shown what libstubcore says instead (invariant 8).
+ * filling; clients are shown what libstubcore says instead (docs/design.md, invariant 8).
  *
  * Order of looking: the view first, then the attributes from below.  A stub that
  * is finished in between is shown with its last view, which it has then for good.
@@ -38,7 +38,7 @@ static void attrs_expire(const struct stub_view *view, struct fsal_attrlist *att
 	attrs->expire_time_attr = most;
 }
 
-/* Who may do what with it is not known: nobody anything. */
+/* Nobody knows who may do what with it: so nobody may do anything. */
 static void attrs_withhold(struct fsal_attrlist *attrs)
 {
 	attrs->mode = 0;

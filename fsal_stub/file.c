@@ -2,7 +2,7 @@
 /*
  * file.c - content: read, write, commit, seek, punch, locks.
  *
- *   - Nothing is read below before its range is there (invariant 1): a hole of a
+ *   - Nothing is read below before its range is there (docs/design.md, invariant 1): a hole of a
  *     stub says nothing.  Where the volume takes no data it is passed on (pass.c).
  *     SEEK tells a missing range as data.
  *   - A write is in the bracket from before the bytes until the record says that

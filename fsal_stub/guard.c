@@ -4,7 +4,7 @@
  *
  * An export may lie above a volume, another volume may be mounted inside of ours, a
  * snapshot or a copy may have stubs that nobody fills.  Shown as they are, these would be
- * zeros and empty directories (invariant 1).  So
+ * zeros and empty directories (docs/design.md, invariant 1).  So
  *
  *   - a directory that lies in somebody else's volume is refused, with all names in it:
  *     it needs an export of its own;

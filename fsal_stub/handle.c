@@ -2,7 +2,7 @@
 /*
  * handle.c - objects: their life, finding them by name, identity.
  *
- * Directories are shown whole or not yet (invariant 3): a missing name of an
+ * Directories are shown whole or not yet (docs/design.md, invariant 3): a missing name of an
  * unlisted directory is asked for before "no such name" is believed, and a
  * directory is listed before it is read.
  */

@@ -7,7 +7,7 @@
  *   - Before a name is taken away from an unlisted directory, or the directory
  *     itself, it is listed: what is removed never comes back.  And before a name is
  *     replaced there whose file has another: it was only looked up, and is in no
- *     journal yet (invariant 4).
+ *     journal yet (docs/design.md, invariant 4).
  *   - Directories and objects that are stubs are in the bracket, since the times
  *     and link counts that clients see are their records'.
  * Waiting comes before the bracket.

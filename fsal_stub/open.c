@@ -2,11 +2,11 @@
 /*
  * open.c - open, and the doors through which open truncates.
  *
- * Opening is not reading: it fetches nothing but attributes (DESIGN section 7).
+ * Opening is not reading: it fetches nothing but attributes (docs/design.md, section 7).
  *
  * The FSAL below never sees FSAL_O_TRUNC of a file that exists: a truncation that
  * is not in the bracket would leave the old content in the missing map, and a fill
- * would bring it back (invariant 2).  It is taken out of the flags and done after
+ * would bring it back (docs/design.md, invariant 2).  It is taken out of the flags and done after
  * the open by stubfs_truncate(), with the state that has just been opened.  A file
  * that open creates is empty anyway; exclusive creates cannot meet an old one, so
  * nothing moves the times in which their verifier is kept.

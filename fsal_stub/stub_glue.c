@@ -3,7 +3,7 @@
  * stub_glue.c - the verbs with which this plugin asks libstubcore.
  *
  * Invariants kept here for all rooms:
- *   - an object found normal is never looked at again (invariant 5);
+ *   - an object found normal is never looked at again (docs/design.md, invariant 5);
  *   - a request waits for the old server only within its budget, only while no
  *     more than Max_Waiting others do, and never inside a bracket;
  *   - no errno reaches Ganesha but through the table below.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * visible.c - what clients never see (invariant 8): .postcopy with all that is in
+ * visible.c - what clients never see (docs/design.md, invariant 8): .postcopy with all that is in
  * it, whatever the way to it, and the records.
  *
  * The name is hidden in the volume's root only: elsewhere it may be the user's.
@@ -75,7 +75,7 @@ bool stubfs_hides_link(const struct stubfs_obj *o)
 	       o->handle.fileid == stub_volume_root_ino(x->volume) && still_there(x);
 }
 
-/* The record, what spills from it, and nothing else; NFS names have no "trusted."
+/* The record and what begins like it (STUB_XATTR_DONE); NFS names have no "trusted."
  * of their own, so this only meets a FSAL below that shows it. */
 bool stubfs_hides_xattr(const char *name, size_t len)
 {

@@ -2,7 +2,7 @@
 /*
  * xattrs.c - extended attributes: RFC 8276's, and the older calls by id.
  *
- * Records are invisible and untouchable (invariants 8 and 9), and a change moves
+ * Records are invisible and untouchable (docs/design.md, invariants 8 and 9), and a change moves
  * the ctime that is shown, so it is in the bracket.
  */
 #include "config.h"

@@ -2,7 +2,7 @@
 /*
  * change.c - what clients do to stubs, in the server process.
  *
- * Invariants 2 (never old over new) and 8 (fill is invisible) are kept here:
+ * Invariants 2 (never old over new) and 8 (fill is invisible; docs/design.md) are kept here:
  *   - the inode's exclusion is held from before the operation until the record is
  *     up to date, so no fill stores anything in between;
  *   - data first, then the record.  If we die in between, the write was not
@@ -47,7 +47,8 @@ static int change_look(struct stub_volume *v, struct stub_change_object *o)
 	return r;
 }
 
-/* Who had it before us died in the bracket, or dropped it: the write time is not shown. */
+/* Who had the bracket before us died in it, or dropped it: what the write time became in
+ * it was never shown, and goes back. */
 static int change_forget(struct stub_change_object *o)
 {
 	int r = 0;

@@ -58,7 +58,8 @@ static int poke(void *to, const void *from, size_t len)
 	return pwrite(fd, from, len, (off_t)(uintptr_t)to) == (ssize_t)len ? 0 : -EIO;
 }
 
-/* Another number than before, into the state's page, for all; it is in *era in any case. */
+/* Draw a new number and write it into the state's page, for all processes.  *era is that
+ * number also if writing it fails. */
 static int draw(const struct stub_volume *v, uint32_t *era)
 {
 	ssize_t n;
@@ -116,7 +117,7 @@ int stub_volume_enter(struct stub_volume *v)
 		stub_lagging_adopt(v, true); /* while their era lasts */
 		r = draw(v, &era);
 	}
-	if (r == 0) { /* who looks does it one after the other: only stub_volume_alone() is left */
+	if (r == 0) { /* if it is taken, then by stub_volume_alone(): others who look wait above */
 		r = lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_RDLCK);
 		if (r == -EAGAIN || r == -EACCES)
 			r = -EBUSY;

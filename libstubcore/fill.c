@@ -2,8 +2,8 @@
 /*
  * fill.c - attributes and bytes of the old server go into a stub.
  *
- * Invariant 2, never old over new: under the inode's exclusion the record is read
- * again, and bytes are written where it still says "missing" and the file still
+ * Invariant 2 (docs/design.md), never old over new: under the inode's exclusion the record
+ * is read again, and bytes are written where it still says "missing" and the file still
  * reaches, nowhere else.  A range is marked present only after its bytes are in.
  * Fetching happens before, without any lock: what a client wrote, truncated or
  * punched meanwhile is no longer in the map and is left alone.
@@ -90,7 +90,7 @@ static int attr_store(struct stub_volume *v, const struct stub_object *o,
 	return stub_record_store(v, o->fd, rec);
 }
 
-/* What is to be filled is as we left it. */
+/* -EBUSY: somebody has changed it around the servers. */
 static int check_local(const struct stub_volume *v, const struct stub_object *o,
 		       const struct stat *st, const struct stub_record *rec)
 {
@@ -99,7 +99,7 @@ static int check_local(const struct stub_volume *v, const struct stub_object *o,
 	return r > 0 ? -EBUSY : r;
 }
 
-/* What has failed leaves the write time that is shown. */
+/* Something failed: the write time becomes @was again, which is what is shown. */
 static void times_back(struct stub_volume *v, int fd, struct timespec was)
 {
 	struct timespec t[2] = { { 0, UTIME_OMIT }, was };
@@ -234,7 +234,7 @@ static int write_missing(const struct stub_object *o, const struct stat *st,
 	return 0;
 }
 
-/* Would the map have room without [offset, end)?  Then it is without it. */
+/* Take [offset, end) out of the map.  -E2BIG: the record has no room for what is left. */
 static int take_out(struct stub_record *rec, uint64_t offset, uint64_t end)
 {
 	struct stub_map now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * finish.c - batched completion: partial -> normal (DESIGN section 5).
+ * finish.c - batched completion: partial -> normal (docs/design.md, section 11).
  *
  * One thread, working in rounds.  A round:
  *   1. take what was handed in; an object whose map is empty is a candidate
@@ -225,7 +225,7 @@ static void look(struct stub_finisher *f, struct item *it, struct stub_record *r
 		stub_log(&f->log, STUB_LOG_WARN, "finishing an object: %s", strerror(-r));
 }
 
-/* Names are missing for good.  Whose all were removed by clients has nothing to lose. */
+/* Some of its names will never come: counted, and told. */
 static void tell_split(struct stub_finisher *f, const struct stub_record *rec, uint64_t names)
 {
 	uint64_t n;

@@ -167,8 +167,8 @@ int stub_missing_clear(int fd, const struct stat *st, const struct stub_record *
  */
 int stub_changed_locally(const struct stub_volume *v, int fd, const struct stat *st,
 			 const struct stub_record *rec);
-/* From now on: what was changed before may be a fill's that did not end, this process's or
- * an earlier one's. */
+/* Write times up to now say nothing any more: they may be those of a fill, of this process
+ * or an earlier one, that did not end. */
 void stub_local_forget(struct stub_volume *v);
 
 /* ---- lock.c: per-inode exclusion across threads and processes ---- */
@@ -213,7 +213,7 @@ struct stub_volume {
 	int state_fd;
 	uint64_t boot; /* without the era: stub_volume_boot() is what records carry */
 	_Atomic int64_t filling_ns; /* see stub_local_forget(); by the clock that files' times are of */
-	_Atomic uint32_t own_era; /* 0 but when nobody else could be told */
+	_Atomic uint32_t own_era; /* an era that only this process knows of, or 0 */
 	dev_t dev;
 	uint64_t root_ino;
 	struct stub_handle root;
@@ -221,7 +221,7 @@ struct stub_volume {
 	struct stub_state_page *state;
 	uint64_t hidden[STUB_HIDDEN_MAX];
 	unsigned int n_hidden;
-	_Atomic bool elsewhere; /* said: whoever listens serves another copy of it */
+	_Atomic bool elsewhere; /* logged already: who listens serves another copy */
 	atomic_uint_fast64_t staged; /* names in staging/ are numbered */
 	struct stub_ask_pool *pool;
 	struct stub_notes *notes;

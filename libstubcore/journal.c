@@ -2,7 +2,7 @@
 /*
  * journal.c - the pending journal: opening it, and reading it.
  *
- * The journal is the set of handles of inodes that are not finished (invariant 4),
+ * The journal is the set of handles of inodes that are not finished (docs/design.md, invariant 4),
  * the crawler's work queue, and its cardinality is the counter (invariant 6).
  *
  * An LMDB environment in a directory of its own, with one database per queue

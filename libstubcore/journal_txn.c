@@ -13,7 +13,7 @@
  *   - of remove: what was handed in during the last REMOVE_DELAY_MS and the
  *     running transaction.  It returns when queued, and rides in the next group,
  *     which starts REMOVE_DELAY_MS later at the latest.  What is lost leaves a
- *     stale entry, which is harmless (invariant 4).
+ *     stale entry, which is harmless (docs/design.md, invariant 4).
  * Every transaction is synced, also one that only removes: a count that somebody
  * has read never goes up again by a crash, so a counter of 0 is durable.
  *

@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-/* One process's list of one round.  Belongs to whom its struct belongs. */
+/* One process's list of one round.  No lock of its own: the caller's. */
 struct stub_lagging {
 	int fd; /* -1: there is none */
 	char name[32];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * links.c - provisional files: hard links across directories listed at different
- * times (paper section 4.5.3).
+ * links.c - provisional files: hard links across directories listed at different times.
  *
  * An inode that had several names at the source gets one more name here, in
  * .postcopy/provisional/, made of what tells it from all others over there.

@@ -3,7 +3,7 @@
  * list.c - names of an unlisted directory come into being.
  *
  * A batch: stage every inode, journal all that are stubs in one transaction, then
- * link them in (invariant 4: the handle is in the journal before the name can be
+ * link them in (docs/design.md, invariant 4: the handle is in the journal before the name can be
  * seen).  A single name needs no entry: its directory is unlisted and findable.
  *
  * A name that is there already is ours from an earlier try (journalled before it
@@ -42,7 +42,7 @@ struct batch {
 	size_t n_staged, n_entries;
 };
 
-/* 0 if the entry is fine, or no more than refused: then that is put down. */
+/* 0 if the entry is fine, or if it alone is refused, which is put down in @refused. */
 static int check(const struct stub_object *dir, const struct stub_entry *e,
 		 struct stub_refused *refused)
 {

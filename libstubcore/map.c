@@ -5,8 +5,7 @@
  * Invariants of a map m:
  *   - ranges are sorted, not empty, and do not touch: r[i].end < r[i+1].start
  *   - a map only ever shrinks.  Filling, writing, punching and truncating are all
- *     subtraction; extending a file adds nothing (this is why DESIGN section 5
- *     needs no "minsize").
+ *     subtraction; extending a file adds nothing.
  * A map of one range may need two ranges after a subtraction; that is the only
  * operation that can run out of room, and it then changes nothing.
  */

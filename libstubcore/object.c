@@ -3,9 +3,9 @@
  * object.c - records on inodes: load, store, look.
  *
  * Rules kept here for everybody:
- *   - a record counts only on the inode it was made for (invariant 9).  Another's is a
- *     copy of a stub: it misses what nobody can bring, and is never taken for whole
- *     (docs/decisions/0027);
+ *   - a record counts only on the inode it was made for (docs/design.md, invariant 9).
+ *     Another's is a copy of a stub: it misses what nobody can bring, and is never taken
+ *     for whole (docs/decisions/0027);
  *   - after another boot, and in another era (era.c), the durable map is the truth;
  *   - a map is clipped to the file's size whenever it is loaded.  A truncate
  *     therefore needs no atomic pair: the file is cut first, the record follows,

@@ -4,7 +4,7 @@
  *
  * A symlink's target may be longer, a file larger, a link one more than it takes.
  * Such a name does not keep the rest of its directory away; but it is not lost in
- * silence (invariants 6 and 7): the directory keeps its record, which holds the
+ * silence (docs/design.md, invariants 6 and 7): the directory keeps its record, which holds the
  * name, until the name could be made or is gone on the old server.  Whoever asks
  * for it meanwhile gets an I/O error.
  *

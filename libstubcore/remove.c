@@ -87,7 +87,7 @@ STUB_PUBLIC int stub_volume_remove(struct stub_volume *v)
 	r = stub_volume_set_complete(v); /* for those who have it open */
 	if (r < 0)
 		return r;
-	/* for servers that were told to show this volume only; they start without it too */
+	/* servers that may show this volume only (stub_volume_expect) look for it from now on */
 	if (fsetxattr(v->fd, STUB_XATTR_DONE, v->info.uuid, strlen(v->info.uuid), 0) < 0)
 		return -errno;
 	if (unlinkat(v->dir_fd, STUB_CONF, 0) < 0 && errno != ENOENT)

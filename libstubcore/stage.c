@@ -2,7 +2,7 @@
 /*
  * stage.c - one inode, complete as a stub, before anybody can see it.
  *
- * Invariant 3: inode and record become visible in one step.  Regular files are
+ * Invariant 3 (docs/design.md): inode and record become visible in one step.  Regular files are
  * unnamed inodes (O_TMPFILE) that linkat() makes visible; what cannot be unnamed
  * (directories, symlinks, special files) is prepared under a number in
  * .postcopy/staging/ and renamed into place.  Everything is made in .postcopy/,

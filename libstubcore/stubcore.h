@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 #define STUB_XATTR "trusted.postcopy" /* the stub record */
-#define STUB_XATTR_DONE "trusted.postcopy.done" /* of a root: UUIDs of volumes that ended here */
+#define STUB_XATTR_DONE "trusted.postcopy.done" /* of a root: UUID of the volume that ended here */
 #define STUB_DIR ".postcopy"	      /* at the volume's root, never visible to clients */
 
 #define STUB_HANDLE_MAX 128 /* bytes of a kernel file handle (MAX_HANDLE_SZ) */
@@ -272,7 +272,7 @@ int stub_volume_settle(struct stub_volume *v, struct stub_journal *j);
 /*
  * A server shall show the volume called @uuid at @path and nothing else, so that an empty
  * mount point is not taken for it.  @v is what stub_volume_open() has found there, NULL:
- * nothing.  Takes root.  0: it is that volume, or it was until its migration
+ * nothing.  Root only.  0: it is that volume, or it was until its migration
  * ended (stub_volume_remove).
  *   -ENODEV  it is neither: another volume, or the file system is not mounted
  *   -EINVAL  @uuid is none
@@ -298,7 +298,7 @@ enum stub_foreign { STUB_FOREIGN_VOLUME = 1, STUB_FOREIGN_STUB };
 int stub_dir_foreign(const struct stub_volume *own, int dir_fd, char *path, size_t size);
 
 /* Has the object behind @fd (any descriptor, O_PATH too) a stub record, whoever's?  What
- * has one, and is in no volume that is open, must not be served.  Takes root.
+ * has one, and is in no volume that is open, must not be served.  Root only.
  * 1, 0, or -errno. */
 int stub_marked(int fd);
 
@@ -346,7 +346,7 @@ enum { /* what an object still needs, a bit set; 0 is a normal object */
 				  * an I/O error */
 };
 
-/* How a stub must be shown to clients (invariant 8): these values replace what
+/* How a stub must be shown to clients (docs/design.md, invariant 8): these values replace what
  * stat(2) says.  Only valid while needs != 0. */
 struct stub_view {
 	unsigned int needs;
@@ -404,8 +404,8 @@ struct stub_change_object {
 	struct stub_record *rec;
 };
 
-/* A bracket around one operation of a client on up to four objects.  One of zeros is
- * ended, and about nothing. */
+/* A bracket around one operation of a client on up to four objects.  A struct of zeros is
+ * a bracket that has ended and has no objects. */
 struct stub_change {
 	/* a map has become long, see stub_change_written(); stays when the bracket ends */
 	bool crowded;
@@ -446,8 +446,9 @@ int stub_change_look(struct stub_volume *v, const struct stub_handle *h, struct 
 void stub_change_drop(struct stub_change *c);
 
 /*
- * About the objects of an open bracket.  Of those that are absent, and when the bracket
- * has ended, they say that there is nothing missing, and what they are told is nothing.
+ * The calls up to stub_change_clear() are about the objects of an open bracket.  For an
+ * absent object, and when the bracket has ended, they say that nothing is missing, and do
+ * nothing.
  */
 
 /* Is any object of the bracket a stub? */
@@ -486,7 +487,7 @@ int stub_change_clear(const struct stub_change *c, unsigned int i, uint64_t offs
 		      uint64_t length);
 
 /*
- * fsync and COMMIT of a stub (DESIGN section 5): prepare(), then the caller makes
+ * fsync and COMMIT of a stub (docs/design.md, section 11): prepare(), then the caller makes
  * the file's data durable (fsync), then finish(), which folds the maps and makes
  * the record durable before it returns.  A normal object: both return 0 at once.
  * finish() with result != 0 (the fsync failed) begins a new era.
@@ -594,7 +595,7 @@ enum stub_ask_kind {
 	STUB_ASK_FILL = 5,   /* everything the object needs (the crawler's) */
 	STUB_ASK_PASS = 6,   /* bytes of a file, passed on without being stored */
 	STUB_ASK_ROOM = 7,   /* the smallest missing ranges, to make room in the record */
-	STUB_ASK_LEAVE = 8,  /* LIST, for a name is to be removed: with the last room, too */
+	STUB_ASK_LEAVE = 8,  /* LIST before a name is removed: also with the room kept for that */
 };
 
 #define STUB_PASS_MAX (1u << 20) /* bytes of one PASS */

@@ -38,7 +38,7 @@
  *    16  u64  offset           0 but for DATA, PASS
  *    24  u64  length           0 but for DATA, PASS; PASS: at most STUB_PASS_MAX
  *    32  i32  type of the handle
- *    36  u8   kind: 1 LOOKUP, 2 LIST, 3 ATTR, 4 DATA, 5 FILL, 6 PASS, 7 ROOM
+ *    36  u8   kind: 1 LOOKUP, 2 LIST, 3 ATTR, 4 DATA, 5 FILL, 6 PASS, 7 ROOM, 8 LEAVE
  *    37  u8   length of the handle, 1..128
  *    38  u8   length of the name; 0 but for LOOKUP, 1..255
  *    39  u8   length of who, 0..80

@@ -11,7 +11,7 @@
  *
  * What is stale all the same may have got another handle (servers whose handles do not
  * survive a restart): it is looked up by its path, and if that leads to the very same
- * object its record gets the new handle (PITFALLS 30: path calls are for repair only).
+ * object its record gets the new handle.  That is all that calls by path are for.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -14,7 +14,7 @@
  *
  * Every answer carries the object's attributes; if they are not those of the
  * listing, the bytes are thrown away and the object is a conflict.  Bytes of two
- * versions are never mixed (DESIGN section 8).
+ * versions are never mixed (docs/decisions/0037).
  */
 #include <stdio.h>
 #include <unistd.h>

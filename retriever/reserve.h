@@ -18,7 +18,7 @@ struct reserve {
 };
 
 int reserve_start(struct reserve *r, int volume_fd);
-void reserve_stop(struct reserve *r); /* one of zeros, too; what is kept stays kept */
+void reserve_stop(struct reserve *r); /* a struct of zeros too; the room stays kept */
 bool reserve_release(struct reserve *r); /* true: there was some */
 
 #endif

@@ -7,7 +7,7 @@
  * are pending, every directory is listed and no more names can come: they are
  * finished as they are.  When the counter is 0 and the finisher holds nothing,
  * a walk through everything (final_check.c) has to agree; then the volume is complete
- * (invariant 6), and is marked so for the plugins.
+ * (docs/design.md, invariant 6), and is marked so for the plugins.
  *
  * Nobody asks for parked objects, so nobody would notice that a client has removed one
  * or written it anew: it needs nothing from the old server then, and is handed to the

@@ -3,7 +3,7 @@
  * attrs.c - attributes.
  *
  * A stub's local times, link count and blocks, and a directory's size, are those of its
- * filling; clients are shown what libstubcore says instead (invariant 8).
+ * filling; clients are shown what libstubcore says instead (docs/design.md, invariant 8).
  *
  * Order of looking: the view first, then what is below.  A stub that is finished in
  * between is shown with its last view, which it has then for good.  The other way round,
@@ -27,7 +27,7 @@ static struct timespec earlier(struct timespec a, struct timespec b)
 static void show(struct vfs_handle_struct *handle, const struct stub_view *view,
 		 SMB_STRUCT_STAT *st)
 {
-	if (view->withheld) { /* who may do what with it is not known: nobody anything */
+	if (view->withheld) { /* nobody knows who may do what with it */
 		st->st_ex_mode &= S_IFMT;
 		st->st_ex_uid = 0;
 		st->st_ex_gid = 0;

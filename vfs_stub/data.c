@@ -3,9 +3,9 @@
  * data.c - write, truncate, punch, seek, sync.
  *
  *   - A write is in the bracket from before the bytes until the record says that they
- *     are the client's (invariant 2).  It does not wait for the old server.  The bracket
- *     does not outlive a turn of the event loop, so a stub is written at once, by
- *     pwrite_send too.
+ *     are the client's (docs/design.md, invariant 2).  It does not wait for the old
+ *     server.  The bracket does not outlive a turn of the event loop, so a stub is written
+ *     at once, by pwrite_send too.
  *   - SEEK tells a missing range as data.
  *   - What FLUSH says is on disk is so with its record.  What was written and not
  *     flushed may be lost with the machine, never mixed wrongly.

@@ -4,8 +4,8 @@
  *
  * A share may lie above a volume, another volume may be mounted inside of ours, a
  * snapshot or a copy may have stubs that nobody fills.  Shown as they are, these would be
- * zeros and empty directories (invariant 1), and what is written there would be lost to a
- * later fill.  So
+ * zeros and empty directories (docs/design.md, invariant 1), and what is written there
+ * would be lost to a later fill.  So
  *
  *   - a directory that lies in somebody else's volume is refused, with all names in it:
  *     it needs a share of its own;

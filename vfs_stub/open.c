@@ -2,7 +2,8 @@
 /*
  * open.c - open, directories, and every other way from a path to an object.
  *
- * Opening is not reading: it fetches names and attributes, never data (DESIGN section 7).
+ * Opening is not reading: it fetches names and attributes, never data (docs/design.md,
+ * section 7).
  * smbd opens each name twice, first by O_PATH.  NEXT is asked first, as the user: what
  * is there costs nothing more.  Only when NEXT does not find it, or may not go there, is
  * the way looked at for what is still at the old server (stubvfs_bring), as root, and

@@ -2,10 +2,10 @@
 /*
  * read.c - reading.
  *
- * Nothing is read below before its range is there (invariant 1): a hole of a stub says
- * nothing.  What is present can stop being so when a sync fails, and may then be gone
- * from the page cache: the era is compared after the read, and another one means to
- * look again.  Where the volume takes no data it is passed on (pass.c).
+ * Nothing is read below before its range is there (docs/design.md, invariant 1): a hole
+ * of a stub says nothing.  What is present can stop being so when a sync fails, and may
+ * then be gone from the page cache: the era is compared after the read, and another one
+ * means to look again.  Where the volume takes no data it is passed on (pass.c).
  *
  * smbd reads by pread_send, which waits on the event loop: other requests of the client
  * are served meanwhile.  The other calls stop the session, for so long as they may.

@@ -3,7 +3,7 @@
  * stub_glue.c - the verbs with which this module asks libstubcore.
  *
  * Invariants kept here for all rooms:
- *   - an object found normal is never looked at again (invariant 5);
+ *   - an object found normal is never looked at again (docs/design.md, invariant 5);
  *   - a call waits for the old server only within its budget and never inside a
  *     bracket;
  *   - libstubcore is only called as root: smbd's user may not see a record, and the

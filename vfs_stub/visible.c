@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * visible.c - what clients never see (invariant 8): .postcopy with all that is in it,
- * whatever the way to it, and the records.
+ * visible.c - what clients never see (docs/design.md, invariant 8): .postcopy with all
+ * that is in it, whatever the way to it, and the records.
  *
  * The name is hidden in the volume's root only: elsewhere it may be the user's.  smbd
  * opens a path from the share's root, name by name, or whole where it has no symlinks
@@ -98,7 +98,7 @@ bool stubvfs_hides_link(struct vfs_handle_struct *handle, const SMB_STRUCT_STAT 
 	       still_there(x);
 }
 
-/* The record and what spills from it. */
+/* The record and what begins like it (STUB_XATTR_DONE). */
 bool stubvfs_hides_xattr(const char *name)
 {
 	return !strncmp(name, STUB_XATTR, strlen(STUB_XATTR));

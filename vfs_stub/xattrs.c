@@ -2,8 +2,8 @@
 /*
  * xattrs.c - extended attributes: clients' EAs, and what Samba's modules keep there.
  *
- * Records are invisible and untouchable (invariants 8 and 9), also for root, as whom
- * smbd's modules work; and a change moves the ctime that is shown, so it is in the
+ * Records are invisible and untouchable (docs/design.md, invariants 8 and 9), also for
+ * root, as whom smbd's modules work; and a change moves the ctime that is shown, so it is in the
  * bracket.
  */
 #include "stub_glue.h"

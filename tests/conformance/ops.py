@@ -465,7 +465,7 @@ def same(got, want):
 
 
 def view(attrs):
-    """What a fill must not move (invariant 8)."""
+    """What a fill must not move (docs/design.md, invariant 8)."""
     return {k: getattr(attrs, k) for k in ("type", "mode", "nlink", "uid", "gid", "size",
                                            "mtime", "ctime", "change", "fileid")}
 

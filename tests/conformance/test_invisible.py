@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Filling is invisible (invariant 8), whoever fills: nothing but change time and NFS
-change attribute moves, each once and forward, when an object is complete
+"""Filling is invisible (docs/design.md, invariant 8), whoever fills: nothing but change time and
+NFS change attribute moves, each once and forward, when an object is complete
 (docs/decisions/0005)."""
 import contextlib
 import os

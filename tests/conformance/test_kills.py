@@ -119,7 +119,7 @@ class Visitor(threading.Thread):
 
 
 def covered(m):
-    """At any moment every unfinished inode is findable (invariant 4)."""
+    """At any moment every unfinished inode is findable (docs/design.md, invariant 4)."""
     scan = m.scan()
     assert scan["uncovered"] == scan["corrupt"] == 0, scan
     return scan

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nobody can forge a stub (invariant 9), nor see what we keep: over SMB, by extended
-attributes, streams and ioctls, as a user and as an administrator."""
+"""Nobody can forge a stub (docs/design.md, invariant 9), nor see what we keep: over SMB, by
+extended attributes, streams and ioctls, as a user and as an administrator."""
 import os
 import struct
 

@@ -105,7 +105,7 @@ def test_completion_is_notified(world, client):
 
 def test_a_watcher_of_names_sees_no_fill(world, client):
     """Once a directory is listed.  (Its listing shows as new names to who watches it
-    already: smbd passes on what the kernel tells, PITFALLS 26.)"""
+    already: smbd passes on what the kernel tells.)"""
     d = world.dir()
     files = {"%s/%d" % (d, i): None for i in range(20)}
     for path in files:

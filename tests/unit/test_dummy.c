@@ -158,7 +158,7 @@ static void test_no_place(void **state)
 	stub_object_close(&o);
 }
 
-/* Invariant 9: nothing of the old server's becomes a record, or root's. */
+/* Invariant 9 (docs/design.md): nothing of the old server's becomes a record, or root's. */
 static void test_never_ours(void **state)
 {
 	struct fixture *x = *state;
