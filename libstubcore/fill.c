@@ -48,13 +48,15 @@ static bool xattr_is_ours(const struct stub_xattr *x)
 static int xattrs_store(const struct stub_volume *v, const struct stub_object *o,
 			const struct stub_xattr *x, size_t n, size_t *bad)
 {
+	int r = 0;
+
 	for (*bad = 0; *bad < n; ++*bad, x++) {
-		if (xattr_is_ours(x))
-			return -EBADMSG;
-		if (fsetxattr(o->fd, x->name, x->value, x->len, 0) < 0)
-			return stub_own_room(v, -errno, -E2BIG);
+		r = xattr_is_ours(x) ? -EBADMSG :
+				       stub_xattr_store(v, o->fd, x->name, x->value, x->len);
+		if (r < 0)
+			break;
 	}
-	return 0;
+	return r == -EOVERFLOW ? -E2BIG : r;
 }
 
 static int attr_store(struct stub_volume *v, const struct stub_object *o,

@@ -282,11 +282,10 @@ int stub_record_load(const struct stub_volume *v, int fd, const struct stub_hand
 int stub_record_load_at(struct stub_volume *v, const struct stub_handle *h, struct stat *st,
 			struct stub_record *rec);
 /* -EOVERFLOW: with its other attributes it is more than the file system has place for (ext4:
- * a block for each file); nothing to do with how full the volume is. */
+ * a block for each file, and it says ENOSPC); nothing to do with how full the volume is. */
+int stub_xattr_store(const struct stub_volume *v, int fd, const char *name, const void *value,
+		     size_t len);
 int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r);
-/* -ENOSPC has come from storing an attribute, and ext4 says that too when the one file has no
- * place: @own then, else @error. */
-int stub_own_room(const struct stub_volume *v, int error, int own);
 /*
  * The same, under the inode's exclusion.  The record has place for the map, but perhaps
  * not for what the durable one has beyond it: then the file is synced, after which both

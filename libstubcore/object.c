@@ -103,13 +103,11 @@ int stub_record_load_at(struct stub_volume *v, const struct stub_handle *h, stru
 	return fd < 0 ? fd : stub_record_load(v, fd, h, st, out);
 }
 
-static int record_write(int fd, const uint8_t *buf, int n)
+static int xattr_write(int fd, const char *name, const void *value, size_t len)
 {
-	if (n < 0)
-		return n;
-	if (fsetxattr(fd, STUB_XATTR, buf, (size_t)n, 0) == 0)
+	if (fsetxattr(fd, name, value, len, 0) == 0)
 		return 0;
-	if (errno == EBADF && setxattr(fd_path(fd).s, STUB_XATTR, buf, (size_t)n, 0) == 0)
+	if (errno == EBADF && setxattr(fd_path(fd).s, name, value, len, 0) == 0)
 		return 0;
 	return -errno;
 }
@@ -127,25 +125,34 @@ static bool has_room(const struct stub_volume *v)
 	return fd >= 0 && fsetxattr(fd, STUB_XATTR, value, sizeof(value), 0) == 0;
 }
 
-int stub_own_room(const struct stub_volume *v, int error, int own)
+int stub_xattr_store(const struct stub_volume *v, int fd, const char *name, const void *value,
+		     size_t len)
 {
-	return error == -ENOSPC && v && has_room(v) ? own : error;
+	for (int tries = 0;; tries++) {
+		int r = xattr_write(fd, name, value, len);
+
+		if (r != -ENOSPC || !v || !has_room(v))
+			return r;
+		if (tries > 0) /* it was not that room has come meanwhile */
+			return -EOVERFLOW;
+	}
 }
 
 int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r)
 {
 	uint8_t buf[STUB_RECORD_MAX];
+	int n = stub_record_encode(r, buf, sizeof(buf));
 
-	return stub_own_room(v, record_write(fd, buf, stub_record_encode(r, buf, sizeof(buf))),
-			     -EOVERFLOW);
+	return n < 0 ? n : stub_xattr_store(v, fd, STUB_XATTR, buf, (size_t)n);
 }
 
 int stub_record_rehearse(const struct stub_volume *v, int fd, const struct stub_record *r)
 {
 	uint8_t buf[STUB_RECORD_MAX];
+	int n = stub_record_encode_roomy(r, buf, sizeof(buf));
 
 	(void)v;
-	return record_write(fd, buf, stub_record_encode_roomy(r, buf, sizeof(buf)));
+	return n < 0 ? n : xattr_write(fd, STUB_XATTR, buf, (size_t)n);
 }
 
 /* What @r counts as present becomes durable. */

@@ -6,6 +6,22 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
+/* The next so many attributes do not fit. */
+static int refuse;
+
+int __real_fsetxattr(int fd, const char *name, const void *value, size_t len, int flags);
+int __wrap_fsetxattr(int fd, const char *name, const void *value, size_t len, int flags);
+
+int __wrap_fsetxattr(int fd, const char *name, const void *value, size_t len, int flags)
+{
+	if (refuse > 0) {
+		refuse--;
+		errno = ENOSPC;
+		return -1;
+	}
+	return __real_fsetxattr(fd, name, value, len, flags);
+}
+
 /* ---- listing ---- */
 
 static void test_every_type(void **state)
@@ -54,6 +70,24 @@ static void test_every_type(void **state)
 	assert_int_equal(root.st_mtim.tv_nsec, 5);
 	assert_int_equal(fixture_scan(x).covered, 2);
 	assert_int_equal(fixture_scan(x).journal, 2);
+}
+
+/* There was no room, and then there is: that says nothing of the entry. */
+static void test_room_comes_back(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("f", S_IFREG | 0644, 1000);
+	struct stub_object o = fixture_root(x);
+	struct stub_refused refused = { 0 };
+	size_t bad;
+
+	refuse = 1;
+	assert_int_equal(stub_list_batch(x->v, x->j, &o, &e, 1, &refused, &bad), 0);
+	assert_int_equal(refuse, 0);
+	assert_int_equal(refused.len, 0);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &refused, false), 0);
+	assert_int_equal(fixture_view(x, "f").needs, STUB_NEEDS_DATA);
+	stub_object_close(&o);
 }
 
 static void test_hostile_entries(void **state)
@@ -413,6 +447,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_VOLUME(test_every_type),
+		ON_VOLUME(test_room_comes_back),
 		ON_VOLUME(test_hostile_entries),
 		ON_VOLUME(test_lookup_then_list_is_journalled),
 		ON_VOLUME(test_clients_name_wins),
