@@ -332,7 +332,8 @@ def test_crawler_waits_and_goes_on(case, world, full):
         assert len(world.calls("READ")) - before <= 20 * 3
         status = world.control("status")
         assert status["parked"] == 0 and status["pending"] >= 20, status
-        assert "No space left" in world.m.postcopy("status", world.volume).stdout
+        wait_until(lambda: "No space left" in world.m.postcopy("status", world.volume).stdout,
+                   60, "the reason, between two tries")
         world.disk.free()
 
         def normal():

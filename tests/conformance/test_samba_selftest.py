@@ -11,6 +11,7 @@ from samba.dcerpc import security
 from samba.ndr import ndr_pack, ndr_unpack
 from serverbase import RUNNING, BadLog
 from smb2client import SmbError, wire
+from util import wait_until
 
 WHOLE = wire.OWNER | wire.GROUP | wire.DACL | wire.SACL
 DATA = os.urandom(200001)
@@ -234,8 +235,14 @@ def test_notifications(client, tree):
     client.mkdir("n")
     with client.open("n", wire.READ_DATA) as d:
         waiting = d.send_notify()
-        client.write_file("n/new", b"")
-        assert (1, "new") in d.finish_notify(waiting)
+        made = set()
+
+        def told():                 # smbd's notify daemon may not know of the watch yet
+            made.add("new%d" % len(made))
+            client.write_file("n/new%d" % (len(made) - 1), b"")
+            return client.arrived(waiting, 1)
+        wait_until(told, 60, "a notification")
+        assert {(1, name) for name in made} & set(d.finish_notify(waiting))
 
 
 def test_ioctls(client, tree):
