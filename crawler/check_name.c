@@ -7,8 +7,8 @@
 #include <strings.h>
 
 #include "check.h"
-#include "dual_origin.h"
-#include "smb_mangled.h"
+#include "source/dual_origin.h"
+#include "smb/smb_mangled.h"
 
 const struct check_kind_info check_kinds[CHECK_KINDS] = {
 	[CHECK_TWIN] = { "case-twin",

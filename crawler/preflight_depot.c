@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "depot.h"
+#include "depot/depot.h"
 #include "preflight.h"
 
 /* The directory that @dir is, or will be made in. */

@@ -5,9 +5,9 @@
 #include <netdb.h>
 #include <string.h>
 
-#include "nfs.h"
+#include "nfs/nfs.h"
 #include "preflight.h"
-#include "smb.h"
+#include "smb/smb.h"
 
 /* An address as 16 bytes: IPv4 as ::ffff:a.b.c.d. False: neither IPv4 nor IPv6. */
 static bool address_bytes(const struct sockaddr *sa, uint8_t out[16])

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "depot.h"
+#include "depot/depot.h"
 #include "volume_tool.h"
 
 struct aborting {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "depot.h"
+#include "depot/depot.h"
 #include "volume_tool.h"
 
 #define RUN_DIR "/run/postcopy"

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "source.h"
+#include "source/source.h"
 
 #define CONFIG_DEFAULT_PATH "/etc/postcopy/postcopy.conf"
 

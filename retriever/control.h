@@ -17,7 +17,7 @@
 #ifndef RETRIEVER_CONTROL_H
 #define RETRIEVER_CONTROL_H
 
-#include "jobs.h"
+#include "jobs/jobs.h"
 #include "settings.h"
 
 struct control_config {

@@ -17,8 +17,8 @@
 
 #include "config.h"
 #include "control.h"
-#include "jobs.h"
-#include "smb_meta.h"
+#include "jobs/jobs.h"
+#include "windows/smb_meta.h"
 
 #ifndef POSTCOPY_VERSION
 #define POSTCOPY_VERSION "0.1.0"

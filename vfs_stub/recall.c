@@ -7,7 +7,7 @@
  * @groups) and addresses (as in "hosts deny"): they read what is here, and what is not is
  * ACCESS_DENIED for them.  All else they may as before.  Decided when a client connects.
  *
- * All others have a budget, which the retriever keeps (retriever/recall.h): it is told
+ * All others have a budget, which the retriever keeps (retriever/jobs/recall.h): it is told
  * who they are.
  */
 #include "stub_glue.h"

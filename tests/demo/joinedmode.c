@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * joinedmode - owner, group and mode of objects that have numbers of NFS and a descriptor
- * of SMB, by the rules of retriever/smb_acl.h.
+ * of SMB, by the rules of retriever/windows/smb_acl.h.
  *
  *   joinedmode IDMAP DIR      DIR: on the file system that is to take them
  *
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "smb_meta.h"
+#include "windows/smb_meta.h"
 
 /* Hex digits to bytes, in place; their number. */
 static size_t unhex(char *text)

@@ -12,7 +12,7 @@
 
 #include "config.h"
 #include "fuzz.h"
-#include "nfs.h"
+#include "nfs/nfs.h"
 
 static bool within(unsigned int x, unsigned int low, unsigned int high)
 {

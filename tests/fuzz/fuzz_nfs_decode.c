@@ -15,7 +15,7 @@
 #include <errno.h>
 
 #include "fuzz.h"
-#include "nfs.h"
+#include "nfs/nfs.h"
 #include "nfs_calls.h"
 
 #define RESULT_MAX (1u << 20)

@@ -7,7 +7,7 @@
  * gives nobody more is judged in tests/unit/test_smb_acl.c.
  */
 #include "fuzz.h"
-#include "smb_acl.h"
+#include "windows/smb_acl.h"
 
 #define ACES 600
 

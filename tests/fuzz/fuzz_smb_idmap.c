@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "fuzz.h"
-#include "smb_idmap.h"
+#include "windows/smb_idmap.h"
 
 /* Ask for every word that is a SID, and its neighbours. */
 static void ask(const struct smb_idmap *m, const char *text, size_t len)

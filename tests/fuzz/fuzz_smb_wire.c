@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "smb.h"
+#include "smb/smb.h"
 
 #define MESSAGES_MAX 16
 #define BYTES_MAX    4096

@@ -7,7 +7,7 @@
 #define FUZZ_NFS_CALLS_H
 
 #include "fuzz.h"
-#include "source.h"
+#include "source/source.h"
 
 /* 0 root, 1 lookup, 2 getattr, 3 readlink, 4 access, 5 list, 6 read; else nothing. */
 void nfs_calls_make(struct source *s, unsigned int what);

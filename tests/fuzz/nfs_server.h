@@ -27,7 +27,7 @@
 #define FUZZ_NFS_SERVER_H
 
 #include "fuzz.h"
-#include "source.h"
+#include "source/source.h"
 
 #define NFS_SERVER_PORT 2049
 #define NFS_SERVER_SETUP 1 /* also what makes a connection is answered by the input */

@@ -25,7 +25,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "smb_meta.h"
+#include "windows/smb_meta.h"
 
 static void *slurp(const char *path, size_t *len)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * sourcecat - use retriever/source.h from the command line, for tests.
+ * sourcecat - use retriever/source/source.h from the command line, for tests.
  *
  *   sourcecat [options] URI list PATH    one line per entry: type mode uid gid size name
  *   sourcecat [options] URI count PATH   number of entries
@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../retriever/source.h"
+#include "source/source.h"
 
 #define WINDOW_MAX 256
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "../../crawler/check.h"
-#include "dual_origin.h"
+#include "source/dual_origin.h"
 
 #define BIT(kind) (1u << (kind))
 

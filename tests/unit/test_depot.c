@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "depot.h"
+#include "depot/depot.h"
 
 #define UUID "12345678-1234-1234-1234-123456789abc"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_dual_origin.c - retriever/dual_origin.c */
+/* test_dual_origin.c - retriever/source/dual_origin.c */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../../retriever/dual_origin.h"
+#include "source/dual_origin.h"
 
 static const uint8_t handle[64] = { 7, 0, 255, 3 };
 

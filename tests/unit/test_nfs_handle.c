@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_nfs_handle.c - retriever/nfs_handle.c, and the same below a path (dual_source.c) */
+/* test_nfs_handle.c - retriever/nfs/nfs_handle.c, and the same below a path (dual_source.c) */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "../../retriever/dual_origin.h"
-#include "../../retriever/nfs.h"
+#include "source/dual_origin.h"
+#include "nfs/nfs.h"
 
 /* Handles as the Linux kernel makes them: types of the export's id and of the file's. */
 static void test_kernel_handles(void **state)

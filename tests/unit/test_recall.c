@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "recall.h"
+#include "jobs/recall.h"
 
 #define S 1000000ull
 #define START (1000 * S)

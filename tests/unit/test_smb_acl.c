@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_smb_acl.c - retriever/smb_acl.c, retriever/smb_right.c
+ * test_smb_acl.c - retriever/windows/smb_acl.c, retriever/windows/smb_right.c
  *
  * Cases with their ACL written out, and random descriptors whose POSIX ACL is judged,
  * as the kernel does, against the descriptor, as a server does ([MS-DTYP] 2.5.3.2), for
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "smb_acl.h"
+#include "windows/smb_acl.h"
 
 #define DOM	 "S-1-5-21-10-20-30-"
 #define ALICE	 DOM "1001" /* uid 1001 */

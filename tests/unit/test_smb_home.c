@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_smb_home.c - retriever/smb_home.c: in an empty $TMPDIR */
+/* test_smb_home.c - retriever/smb/smb_home.c: in an empty $TMPDIR */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "../../retriever/smb_home.h"
+#include "smb/smb_home.h"
 
 static char top[] = "/tmp/test_smb_home.XXXXXX";
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_smb_idmap.c - retriever/smb_idmap.c, retriever/smb_sid.c */
+/* test_smb_idmap.c - retriever/windows/smb_idmap.c, retriever/windows/smb_sid.c */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "smb_idmap.h"
+#include "windows/smb_idmap.h"
 
 #define DOM "S-1-5-21-10-20-30"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * test_smb_meta.c - retriever/smb_meta.c, smb_streams.c, smb_limits.c, smb_ndr.c
+ * test_smb_meta.c - retriever/windows/smb_meta.c, smb_streams.c, smb_limits.c, smb_ndr.c
  *
  * That smbd takes what is made here is seen in tests/conformance/test_smb_meta.py.
  */
@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "smb_meta.h"
+#include "windows/smb_meta.h"
 
 #define DOM   "S-1-5-21-10-20-30-"
 #define ALICE DOM "1001"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_smb_pace.c - retriever/smb_pace.c */
+/* test_smb_pace.c - retriever/smb/smb_pace.c */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../retriever/smb.h"
+#include "smb/smb.h"
 
 #define MINUTE_MS 60000
 

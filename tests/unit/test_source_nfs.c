@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "../../retriever/nfs.h"
-#include "../../retriever/nfs_page.h"
+#include "nfs/nfs.h"
+#include "nfs/nfs_page.h"
 
 /* ---- nfs_uri_parse ---- */
 

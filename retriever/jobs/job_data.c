@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * job_data.c - bytes: DATA (a block for a waiting client), FILL (a whole file) and
+ * ROOM (the smallest missing ranges, for the sake of the record).
+ *
+ * One worker drives one transfer: it keeps a window of READs in flight, starting
+ * where a client waits, and stores what comes back (stub_fill_data, which writes
+ * only what is still missing).  A READ's answer arrives on a thread of the source;
+ * it is copied into a buffer and handed to the worker, so that nothing but a copy
+ * happens there.  Buffers come from a budget of their own for clients and crawler.
+ *
+ * A fill for the crawler ends after SLICE_MS, done or not: the crawler asks again, and what
+ * came in between has its turn.  A file of 100 TiB, all hole, holds nobody up.
+ *
+ * Every answer carries the object's attributes; if they are not those of the
+ * listing, the bytes are thrown away and the object is a conflict.  Bytes of two
+ * versions are never mixed (docs/decisions/0037).
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "jobs/jobs_internal.h"
+
+#define WINDOW 8		 /* READs in flight for one transfer */
+#define FIRST_READ (128 * 1024u) /* the waiting client's first: small, so fast */
+#define SLICE_MS 5000		 /* of one file in a row, for the crawler */
+#define ROOM_BYTES (64u << 20)	 /* about as much is fetched to make room once */
+
+struct chunk {
+	struct chunk *next;
+	struct transfer *t;
+	uint64_t offset;
+	uint32_t length;
+	int64_t result;
+	bool have_attr;
+	struct stub_attr attr;
+	char *data;
+};
+
+struct transfer {
+	struct jobs *j;
+	struct job *job;
+	const struct stub_object *o;
+	enum source_priority priority;
+	enum source_priority budget; /* whose memory: a paused crawler may hold all of its own */
+	uint64_t end;	/* one past the last byte wanted */
+	uint64_t next;	/* where to look for the next missing byte */
+	uint64_t until_ms; /* no READ begins after; 0: no limit */
+	uint64_t wrap;	/* second leg: from here (the start of the range) ... */
+	uint64_t wrap_end; /* ... to where the first leg began */
+	const struct stub_map *only; /* nothing but these ranges; NULL: all */
+	bool small_first;
+	bool touched; /* said already */
+	int pass_fd; /* read into it what is asked for, not what is missing; -1: fill */
+	uint64_t pass_start; /* first byte in it */
+	unsigned int inflight;
+	int error;
+	int64_t left; /* missing bytes in the file after the last store, -1 unknown */
+	pthread_mutex_t lock;
+	pthread_cond_t arrived;
+	struct chunk *done;
+};
+
+static void budget_take(struct budget *b, enum source_priority p, uint32_t n)
+{
+	pthread_mutex_lock(&b->lock);
+	while (b->left[p] < n)
+		pthread_cond_wait(&b->freed, &b->lock);
+	b->left[p] -= n;
+	pthread_mutex_unlock(&b->lock);
+}
+
+static bool budget_try(struct budget *b, enum source_priority p, uint32_t n)
+{
+	bool ok;
+
+	pthread_mutex_lock(&b->lock);
+	ok = b->left[p] >= n;
+	if (ok)
+		b->left[p] -= n;
+	pthread_mutex_unlock(&b->lock);
+	return ok;
+}
+
+static void budget_give(struct budget *b, enum source_priority p, uint32_t n)
+{
+	pthread_mutex_lock(&b->lock);
+	b->left[p] += n;
+	pthread_cond_broadcast(&b->freed);
+	pthread_mutex_unlock(&b->lock);
+}
+
+static void chunk_free(struct chunk *c)
+{
+	budget_give(&c->t->j->budget, c->t->budget, c->length);
+	free(c->data);
+	free(c);
+}
+
+/* On a thread of the source. */
+static void chunk_arrived(void *arg, const struct source_read *r)
+{
+	struct chunk *c = arg;
+	struct transfer *t = c->t;
+
+	c->result = r->result;
+	c->have_attr = r->have_attr;
+	if (r->have_attr)
+		c->attr = r->attr;
+	if (r->result > 0) {
+		c->data = malloc((size_t)r->result);
+		if (c->data)
+			memcpy(c->data, r->data, (size_t)r->result);
+		else
+			c->result = -ENOMEM;
+	}
+	pthread_mutex_lock(&t->lock);
+	c->next = t->done;
+	t->done = c;
+	pthread_cond_signal(&t->arrived);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* Where the transfer looks next for missing bytes.  False: this leg is over. */
+static bool next_part(struct transfer *t, struct stub_range *out)
+{
+	if (t->only)
+		return stub_map_first(t->only, t->next, t->end, out);
+	*out = (struct stub_range){ t->next, t->end };
+	return t->next < t->end;
+}
+
+/* The next missing range of the transfer, at most @max bytes: 1, 0 none, -errno. */
+static int next_range(struct transfer *t, uint32_t max, struct stub_range *out)
+{
+	struct stub_range part;
+
+	for (;;) {
+		int r;
+
+		while (next_part(t, &part)) {
+			*out = part;
+			r = t->pass_fd >= 0 ?
+				    1 :
+				    stub_fill_next(t->j->c.volume, t->o, part.start, out);
+			if (r < 0)
+				return r;
+			if (r == 0)
+				break;
+			t->next = part.end;
+			if (out->start < part.end) {
+				if (out->end > part.end)
+					out->end = part.end;
+				if (out->end - out->start > max)
+					out->end = out->start + max;
+				t->next = out->end;
+				return 1;
+			}
+		}
+		if (t->wrap >= t->wrap_end)
+			return 0;
+		t->next = t->wrap;
+		t->end = t->wrap_end;
+		t->wrap = t->wrap_end;
+	}
+}
+
+/* Send READs until the window is full.  1: something is in flight. */
+static int send_reads(struct transfer *t)
+{
+	while (t->error == 0 && t->inflight < WINDOW) {
+		uint32_t max = t->small_first ? FIRST_READ : t->j->limits.read_bytes;
+		struct stub_range range;
+		struct chunk *c;
+		int r;
+
+		if (max > t->j->limits.read_bytes)
+			max = t->j->limits.read_bytes;
+		if (t->until_ms && stub_now_ms() >= t->until_ms) {
+			t->error = -EAGAIN; /* the rest another time */
+			break;
+		}
+		r = next_range(t, max, &range);
+		if (r <= 0) {
+			t->error = r;
+			break;
+		}
+		t->small_first = false;
+		c = calloc(1, sizeof(*c));
+		if (!c) {
+			t->error = -ENOMEM;
+			break;
+		}
+		c->t = t;
+		c->offset = range.start;
+		c->length = (uint32_t)(range.end - range.start);
+		/* wait for memory only when nothing of ours is in flight */
+		if (t->inflight == 0) {
+			budget_take(&t->j->budget, t->budget, c->length);
+		} else if (!budget_try(&t->j->budget, t->budget, c->length)) {
+			t->next = range.start;
+			free(c);
+			break;
+		}
+		jobs_wait_turn(t->j, t->job, c->length);
+		r = source_read(t->j->c.source, t->priority, &t->o->origin, c->offset, c->length,
+				chunk_arrived, c);
+		if (r < 0) {
+			chunk_free(c);
+			t->error = r;
+			break;
+		}
+		t->inflight++;
+	}
+	return t->inflight > 0;
+}
+
+static struct chunk *wait_chunk(struct transfer *t)
+{
+	struct chunk *c;
+
+	pthread_mutex_lock(&t->lock);
+	while (!t->done)
+		pthread_cond_wait(&t->arrived, &t->lock);
+	c = t->done;
+	t->done = c->next;
+	pthread_mutex_unlock(&t->lock);
+	t->inflight--;
+	return c;
+}
+
+/* Attributes alone have changed over there. */
+static void note_touched(struct transfer *t)
+{
+	struct stat st;
+
+	if (t->touched)
+		return;
+	t->touched = true;
+	if (atomic_fetch_add(&t->j->touched, 1) % 1000 == 0 && fstat(t->o->fd, &st) == 0)
+		jobs_log(t->j, STUB_LOG_WARN,
+			 "inode %llu: its attributes, not its content, have changed on the old "
+			 "server since it was listed: not taken over (said of every 1000th)",
+			 (unsigned long long)st.st_ino);
+}
+
+/* Is it still what was listed?  0, or what the waiters get. */
+static int check_version(struct transfer *t, struct chunk *c)
+{
+	char why[STUB_REASON_MAX + 1];
+
+	if (!c->have_attr) {
+		int r = source_getattr(t->j->c.source, t->priority, &t->o->origin, &c->attr);
+
+		if (r < 0)
+			return jobs_failed(t->j, &t->o->h, r, "attributes");
+	}
+	if (jobs_changed(t->o, &c->attr, why, sizeof(why)))
+		return jobs_conflict(t->j, &t->o->h, why);
+	if (jobs_touched(t->o, &c->attr))
+		note_touched(t);
+	return 0;
+}
+
+static int pass_chunk(struct transfer *t, const struct chunk *c)
+{
+	int r = stub_io_pwrite(t->pass_fd, c->data, c->length, c->offset - t->pass_start);
+
+	return r < 0 ? jobs_failed(t->j, &t->o->h, r, "memory for passing data on") : 0;
+}
+
+/* Is something missing before it?  Then it makes a hole in the map, which takes room. */
+static bool in_between(const struct transfer *t, const struct chunk *c)
+{
+	struct stub_range first;
+
+	return stub_fill_next(t->j->c.volume, t->o, 0, &first) == 1 && first.start < c->offset;
+}
+
+/* 0, or what the waiters get. */
+static int store_chunk(struct transfer *t, struct chunk *c)
+{
+	int64_t left;
+	int r;
+
+	if (c->result < 0)
+		return jobs_failed(t->j, &t->o->h, (int)c->result, "read");
+	r = check_version(t, c);
+	if (r < 0)
+		return r;
+	if (c->result != c->length)
+		return jobs_failed(t->j, &t->o->h, -EIO, "read: shorter than the size says");
+	if (t->pass_fd >= 0)
+		return pass_chunk(t, c);
+	left = stub_fill_data(t->j->c.volume, t->o, c->offset, c->data, c->length);
+	if (left == -ENOENT) /* finished by somebody else */
+		left = 0;
+	if (left == -EBUSY)
+		return jobs_conflict(t->j, &t->o->h, JOBS_LOCAL);
+	if (left == -EOVERFLOW && in_between(t, c))
+		left = -E2BIG;
+	if (left == -E2BIG) /* stays missing; the whole-file fill takes it from the front */
+		return -E2BIG;
+	if (left < 0)
+		return jobs_store_failed(t->j, &t->o->h, (int)left, "write to the new volume");
+	jobs_stored(t->j);
+	atomic_fetch_add(&t->j->bytes, c->length);
+	recalls_bytes(t->j->recalls, t->job->who, c->length, jobs_now_us());
+	t->left = left;
+	return 0;
+}
+
+static int know_limits(struct jobs *j)
+{
+	struct source_limits l;
+	int r;
+
+	if (atomic_load(&j->limits_known))
+		return 0;
+	r = source_limits(j->c.source, &l);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&j->lock);
+	j->limits = l;
+	pthread_mutex_unlock(&j->lock);
+	atomic_store(&j->limits_known, true);
+	return 0;
+}
+
+/* Drive the transfer to its end.  0, or what the waiters get. */
+static int transfer_run(struct transfer *t)
+{
+	int result = know_limits(t->j);
+
+	if (result < 0)
+		return jobs_failed(t->j, &t->o->h, result, "limits of the old server");
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->arrived, NULL);
+	while (send_reads(t)) {
+		struct chunk *c = wait_chunk(t);
+		int r = store_chunk(t, c);
+
+		chunk_free(c);
+		if (r < 0 && result == 0) {
+			result = r;
+			t->error = r; /* no new READs; drain what is in flight */
+		}
+		if (r == 0 && t->job->kind != STUB_ASK_FILL)
+			job_answer_ready(t->j, t->job, t->o);
+		if (atomic_load(&t->j->stopping) && t->error == 0)
+			t->error = -ECANCELED;
+	}
+	pthread_cond_destroy(&t->arrived);
+	pthread_mutex_destroy(&t->lock);
+	if (result < 0)
+		return result;
+	return t->error < 0 ? jobs_failed(t->j, &t->o->h, t->error, "fill") : 0;
+}
+
+/* One that fills the file of @job, from its beginning to its end. */
+static struct transfer transfer_of(struct jobs *j, struct job *job, const struct stub_object *o)
+{
+	return (struct transfer){
+		.j = j,
+		.job = job,
+		.o = o,
+		.priority = job_priority(job),
+		.budget = job->kind == STUB_ASK_FILL ? SOURCE_BACKGROUND : SOURCE_DEMAND,
+		.end = UINT64_MAX,
+		.pass_fd = -1,
+		.left = -1,
+	};
+}
+
+int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	struct transfer t = transfer_of(j, job, o);
+	int r;
+
+	t.until_ms = stub_now_ms() + SLICE_MS;
+	r = transfer_run(&t);
+	return r == -E2BIG ? -EAGAIN : r;
+}
+
+int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t offset,
+	      uint64_t length, int fd)
+{
+	struct transfer t = transfer_of(j, job, o);
+
+	t.budget = SOURCE_DEMAND;
+	t.next = t.pass_start = offset;
+	t.end = offset + length;
+	t.pass_fd = fd;
+	return transfer_run(&t);
+}
+
+/* Where the first waiter waits, and how far any of them needs to see. */
+static void waiters_range(struct jobs *j, struct job *job, uint64_t *first, uint64_t *end)
+{
+	uint64_t start = job->block * j->c.block_bytes;
+	uint64_t most = start + 2 * (uint64_t)j->c.block_bytes;
+
+	*first = start;
+	*end = start + j->c.block_bytes;
+	pthread_mutex_lock(&j->lock);
+	for (struct waiter *w = job->waiters; w; w = w->next) {
+		uint64_t to = w->r->ask.offset + w->r->ask.length;
+
+		if (w == job->waiters && w->r->ask.offset > start)
+			*first = w->r->ask.offset;
+		if (to > *end && to >= w->r->ask.offset)
+			*end = to;
+	}
+	pthread_mutex_unlock(&j->lock);
+	if (*end > most)
+		*end = most;
+}
+
+/* A client that has come to a block over the one before will want the next. */
+static void read_ahead(struct jobs *j, struct job *job, const struct stub_object *o)
+{
+	uint64_t start = job->block * j->c.block_bytes, next = start + j->c.block_bytes;
+	struct stub_range range;
+
+	if (job->background || job->block == 0 || next >= o->size)
+		return;
+	if (stub_fill_next(j->c.volume, o, start - j->c.block_bytes, &range) == 1 &&
+	    range.start < start)
+		return;
+	jobs_read_ahead(j, &o->h, job->block + 1);
+}
+
+int job_data(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	uint64_t start = job->block * j->c.block_bytes, first;
+	struct transfer t = transfer_of(j, job, o);
+	int r;
+
+	waiters_range(j, job, &first, &t.end);
+	t.next = t.wrap_end = first;
+	t.wrap = start;
+	t.small_first = true;
+	r = transfer_run(&t);
+	if (r == -E2BIG && job_room(j, job, o) == 0) {
+		t = transfer_of(j, job, o);
+		t.next = first;
+		t.end = start + j->c.block_bytes;
+		r = transfer_run(&t);
+	}
+	if (r == -E2BIG) /* too fragmented still: the whole file, from the front */
+		return job_fill_file(j, job, o);
+	if (r == 0 && t.left == 0)
+		stub_finisher_add(j->c.finisher, &job->h);
+	if (r == 0)
+		read_ahead(j, job, o);
+	return r;
+}
+
+/*
+ * A map near its limit: fetch the smallest gaps, many at a time, so that writes all over
+ * a file wait once in a while and not one by one.
+ */
+int job_room(struct jobs *j, struct job *job, struct stub_object *o)
+{
+	struct stub_map only;
+	struct transfer t = transfer_of(j, job, o);
+	int r = stub_fill_room(j->c.volume, o, ROOM_BYTES, &only);
+
+	if (r < 0)
+		return jobs_failed(j, &job->h, r, "stub record");
+	t.only = &only;
+	r = transfer_run(&t);
+	if (r == -E2BIG) /* a part out of order; what is in order made room */
+		r = 0;
+	if (r == 0 && t.left == 0)
+		stub_finisher_add(j->c.finisher, &job->h);
+	return r;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * nfs.h - what the rooms of the NFS source share; nobody else includes it.
+ *
+ *   nfs_uri.c    nfs://... into its parts
+ *   nfs_handle.c what a file handle tells
+ *   nfs_identity.c is it still the object that it was?
+ *   nfs_acl.c    a mode that gives no more than the ACL did
+ *   nfs_attr.c   NFS's codes and attributes into ours
+ *   nfs_dial.c   the way to a usable connection: resolve, portmapper, MOUNT, NULL
+ *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
+ *   nfs_queue.c  which call goes to which connection; back-off and giving up
+ *   nfs_call.c   one call: encode, judge the reply
+ *   nfs_read.c   reading
+ *   nfs_list.c   listing
+ *   nfs_probe.c  probing
+ *   nfs_traits.c what it says of itself
+ *   nfs_zdr.c    guards before libnfs's decoders
+ *   nfs_source.c life, state and the other calls: the backend's table
+ *
+ * Life of a call.  It is in exactly one place at any time:
+ *
+ *      submit -> queue[priority] -> conn.inbox -> conn.flight -> done()
+ *                   ^   ^                            |   |
+ *                   |   `----- connection lost ------'   |
+ *                   `--- delayed <---- JUKEBOX ----------'
+ *
+ * done() is called exactly once, without any lock held.  Before it, the call has
+ * left all lists: done() may free it or submit it again.
+ *
+ * Locking.  nfs_source.lock guards all that its comment claims, and nothing is called
+ * back with it held.  A libnfs context belongs to the thread of its connection.
+ * Contexts are made, and connects are begun, under one process-wide lock in
+ * nfs_dial.c, because libnfs 4.0.0 uses statics there.
+ *
+ * libnfs's lifetime rules, which nfs_conn.c relies on:
+ *   - every queued PDU gets its callback exactly once: with the reply, with an
+ *     error when the connection breaks, or with RPC_STATUS_CANCEL from
+ *     rpc_destroy_context();
+ *   - a context is never destroyed inside a callback (the PDU is used after it);
+ *   - no PDU is queued inside a callback (libnfs asserts that on errors);
+ *   - a reply is valid until its callback returns;
+ *   - libnfs's own timeouts and reconnects stay off.
+ */
+#ifndef NFS_H
+#define NFS_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+#include <nfsc/libnfs-zdr.h>
+#include <nfsc/libnfs.h>
+#include <nfsc/libnfs-raw.h>
+#include <nfsc/libnfs-raw-mount.h>
+#include <nfsc/libnfs-raw-nfs.h>
+
+#include "source/source_ops.h"
+
+#define NFS_CONNECTIONS_MAX  16
+#define NFS_READ_MAX	     (1024 * 1024) /* libnfs drops a reply that is longer */
+#define NFS_READDIR_MIN	     (64 * 1024)
+#define NFS_READDIR_MAX	     (256 * 1024)
+#define NFS_BACKOFF_MIN_MS   100
+#define NFS_BACKOFF_MAX_MS   5000
+#define NFS_JUKEBOX_MIN_MS   100
+#define NFS_JUKEBOX_MAX_MS   2000
+#define NFS_PING_MS	     15000 /* an idle connection is tried so often */
+#define NFS_GARBAGE_MAX	     3 /* undecodable replies until a call fails */
+#define NFS_LOSSES_MAX	     5 /* connections lost under a call until it travels alone */
+#define NFS_CONN_STACK_BYTES (16 * 1024 * 1024) /* libnfs decodes entries by recursion */
+#define NFS_WHY_MAX	     256
+#define NFS_ACL_TRIES	     3 /* connections on which a server may keep quiet about ACLs */
+#define NFS_ASTRAY_MS	     60000 /* so long is an object in another's place news */
+
+/* ---- nfs_uri.c ---- */
+
+struct nfs_uri {
+	char host[256];
+	char path[STUB_URI_MAX + 1]; /* of the export; starts with '/' */
+	uint16_t nfsport; /* 0: ask the portmapper */
+	uint16_t mountport;
+};
+
+/* 0, or -EINVAL with one line in @why. */
+int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_size);
+
+/* ---- nfs_handle.c ---- */
+
+/* How many bytes of the handle, from its beginning, are the inode's: the others are those
+ * of the name by which it was found. */
+size_t nfs_handle_inode(const uint8_t *handle, size_t len);
+
+/* ---- nfs_attr.c ---- */
+
+int nfs_errno(uint32_t status); /* nfsstat3 to 0 or an errno of source.h; JUKEBOX: -EAGAIN */
+int nfs_attr(const struct fattr3 *from, struct stub_attr *out); /* 0 or -EBADMSG */
+int nfs_origin(const struct nfs_fh3 *from, struct stub_origin *out); /* 0 or -EBADMSG */
+
+/* Post-operation attributes: *have says whether there were any.  0 or -EBADMSG. */
+int nfs_post_attr(const struct post_op_attr *from, bool *have, struct stub_attr *out);
+
+/* ---- calls ---- */
+
+enum nfs_op {
+	NFS_OP_GETATTR,
+	NFS_OP_LOOKUP,
+	NFS_OP_READLINK,
+	NFS_OP_ACCESS,
+	NFS_OP_READ,
+	NFS_OP_READDIRPLUS,
+	NFS_OP_READDIR,
+	NFS_OP_GETACL, /* of the ACL protocol, over the same connection */
+};
+
+struct nfs_call {
+	TAILQ_ENTRY(nfs_call) link;
+	struct nfs_conn *conn; /* that carries it; NULL in queues */
+
+	enum nfs_op op;
+	enum source_priority prio;
+	struct stub_origin fh;
+	const char *name; /* LOOKUP: terminated, stays the caller's */
+	uint64_t offset; /* READ; the cookie of READDIR* */
+	uint32_t count; /* READ, READDIR*: bytes; ACCESS: the wanted bits */
+	uint32_t uid; /* ACCESS */
+	char verf[NFS3_COOKIEVERFSIZE];
+
+	unsigned int garbage; /* undecodable replies so far */
+	unsigned int losses; /* connections lost while it was in flight */
+	bool suspect; /* may have broken a connection: travels alone */
+	uint32_t backoff_ms;
+	uint64_t due_ms; /* delayed: not before */
+	uint64_t sent_ms; /* in flight: since */
+
+	/* @reply is libnfs's result of the operation with status NFS3_OK, valid
+	 * during the call; NULL if @err.  With an error of LOOKUP, READDIR* or GETACL, it is the
+	 * result with that status, or NULL. */
+	void (*done)(struct nfs_call *c, int err, void *reply);
+};
+
+TAILQ_HEAD(nfs_calls, nfs_call);
+
+struct nfs_conn {
+	struct nfs_source *s;
+	unsigned int index;
+	pthread_t thread;
+	int wake; /* eventfd: the inbox has something, or stop */
+
+	/* guarded by nfs_source.lock */
+	bool usable;
+	bool solo; /* carries a suspect, takes nothing else */
+	unsigned int inflight; /* calls in inbox and flight */
+	uint64_t load; /* reply bytes these may bring */
+	struct nfs_calls inbox; /* for the thread to send */
+
+	/* the thread's own */
+	struct rpc_context *rpc;
+	struct nfs_calls flight; /* sent, oldest first */
+	uint64_t heard_ms; /* last reply, or when the wait for one began */
+	bool pinging;
+	bool replied; /* since the connection was made */
+	bool ever; /* was connected before */
+	char broken[NFS_WHY_MAX]; /* not "": the connection must go */
+	bool framing; /* ... because replies could not be told apart */
+};
+
+struct nfs_counters {
+	uint64_t reconnects, calls, lookups, readdirs, reads, read_bytes, retries;
+};
+
+struct nfs_source {
+	struct source base;
+	/* constant after creation */
+	struct nfs_uri uri;
+	struct source_config config;
+	unsigned int n; /* connections */
+	uint64_t silence_ms; /* without an answer a connection is given up */
+
+	pthread_mutex_t lock;
+	/* guarded by lock */
+	pthread_cond_t ready; /* root became known, or stop, or given up */
+	pthread_cond_t schedule; /* wakes the timer thread */
+	bool stop;
+	bool known; /* root and limits are */
+	bool acl; /* it has the ACL protocol; constant once known */
+	bool wrong_root; /* it is not the one that the migration began with */
+	uint64_t astray_ms; /* when an object was met in another's place; 0: never */
+	char astray[NFS_WHY_MAX];
+	struct stub_origin root;
+	struct source_limits limits;
+	unsigned int usable; /* connections */
+	uint64_t lost_since_ms; /* 0 if usable */
+	bool given_up; /* logged */
+	char trouble[NFS_WHY_MAX]; /* last logged reason for not connecting */
+	struct nfs_calls queue[2]; /* by priority */
+	struct nfs_calls delayed;
+	struct nfs_counters counters;
+
+	pthread_t timer;
+	struct nfs_conn conn[NFS_CONNECTIONS_MAX];
+};
+
+/* ---- nfs_dial.c ---- */
+
+/* The making of a connection; the caller's thread waits inside. */
+struct nfs_dial {
+	const struct nfs_uri *uri;
+	uint64_t deadline_ms; /* CLOCK_MONOTONIC */
+	int wake; /* poll this too; -1: none */
+	bool (*stopped)(void *arg); /* asked when wake is readable; may be NULL */
+	void *arg;
+	char why[NFS_WHY_MAX]; /* set on failure */
+	/* the room's own */
+	bool fired;
+	int status;
+	int error;
+	void (*take)(struct nfs_dial *d, void *data);
+	void *out;
+};
+
+/* All: 0, or -EHOSTUNREACH, -ECONNREFUSED, -ENOENT, -EACCES, -ETIMEDOUT, -EPROTO,
+ * -ECANCELED, -ENOMEM, with one line in d->why. */
+
+#define NFS_ADDRESSES_MAX 8
+struct nfs_addresses {
+	unsigned int n;
+	char text[NFS_ADDRESSES_MAX][64]; /* numeric */
+};
+int nfs_dial_resolve(struct nfs_dial *d, struct nfs_addresses *out);
+/* MOUNT the export: its root handle. */
+int nfs_dial_mount(struct nfs_dial *d, const char *address, struct stub_origin *root);
+/* A connection whose server has answered NULL. */
+int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct rpc_context **out);
+/* FSINFO of @root over @rpc, clipped by @config. */
+int nfs_dial_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+		    const struct source_config *config, struct source_limits *out);
+int nfs_dial_getattr(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
+		     struct stub_attr *out);
+
+/* One step of a connection made by the calls above: begin, queue the call with
+ * nfs_dial_on_step() and @d as its callback, finish.  @take gets the reply and d->out. */
+void nfs_dial_begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *), void *out);
+void nfs_dial_on_step(struct rpc_context *rpc, int status, void *data, void *arg);
+/* @queued: what queueing the call gave; @what: whom it was sent to. */
+int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what);
+
+/* ---- nfs_identity.c ---- */
+
+/* NULL is everything. */
+bool nfs_is(const struct source_id *as, const struct stub_attr *a);
+/* Over a connection that is being made: is the root the right one?  0, the errors of
+ * nfs_dial_getattr(), or -ENOENT with d->why. */
+int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct rpc_context *rpc,
+		   const struct stub_origin *root);
+int nfs_source_verify(struct source *base);
+/* An answer came from @now instead of @as: says so.  -ENOMEDIUM. */
+int nfs_astray(struct nfs_source *s, const struct source_id *as, const struct stub_attr *now);
+/* Did an answer come from @as (NULL: never mind)?  @now: the attributes that came with it;
+ * NULL: there were none, and they are asked for.  Blocks.  0, -ENOMEDIUM, or why they did
+ * not come. */
+int nfs_confirm(struct nfs_source *s, enum source_priority p, const struct stub_origin *o,
+		const struct source_id *as, const struct stub_attr *now);
+
+/* ---- nfs_acl.c ---- */
+
+/* The object's ACL is to be asked for, before its mode may be used. */
+bool nfs_acl_wanted(struct nfs_source *s, const struct stub_attr *a);
+uint32_t nfs_acl_mask(const struct stub_attr *a); /* what is asked for */
+/* How that went, and its GETACL3res (as done() has it): narrows the mode of @a. */
+void nfs_acl_result(int err, const void *reply, struct stub_attr *a);
+/* Over @rpc: are there ACLs to be asked for, or is it at least known?  0, or why not. */
+int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+		bool *known, bool *there);
+/* For the source as a whole, once; over a connection of its own. */
+int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
+		  const struct stub_origin *root, unsigned int attempt);
+
+/* ---- nfs_probe.c ---- */
+
+/* @try the addresses of @uri one after another, until one gives what no other could better.
+ * The errors of source_probe(), with @why. */
+typedef int (*nfs_try_fn)(struct nfs_dial *d, const char *address, void *arg);
+int nfs_probe_addresses(const char *uri, unsigned int timeout_ms, nfs_try_fn try, void *arg,
+			char *why, size_t why_size);
+
+/* ---- nfs_conn.c ---- */
+
+int nfs_conn_start(struct nfs_source *s, unsigned int index);
+void nfs_conn_wake(struct nfs_conn *c);
+void nfs_conn_join(struct nfs_conn *c);
+/* For nfs_call.c, on the thread: this connection must go.  Not before service is over. */
+void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- nfs_queue.c ---- */
+
+int nfs_queue_start(struct nfs_source *s); /* the timer thread */
+/* Take @c over.  0, or -ECANCELED: then done() is not called. */
+int nfs_submit(struct nfs_source *s, struct nfs_call *c);
+/* Give connections with room their next calls.  With nfs_source.lock held. */
+void nfs_pump(struct nfs_source *s);
+/* A connection is usable now, or not any more (silent for @silent_ms). */
+void nfs_conn_up(struct nfs_conn *c);
+void nfs_conn_down(struct nfs_conn *c, uint64_t silent_ms);
+/* Calls come back unanswered from a connection that is down. */
+void nfs_give_back(struct nfs_conn *c);
+/* A call of @c's flight got its reply: off the books.  Then it is the caller's. */
+void nfs_settle(struct nfs_conn *c, struct nfs_call *call);
+/* Again, after a back-off: JUKEBOX. */
+void nfs_delay(struct nfs_source *s, struct nfs_call *call);
+/* Wait until root and limits are known: 0, -ECANCELED, -ETIMEDOUT. */
+int nfs_wait_known(struct nfs_source *s);
+
+/* ---- nfs_call.c ---- */
+
+/* Encode and queue @c on its connection's context: 0 or -ENOMEM. */
+int nfs_call_send(struct nfs_call *c);
+uint32_t nfs_call_load(const struct nfs_call *c); /* bytes its reply may bring */
+const char *nfs_op_name(enum nfs_op op);
+
+/* One call that a thread waits for: submit, then wait for done(). */
+struct nfs_wait {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned int pending;
+};
+void nfs_wait_init(struct nfs_wait *w);
+void nfs_wait_finish(struct nfs_wait *w); /* nothing is pending */
+void nfs_wait_add(struct nfs_wait *w);
+void nfs_wait_done(struct nfs_wait *w);
+void nfs_wait_below(struct nfs_wait *w, unsigned int n); /* until fewer than n are pending */
+
+/* ---- nfs_zdr.c ---- */
+
+/* Are the guards before libnfs's decoders in place?  Called once, so that a static
+ * library brings them along. */
+bool nfs_zdr_guard(void);
+
+/* ---- nfs_source.c and the rooms of its calls ---- */
+
+static inline struct nfs_source *nfs_of(struct source *s)
+{
+	return (struct nfs_source *)s; /* base is its first member */
+}
+
+int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size);
+int nfs_source_traits(const struct source_config *c, unsigned int timeout_ms,
+		      struct source_traits *out, char *why, size_t why_size);
+int nfs_source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
+	     const struct source_id *as, source_entries_fn fn, void *arg);
+int nfs_source_read(struct source *s, enum source_priority p, const struct stub_origin *o,
+	     uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
+int nfs_source_limits(struct source *s, struct source_limits *out);
+
+void nfs_log(const struct nfs_source *s, enum stub_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Configuration with its numbers brought into their limits. */
+struct source_config nfs_config(const struct source_config *c);
+
+#endif

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * nfs_conn.c - one connection: its thread, event loop, watchdog, reconnect.
+ *
+ *      dial (nfs_dial.c) --fails--> back off 0.1 s .. 5 s --.
+ *        ^   |                                              |
+ *        |   v  up                                          |
+ *        |  serve: send the inbox, receive, watch --breaks--+
+ *        `--------------------------------------------------'
+ *
+ * Why a connection breaks: closed by the server; nothing heard for silence_ms
+ * while calls are in flight (a stopped server keeps its sockets open); one call
+ * unanswered for much longer; a reply that cannot be decoded.  Its calls go back
+ * to the queue and travel again: all of them only read.
+ *
+ * If replies could not even be told apart, each call in flight is a suspect and
+ * travels alone until it is known who was to blame.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "nfs/nfs.h"
+
+void nfs_conn_wake(struct nfs_conn *c)
+{
+	eventfd_write(c->wake, 1);
+}
+
+void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (c->broken[0])
+		return; /* the first reason is the cause */
+	va_start(ap, fmt);
+	vsnprintf(c->broken, sizeof(c->broken), fmt, ap);
+	va_end(ap);
+}
+
+static bool is_stopped(void *arg)
+{
+	struct nfs_conn *c = arg;
+	bool stop;
+
+	pthread_mutex_lock(&c->s->lock);
+	stop = c->s->stop;
+	pthread_mutex_unlock(&c->s->lock);
+	return stop;
+}
+
+static bool has_wrong_root(struct nfs_conn *c)
+{
+	bool wrong;
+
+	pthread_mutex_lock(&c->s->lock);
+	wrong = c->s->wrong_root;
+	pthread_mutex_unlock(&c->s->lock);
+	return wrong;
+}
+
+/* ---- serving ---- */
+
+static void send_inbox(struct nfs_conn *c)
+{
+	struct nfs_calls list = TAILQ_HEAD_INITIALIZER(list);
+	struct nfs_call *call;
+	uint64_t now = stub_now_ms();
+	bool idle = TAILQ_EMPTY(&c->flight) && !c->pinging;
+
+	pthread_mutex_lock(&c->s->lock);
+	TAILQ_CONCAT(&list, &c->inbox, link);
+	pthread_mutex_unlock(&c->s->lock);
+	if (TAILQ_EMPTY(&list))
+		return;
+	if (idle)
+		c->heard_ms = now;
+	while ((call = TAILQ_FIRST(&list))) {
+		TAILQ_REMOVE(&list, call, link);
+		TAILQ_INSERT_TAIL(&c->flight, call, link);
+		call->sent_ms = now;
+		if (nfs_call_send(call))
+			nfs_conn_break(c, "out of memory");
+	}
+}
+
+static void on_ping(struct rpc_context *rpc, int status, void *data, void *arg)
+{
+	struct nfs_conn *c = arg;
+
+	(void)rpc;
+	(void)data;
+	c->pinging = false;
+	c->heard_ms = stub_now_ms();
+	if (status == RPC_STATUS_SUCCESS)
+		c->replied = true;
+	else
+		nfs_conn_break(c, "connection closed");
+}
+
+/* An idle connection is tried now and then: so that a lost source is noticed, and
+ * servers do not close what is not used. */
+static void ping(struct nfs_conn *c)
+{
+	c->heard_ms = stub_now_ms();
+	c->pinging = true;
+	if (rpc_nfs3_null_async(c->rpc, on_ping, c)) {
+		c->pinging = false;
+		nfs_conn_break(c, "out of memory");
+	}
+}
+
+/* Milliseconds since the last byte came in; half a reply is a sign of life too. */
+static uint64_t silent_ms(struct nfs_conn *c, uint64_t now)
+{
+	uint64_t ms = now > c->heard_ms ? now - c->heard_ms : 0;
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	if (ms >= c->s->silence_ms &&
+	    !getsockopt(rpc_get_fd(c->rpc), IPPROTO_TCP, TCP_INFO, &info, &len) &&
+	    info.tcpi_last_data_recv < ms)
+		ms = info.tcpi_last_data_recv;
+	return ms;
+}
+
+static void watch(struct nfs_conn *c)
+{
+	uint64_t now = stub_now_ms(), limit = c->s->silence_ms;
+	struct nfs_call *oldest = TAILQ_FIRST(&c->flight);
+
+	if (!oldest && !c->pinging) {
+		if (now - c->heard_ms >= NFS_PING_MS)
+			ping(c);
+		return;
+	}
+	if (silent_ms(c, now) >= limit) {
+		nfs_conn_break(c, "no answer for %u ms", (unsigned int)silent_ms(c, now));
+		return;
+	}
+	/* Others are answered, this one is not.  Its time grows with each try: a
+	 * slow line must not be reset for ever. */
+	if (oldest && now - oldest->sent_ms >= (limit * 4)
+						       << (oldest->losses < 8 ? oldest->losses : 8))
+		nfs_conn_break(c, "no answer to one %s for %u ms", nfs_op_name(oldest->op),
+			       (unsigned int)(now - oldest->sent_ms));
+}
+
+static int poll_ms(const struct nfs_conn *c)
+{
+	uint64_t ms = c->s->silence_ms / 4;
+
+	if (TAILQ_EMPTY(&c->flight) && !c->pinging)
+		return NFS_PING_MS;
+	return ms < 10 ? 10 : ms > 1000 ? 1000 : (int)ms;
+}
+
+/* rpc_service() gave up: was it the end of the connection, or garbage? */
+static void service_failed(struct nfs_conn *c)
+{
+	const char *error = rpc_get_error(c->rpc);
+
+	c->framing = error && (strstr(error, "exceeds limit") || strstr(error, "garbage"));
+	nfs_conn_break(c, "%s", c->framing ? "garbage from the server" : "connection closed");
+}
+
+static void refill(struct nfs_conn *c)
+{
+	pthread_mutex_lock(&c->s->lock);
+	nfs_pump(c->s);
+	pthread_mutex_unlock(&c->s->lock);
+}
+
+/* Until the connection breaks or the source is stopped. */
+static void serve(struct nfs_conn *c)
+{
+	struct pollfd p[2] = { { .fd = rpc_get_fd(c->rpc) }, { .fd = c->wake, .events = POLLIN } };
+	eventfd_t n;
+	int r;
+
+	while (!c->broken[0]) {
+		send_inbox(c);
+		if (rpc_which_events(c->rpc) & POLLOUT && rpc_service(c->rpc, POLLOUT) < 0)
+			service_failed(c);
+		if (c->broken[0])
+			break;
+		p[0].events = (short)rpc_which_events(c->rpc);
+		p[0].revents = p[1].revents = 0;
+		r = poll(p, 2, poll_ms(c));
+		if (r < 0 && errno != EINTR)
+			nfs_conn_break(c, "poll: %s", strerror(errno));
+		if (p[1].revents) {
+			eventfd_read(c->wake, &n);
+			if (is_stopped(c))
+				nfs_conn_break(c, "stopped");
+			else if (has_wrong_root(c))
+				nfs_conn_break(c, "the export's root is not what it was");
+		}
+		if (p[0].revents && rpc_service(c->rpc, p[0].revents) < 0)
+			service_failed(c);
+		if (!(p[0].revents & POLLIN) && !c->broken[0])
+			watch(c);
+		refill(c);
+	}
+}
+
+/* ---- making and losing ---- */
+
+static void suspect_all(struct nfs_conn *c)
+{
+	struct nfs_call *call, *next;
+	bool alone = TAILQ_FIRST(&c->flight) && !TAILQ_NEXT(TAILQ_FIRST(&c->flight), link);
+
+	for (call = TAILQ_FIRST(&c->flight); call; call = next) {
+		next = TAILQ_NEXT(call, link);
+		call->losses++;
+		if (c->framing || call->losses >= NFS_LOSSES_MAX)
+			call->suspect = true;
+		if (c->framing && alone && ++call->garbage >= NFS_GARBAGE_MAX) {
+			nfs_settle(c, call);
+			nfs_log(c->s, STUB_LOG_ERROR, "source %s: %s gets garbage for an answer",
+				c->s->uri.host, nfs_op_name(call->op));
+			call->done(call, -EBADMSG, NULL);
+		}
+	}
+}
+
+static void lose(struct nfs_conn *c)
+{
+	uint64_t silent = stub_now_ms() - c->heard_ms;
+
+	if (TAILQ_EMPTY(&c->flight) && !c->pinging)
+		silent = 0;
+	if (!is_stopped(c))
+		nfs_log(c->s, STUB_LOG_WARN, "source %s: connection %u lost: %s", c->s->uri.host,
+			c->index, c->broken);
+	nfs_conn_down(c, silent);
+	/* Every call's callback comes now, if it has not: the flight stays as it is. */
+	rpc_destroy_context(c->rpc);
+	c->rpc = NULL;
+	if (!is_stopped(c))
+		suspect_all(c);
+	nfs_give_back(c);
+}
+
+/* Root and limits are asked for by the first connection; the others wait for it. */
+static bool wait_turn(struct nfs_conn *c)
+{
+	struct nfs_source *s = c->s;
+	bool known;
+
+	pthread_mutex_lock(&s->lock);
+	while (c->index > 0 && !s->known && !s->stop)
+		pthread_cond_wait(&s->ready, &s->lock);
+	known = s->known;
+	pthread_mutex_unlock(&s->lock);
+	return known;
+}
+
+static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address,
+		 unsigned int attempt)
+{
+	struct nfs_source *s = c->s;
+	struct source_limits limits;
+	struct stub_origin root;
+	int r = nfs_dial_mount(d, address, &root);
+
+	if (!r)
+		r = nfs_acl_learn(s, d, address, &root, attempt);
+	if (!r)
+		r = nfs_dial_nfs(d, address, &c->rpc);
+	if (r)
+		return r;
+	r = nfs_root_check(s, d, c->rpc, &root);
+	if (!r)
+		r = nfs_dial_limits(d, c->rpc, &root, &s->config, &limits);
+	if (r) {
+		rpc_destroy_context(c->rpc);
+		c->rpc = NULL;
+		return r;
+	}
+	pthread_mutex_lock(&s->lock);
+	s->root = root;
+	s->limits = limits;
+	s->known = true;
+	pthread_cond_broadcast(&s->ready);
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+/* Root and limits are known: is that still the root? */
+static int come_back(struct nfs_conn *c, struct nfs_dial *d, const char *address)
+{
+	struct stub_origin root;
+	int r = nfs_dial_nfs(d, address, &c->rpc);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&c->s->lock);
+	root = c->s->root;
+	pthread_mutex_unlock(&c->s->lock);
+	r = nfs_root_check(c->s, d, c->rpc, &root);
+	if (r) {
+		rpc_destroy_context(c->rpc);
+		c->rpc = NULL;
+	}
+	return r;
+}
+
+static int connect_once(struct nfs_conn *c, unsigned int attempt, char *why, size_t why_size)
+{
+	struct nfs_dial d = {
+		.uri = &c->s->uri,
+		.wake = c->wake,
+		.stopped = is_stopped,
+		.arg = c,
+	};
+	struct nfs_addresses a;
+	bool known = wait_turn(c);
+	int r = is_stopped(c) ? -ECANCELED : nfs_dial_resolve(&d, &a);
+
+	d.deadline_ms = stub_now_ms() + c->s->config.call_timeout_ms;
+	if (!r) {
+		const char *address = a.text[attempt % a.n];
+
+		r = known ? come_back(c, &d, address) : learn(c, &d, address, attempt);
+	}
+	if (r)
+		snprintf(why, why_size, "%s", d.why);
+	return r;
+}
+
+/* Not one line per attempt: only what has not just been said. */
+static void complain(struct nfs_conn *c, const char *why)
+{
+	struct nfs_source *s = c->s;
+	bool tell;
+
+	pthread_mutex_lock(&s->lock);
+	tell = !s->stop && strcmp(s->trouble, why);
+	if (tell)
+		snprintf(s->trouble, sizeof(s->trouble), "%s", why);
+	pthread_mutex_unlock(&s->lock);
+	if (tell)
+		nfs_log(s, STUB_LOG_WARN, "source %s: %s; trying on", s->uri.host, why);
+}
+
+static void pause_ms(struct nfs_conn *c, uint64_t ms)
+{
+	uint64_t end = stub_now_ms() + ms, now;
+	struct pollfd p = { .fd = c->wake, .events = POLLIN };
+	eventfd_t n;
+
+	while ((now = stub_now_ms()) < end && !is_stopped(c))
+		if (poll(&p, 1, (int)(end - now)) > 0)
+			eventfd_read(c->wake, &n);
+}
+
+static void *conn_main(void *arg)
+{
+	struct nfs_conn *c = arg;
+	uint64_t backoff = 0;
+	unsigned int attempt = 0;
+	char why[NFS_WHY_MAX];
+
+	while (!is_stopped(c)) {
+		if (connect_once(c, attempt++, why, sizeof(why))) {
+			complain(c, why);
+		} else {
+			if (c->ever)
+				nfs_log(c->s, STUB_LOG_INFO, "source %s: connection %u is back",
+					c->s->uri.host, c->index);
+			c->broken[0] = '\0';
+			c->framing = c->pinging = c->replied = false;
+			c->heard_ms = stub_now_ms();
+			nfs_conn_up(c);
+			serve(c);
+			lose(c);
+			if (c->replied && !c->framing)
+				backoff = attempt = 0;
+		}
+		backoff = backoff ? backoff * 2 : NFS_BACKOFF_MIN_MS;
+		if (backoff > NFS_BACKOFF_MAX_MS)
+			backoff = NFS_BACKOFF_MAX_MS;
+		pause_ms(c, backoff);
+	}
+	return NULL;
+}
+
+int nfs_conn_start(struct nfs_source *s, unsigned int index)
+{
+	struct nfs_conn *c = &s->conn[index];
+	pthread_attr_t attr;
+	int r;
+
+	c->s = s;
+	c->index = index;
+	TAILQ_INIT(&c->inbox);
+	TAILQ_INIT(&c->flight);
+	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->wake < 0)
+		return -errno;
+	r = pthread_attr_init(&attr);
+	if (!r) {
+		pthread_attr_setstacksize(&attr, NFS_CONN_STACK_BYTES);
+		r = pthread_create(&c->thread, &attr, conn_main, c);
+		pthread_attr_destroy(&attr);
+	}
+	if (r)
+		close(c->wake);
+	return -r;
+}
+
+void nfs_conn_join(struct nfs_conn *c)
+{
+	pthread_join(c->thread, NULL);
+	close(c->wake);
+}

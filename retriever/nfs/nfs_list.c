@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * nfs_list.c - all entries of a directory, page by page.
+ *
+ *      READDIRPLUS page 0 -> READDIRPLUS page 1 -> ...      (always one ahead)
+ *              |                    |
+ *        LOOKUP what is      LOOKUP ...                     (LIST_WINDOW at a time)
+ *        incomplete
+ *        READLINK symlinks, GETACL the others if the server has ACLs
+ *              |
+ *           fn(entries)
+ *
+ * Cookies that go in a circle are found with Brent's method: the cookie of one
+ * page is remembered, and replaced after 2, 4, 8 ... pages.  A server without
+ * READDIRPLUS is listed with READDIR; then every entry is looked up.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nfs/nfs_page.h"
+
+#define LIST_WINDOW 64
+
+struct fetch { /* of one page */
+	struct nfs_call call;
+	struct nfs_wait wait;
+	struct nfs_page page;
+	uint32_t status; /* nfsstat3 if err */
+	int err;
+	const char *why;
+};
+
+struct listing {
+	struct nfs_source *s;
+	enum source_priority prio;
+	struct stub_origin dir;
+	const struct source_id *as;
+	uint32_t bytes;
+	bool plain; /* READDIR */
+	struct fetch fetch[2];
+
+	/* circle of cookies */
+	uint64_t mark, pages, next_mark;
+
+	/* completing one page */
+	struct nfs_wait wait;
+	pthread_mutex_t lock; /* guards err */
+	int err;
+};
+
+/* ---- pages ---- */
+
+static void on_page(struct nfs_call *c, int err, void *reply)
+{
+	struct fetch *f = (struct fetch *)c;
+
+	f->err = err;
+	f->status = err && reply ? *(uint32_t *)reply : NFS3_OK;
+	if (!err && c->op == NFS_OP_READDIRPLUS)
+		f->err = nfs_page_plus(&((struct READDIRPLUS3res *)reply)->READDIRPLUS3res_u.resok,
+				       &f->page, &f->why);
+	else if (!err)
+		f->err = nfs_page_plain(&((struct READDIR3res *)reply)->READDIR3res_u.resok,
+					&f->page, &f->why);
+	nfs_wait_done(&f->wait);
+}
+
+static void ask(struct listing *l, struct fetch *f, uint64_t cookie, const char *verf)
+{
+	int err;
+
+	f->call.op = l->plain ? NFS_OP_READDIR : NFS_OP_READDIRPLUS;
+	f->call.prio = l->prio;
+	f->call.fh = l->dir;
+	f->call.offset = cookie;
+	f->call.count = l->bytes;
+	memcpy(f->call.verf, verf, sizeof(f->call.verf));
+	f->call.done = on_page;
+	memset(&f->page, 0, sizeof(f->page));
+	f->why = NULL;
+	f->status = NFS3_OK;
+	nfs_wait_add(&f->wait);
+	err = nfs_submit(l->s, &f->call);
+	if (!err)
+		return; /* f is on_page()'s until the wait is over */
+	f->err = err;
+	nfs_wait_done(&f->wait);
+}
+
+static int bad(struct listing *l, const char *why)
+{
+	nfs_log(l->s, STUB_LOG_ERROR, "source %s: impossible listing: %s", l->s->uri.host, why);
+	return -EBADMSG;
+}
+
+/* Wait for @f's page; ask again where another way is left. */
+static int wait_page(struct listing *l, struct fetch *f)
+{
+	for (;;) {
+		uint64_t cookie = f->call.offset;
+		char verf[NFS3_COOKIEVERFSIZE];
+
+		nfs_wait_below(&f->wait, 1);
+		if (!f->err)
+			return 0;
+		memcpy(verf, f->call.verf, sizeof(verf));
+		if (f->status == NFS3ERR_TOOSMALL && l->bytes < NFS_READDIR_MAX)
+			l->bytes = NFS_READDIR_MAX;
+		else if (f->status == NFS3ERR_NOTSUPP && !l->plain && !cookie)
+			l->plain = true;
+		else if (f->status == NFS3ERR_BAD_COOKIE || f->status == NFS3ERR_NOT_SYNC)
+			return -EAGAIN; /* the directory was changed, it says */
+		else
+			return f->why ? bad(l, f->why) : f->err;
+		ask(l, f, cookie, verf);
+	}
+}
+
+/* May the listing go on from this page? */
+static int check_page(struct listing *l, const struct nfs_page *p)
+{
+	if (p->eof)
+		return 0;
+	if (!p->seen)
+		return bad(l, "a page without entries that is not the last");
+	if (!p->last_cookie)
+		return bad(l, "cookie 0 before the end");
+	if (l->pages++ && p->last_cookie == l->mark)
+		return bad(l, "cookies go in a circle");
+	if (l->pages >= l->next_mark) {
+		l->mark = p->last_cookie;
+		l->next_mark = l->pages * 2;
+	}
+	return 0;
+}
+
+/* ---- completing ---- */
+
+struct complete { /* of one entry */
+	struct nfs_call call;
+	struct listing *l;
+	struct nfs_page *page;
+	struct stub_entry *e;
+	char name[STUB_NAME_MAX + 1];
+};
+
+/* Is it the entry that is wrong, or can nothing be asked now? */
+static bool is_entrys_own(int err)
+{
+	static const int own[] = { ENOENT, ESTALE, ENOTDIR, EACCES, EBADMSG, EIO, ENAMETOOLONG };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (err == -own[i])
+			return true;
+	return false;
+}
+
+static void failed(struct complete *c, int err)
+{
+	struct listing *l = c->l;
+
+	if (is_entrys_own(err)) {
+		c->e->error = err;
+		return;
+	}
+	pthread_mutex_lock(&l->lock);
+	if (!l->err)
+		l->err = err;
+	pthread_mutex_unlock(&l->lock);
+}
+
+static int take_target(struct complete *c, const struct READLINK3res *res)
+{
+	const char *target = res->READLINK3res_u.resok.data;
+	const struct source_id as = { c->e->attr.fsid, c->e->attr.fileid };
+	struct stub_attr now;
+	bool have;
+
+	if (nfs_post_attr(&res->READLINK3res_u.resok.symlink_attributes, &have, &now))
+		return -EBADMSG;
+	if (have && !nfs_is(&as, &now))
+		return -ESTALE; /* replaced, a moment after it was listed */
+	c->e->target_len = strlen(target);
+	if (c->e->target_len > STUB_TARGET_MAX)
+		return -ENAMETOOLONG;
+	c->e->target = strdup(target);
+	return c->e->target ? 0 : -ENOMEM;
+}
+
+/* What is still missing, or -1. */
+static int next_op(const struct listing *l, const struct nfs_page *p, const struct stub_entry *e)
+{
+	if (!e->origin_len)
+		return NFS_OP_LOOKUP;
+	if (!e->attr.mode)
+		return NFS_OP_GETATTR;
+	if (S_ISLNK(e->attr.mode) && !e->target)
+		return NFS_OP_READLINK;
+	if (!p->narrowed[e - p->entries] && nfs_acl_wanted(l->s, &e->attr))
+		return NFS_OP_GETACL;
+	return -1;
+}
+
+static int take(struct complete *c, const void *reply)
+{
+	const struct LOOKUP3resok *found;
+	bool have;
+
+	switch (c->call.op) {
+	case NFS_OP_LOOKUP:
+		found = &((const struct LOOKUP3res *)reply)->LOOKUP3res_u.resok;
+		if (nfs_page_handle(c->page, c->e, &found->object))
+			return -EBADMSG;
+		return nfs_post_attr(&found->obj_attributes, &have, &c->e->attr);
+	case NFS_OP_GETATTR:
+		return nfs_attr(
+			&((const struct GETATTR3res *)reply)->GETATTR3res_u.resok.obj_attributes,
+			&c->e->attr);
+	default:
+		return take_target(c, reply);
+	}
+}
+
+static void end(struct complete *c, int err)
+{
+	struct listing *l = c->l;
+
+	if (err)
+		failed(c, err);
+	free(c);
+	nfs_wait_done(&l->wait);
+}
+
+static void send(struct complete *c);
+
+/* A name, or that there is none, of another directory than is being listed: the next
+ * try will find that out, and say so. */
+static bool is_elsewhere(const struct listing *l, const struct LOOKUP3res *res)
+{
+	struct stub_attr dir;
+	bool have;
+	int r = nfs_post_attr(res->status == NFS3_OK ?
+				      &res->LOOKUP3res_u.resok.dir_attributes :
+				      &res->LOOKUP3res_u.resfail.dir_attributes,
+			      &have, &dir);
+
+	return !r && have && !nfs_is(l->as, &dir);
+}
+
+static void on_part(struct nfs_call *call, int err, void *reply)
+{
+	struct complete *c = (struct complete *)call;
+
+	if (call->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
+		nfs_acl_result(err, reply, &c->e->attr);
+		c->page->narrowed[c->e - c->page->entries] = true;
+		err = 0;
+	} else if (reply && call->op == NFS_OP_LOOKUP && is_elsewhere(c->l, reply)) {
+		err = -ENOMEDIUM;
+	} else if (!err) {
+		err = take(c, reply);
+	}
+	if (err || next_op(c->l, c->page, c->e) < 0)
+		end(c, err);
+	else
+		send(c);
+}
+
+static void send(struct complete *c)
+{
+	int err;
+
+	c->call.op = (enum nfs_op)next_op(c->l, c->page, c->e);
+	c->call.count = c->call.op == NFS_OP_GETACL ? nfs_acl_mask(&c->e->attr) : 0;
+	c->call.prio = c->l->prio;
+	if (c->call.op == NFS_OP_LOOKUP) {
+		c->call.fh = c->l->dir;
+	} else {
+		c->call.fh.len = (uint16_t)c->e->origin_len;
+		memcpy(c->call.fh.bytes, c->e->origin, c->e->origin_len);
+	}
+	c->call.name = c->name;
+	c->call.done = on_part;
+	err = nfs_submit(c->l->s, &c->call);
+	if (err)
+		end(c, err);
+}
+
+static int complete_entry(struct listing *l, struct nfs_page *p, struct stub_entry *e)
+{
+	struct complete *c;
+
+	/* a name that cannot be asked for; the receiver would refuse it too */
+	if (!e->name_len || e->name_len > STUB_NAME_MAX || memchr(e->name, '/', e->name_len)) {
+		e->error = -EBADMSG;
+		return 0;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->l = l;
+	c->page = p;
+	c->e = e;
+	memcpy(c->name, e->name, e->name_len);
+	nfs_wait_below(&l->wait, LIST_WINDOW);
+	nfs_wait_add(&l->wait);
+	send(c);
+	return 0;
+}
+
+/* Attributes and handles come together or from LOOKUP: never half of an old reply. */
+static int complete_page(struct listing *l, struct nfs_page *p)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < p->n && !r; i++) {
+		struct stub_entry *e = &p->entries[i];
+
+		/* of what is mounted there a listing may have this, and the handle that */
+		if (!p->complete[i] ||
+		    (S_ISDIR(e->attr.mode) && p->have_dir && e->attr.fsid != p->dir.fsid))
+			e->origin_len = 0;
+		if (!e->error && next_op(l, p, e) >= 0)
+			r = complete_entry(l, p, e);
+		if (!r && !(i % LIST_WINDOW)) {
+			pthread_mutex_lock(&l->lock);
+			r = l->err;
+			pthread_mutex_unlock(&l->lock);
+		}
+	}
+	nfs_wait_below(&l->wait, 1);
+	return r ? r : l->err;
+}
+
+/* ---- the whole ---- */
+
+static int run(struct listing *l, source_entries_fn fn, void *arg)
+{
+	static const char no_verf[NFS3_COOKIEVERFSIZE];
+	unsigned int turn = 0;
+	int r;
+
+	ask(l, &l->fetch[0], 0, no_verf);
+	for (;;) {
+		struct fetch *f = &l->fetch[turn], *ahead = &l->fetch[!turn];
+		bool last;
+
+		r = wait_page(l, f);
+		if (r)
+			return r;
+		last = f->page.eof;
+		r = check_page(l, &f->page);
+		if (!r)
+			r = nfs_confirm(l->s, l->prio, &l->dir, l->as,
+					f->page.have_dir ? &f->page.dir : NULL);
+		if (!r && !last)
+			ask(l, ahead, f->page.last_cookie, f->page.verf);
+		if (!r)
+			r = complete_page(l, &f->page);
+		if (!r && f->page.n)
+			r = fn(arg, f->page.entries, f->page.n);
+		nfs_page_finish(&f->page);
+		if (r || last)
+			return r;
+		turn = !turn;
+	}
+}
+
+int nfs_source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
+	     const struct source_id *as, source_entries_fn fn, void *arg)
+{
+	struct source_limits limits;
+	struct listing *l;
+	unsigned int i;
+	int r = nfs_source_limits(s, &limits);
+
+	if (r)
+		return r;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	l->s = nfs_of(s);
+	l->prio = p;
+	l->dir = *dir;
+	l->as = as;
+	l->bytes = limits.readdir_bytes;
+	nfs_wait_init(&l->wait);
+	pthread_mutex_init(&l->lock, NULL);
+	for (i = 0; i < 2; i++)
+		nfs_wait_init(&l->fetch[i].wait);
+	r = run(l, fn, arg);
+	for (i = 0; i < 2; i++) {
+		nfs_wait_below(&l->fetch[i].wait, 1); /* the page ahead, after an error */
+		nfs_page_finish(&l->fetch[i].page);
+		nfs_wait_finish(&l->fetch[i].wait);
+	}
+	pthread_mutex_destroy(&l->lock);
+	nfs_wait_finish(&l->wait);
+	free(l);
+	return r;
+}

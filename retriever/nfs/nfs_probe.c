@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/* nfs_probe.c - one try, and what to tell the administrator. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nfs/nfs.h"
+
+static int try_address(struct nfs_dial *d, const char *address, void *arg)
+{
+	const struct source_config *c = arg;
+	struct source_limits limits;
+	struct rpc_context *rpc;
+	struct stub_origin root;
+	struct stub_attr attr;
+	int r = nfs_dial_mount(d, address, &root);
+
+	if (r)
+		return r;
+	r = nfs_dial_nfs(d, address, &rpc);
+	if (r)
+		return r;
+	r = nfs_dial_limits(d, rpc, &root, c, &limits);
+	if (!r)
+		r = nfs_dial_getattr(d, rpc, &root, &attr);
+	if (!r && !S_ISDIR(attr.mode)) {
+		snprintf(d->why, sizeof(d->why), "%.200s is not a directory", d->uri->path);
+		r = -EPROTO;
+	}
+	rpc_destroy_context(rpc);
+	return r;
+}
+
+int nfs_probe_addresses(const char *uri_text, unsigned int timeout_ms, nfs_try_fn try, void *arg,
+			char *why, size_t why_size)
+{
+	uint64_t end = stub_now_ms() + timeout_ms;
+	struct nfs_addresses a;
+	struct nfs_uri uri;
+	struct nfs_dial d = { .uri = &uri, .wake = -1 };
+	unsigned int i;
+	int r;
+
+	if (why_size)
+		why[0] = '\0';
+	if (nfs_uri_parse(uri_text, &uri, d.why, sizeof(d.why))) {
+		snprintf(why, why_size, "source URI %s", d.why);
+		return -EPROTO;
+	}
+	r = nfs_dial_resolve(&d, &a);
+	for (i = 0; !r && i < a.n; i++) {
+		uint64_t now = stub_now_ms();
+
+		/* an address that does not answer leaves time for the others */
+		d.deadline_ms = now + (end > now ? (end - now) / (a.n - i) : 0);
+		r = try(&d, a.text[i], arg);
+		/* only another address may help against these */
+		if (i + 1 < a.n && (r == -ECONNREFUSED || r == -ETIMEDOUT || r == -EHOSTUNREACH))
+			r = 0;
+		else
+			break;
+	}
+	if (r == -ENOMEM)
+		r = -EPROTO;
+	if (r)
+		snprintf(why, why_size, "%s", d.why);
+	return r;
+}
+
+int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why,
+		     size_t why_size)
+{
+	struct source_config config = nfs_config(c);
+
+	return nfs_probe_addresses(c->uri, timeout_ms, try_address, &config, why, why_size);
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * nfs_source.c - the NFS backend's table, and what has no room of its own.
+ *
+ * The blocking ones are a call on the caller's stack and a wait for its done().
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nfs/nfs.h"
+
+void nfs_log(const struct nfs_source *s, enum stub_log_level level, const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	if (!s->config.log)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	s->config.log(s->config.log_arg, level, line);
+}
+
+static unsigned int within(unsigned int value, unsigned int low, unsigned int high)
+{
+	return value < low ? low : value > high ? high : value;
+}
+
+struct source_config nfs_config(const struct source_config *c)
+{
+	struct source_config out = *c;
+
+	out.connections = within(c->connections, 1, NFS_CONNECTIONS_MAX);
+	out.readdir_bytes = within(c->readdir_bytes, NFS_READDIR_MIN, NFS_READDIR_MAX);
+	out.read_bytes = within(c->read_bytes ? c->read_bytes : NFS_READ_MAX, 4096, NFS_READ_MAX);
+	out.call_timeout_ms = c->call_timeout_ms ? within(c->call_timeout_ms, 100, 600000) : 15000;
+	out.inflight = c->inflight ? within(c->inflight, 1, 256) : 16;
+	return out;
+}
+
+/* ---- life ---- */
+
+static struct nfs_source *allocate(const struct source_config *c)
+{
+	struct nfs_source *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->base.ops = &nfs_source_ops;
+	s->config = nfs_config(c);
+	s->config.uri = NULL; /* the caller's */
+	s->silence_ms = s->config.call_timeout_ms;
+	if (c->give_up_ms && c->give_up_ms < s->silence_ms)
+		s->silence_ms = c->give_up_ms;
+	s->lost_since_ms = stub_now_ms();
+	pthread_mutex_init(&s->lock, NULL);
+	stub_cond_init(&s->ready);
+	stub_cond_init(&s->schedule);
+	TAILQ_INIT(&s->queue[0]);
+	TAILQ_INIT(&s->queue[1]);
+	TAILQ_INIT(&s->delayed);
+	return s;
+}
+
+static void release(struct nfs_source *s)
+{
+	pthread_cond_destroy(&s->schedule);
+	pthread_cond_destroy(&s->ready);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static void stop(struct source *base)
+{
+	struct nfs_source *s = nfs_of(base);
+	unsigned int i;
+
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_broadcast(&s->ready);
+	pthread_cond_broadcast(&s->schedule);
+	for (i = 0; i < s->n; i++)
+		nfs_conn_wake(&s->conn[i]);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void destroy(struct source *base)
+{
+	struct nfs_source *s = nfs_of(base);
+	unsigned int i;
+
+	stop(base);
+	for (i = 0; i < s->n; i++)
+		nfs_conn_join(&s->conn[i]);
+	pthread_join(s->timer, NULL);
+	release(s);
+}
+
+static int create(const struct source_config *c, struct source **out)
+{
+	struct nfs_source *s = allocate(c);
+	char why[NFS_WHY_MAX];
+	unsigned int i, n;
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	r = nfs_uri_parse(c->uri, &s->uri, why, sizeof(why));
+	if (r)
+		nfs_log(s, STUB_LOG_ERROR, "source URI %s: %s", c->uri ? c->uri : "(none)", why);
+	else
+		r = nfs_queue_start(s);
+	if (r) {
+		release(s);
+		return r;
+	}
+	/* No thread looks at s->n connections before all are there. */
+	n = s->config.connections;
+	pthread_mutex_lock(&s->lock);
+	for (i = 0; i < n && !r; i++)
+		r = nfs_conn_start(s, i);
+	s->n = r ? i - 1 : n;
+	pthread_mutex_unlock(&s->lock);
+	if (r) {
+		destroy(&s->base);
+		return r;
+	}
+	*out = &s->base;
+	return 0;
+}
+
+static void state(struct source *base, struct source_state *out)
+{
+	struct nfs_source *s = nfs_of(base);
+	unsigned int i;
+
+	memset(out, 0, sizeof(*out));
+	pthread_mutex_lock(&s->lock);
+	out->connected = s->usable > 0;
+	out->lost_since_ms = s->lost_since_ms;
+	out->reconnects = s->counters.reconnects;
+	out->calls = s->counters.calls;
+	out->lookups = s->counters.lookups;
+	out->readdirs = s->counters.readdirs;
+	out->reads = s->counters.reads;
+	out->read_bytes = s->counters.read_bytes;
+	out->retries = s->counters.retries;
+	for (i = 0; i < s->n; i++)
+		out->inflight += s->conn[i].inflight;
+	if (!s->usable)
+		snprintf(out->trouble, sizeof(out->trouble), "%s", s->trouble);
+	else if (s->astray_ms && stub_now_ms() - s->astray_ms < NFS_ASTRAY_MS)
+		snprintf(out->trouble, sizeof(out->trouble), "%s", s->astray);
+	pthread_mutex_unlock(&s->lock);
+}
+
+int nfs_source_limits(struct source *base, struct source_limits *out)
+{
+	struct nfs_source *s = nfs_of(base);
+	int r = nfs_wait_known(s);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&s->lock);
+	*out = s->limits;
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+/* ---- blocking calls ---- */
+
+struct blocking {
+	struct nfs_call call;
+	struct nfs_wait wait;
+	int err;
+	bool have_attr, have_dir; /* dir: where the name was looked up */
+	struct stub_attr attr, dir;
+	struct stub_origin origin;
+	uint32_t granted;
+	char *buf;
+	size_t size;
+	size_t len;
+};
+
+static int take_readlink(struct blocking *b, const struct READLINK3res *res)
+{
+	const char *target = res->READLINK3res_u.resok.data;
+
+	if (nfs_post_attr(&res->READLINK3res_u.resok.symlink_attributes, &b->have_attr, &b->attr))
+		return -EBADMSG;
+	b->len = strlen(target);
+	if (b->len > b->size || b->len > STUB_TARGET_MAX)
+		return -ENAMETOOLONG;
+	memcpy(b->buf, target, b->len);
+	return 0;
+}
+
+static int take_lookup(struct blocking *b, const struct LOOKUP3res *res)
+{
+	const struct LOOKUP3resok *ok = &res->LOOKUP3res_u.resok;
+	int r;
+
+	if (res->status != NFS3_OK)
+		return nfs_post_attr(&res->LOOKUP3res_u.resfail.dir_attributes, &b->have_dir,
+				     &b->dir);
+	r = nfs_origin(&ok->object, &b->origin);
+	if (!r)
+		r = nfs_post_attr(&ok->obj_attributes, &b->have_attr, &b->attr);
+	return r ? r : nfs_post_attr(&ok->dir_attributes, &b->have_dir, &b->dir);
+}
+
+static void on_done(struct nfs_call *c, int err, void *reply)
+{
+	struct blocking *b = (struct blocking *)c;
+
+	b->err = err;
+	if (!err && c->op == NFS_OP_GETATTR)
+		b->err =
+			nfs_attr(&((struct GETATTR3res *)reply)->GETATTR3res_u.resok.obj_attributes,
+				 &b->attr);
+	else if (reply && c->op == NFS_OP_LOOKUP && take_lookup(b, reply))
+		b->err = -EBADMSG;
+	else if (!err && c->op == NFS_OP_READLINK)
+		b->err = take_readlink(b, reply);
+	else if (!err && c->op == NFS_OP_ACCESS)
+		b->granted = ((struct ACCESS3res *)reply)->ACCESS3res_u.resok.access;
+	if (c->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
+		nfs_acl_result(err, reply, &b->attr);
+		b->err = 0;
+	}
+	nfs_wait_done(&b->wait);
+}
+
+static int call(struct nfs_source *s, struct blocking *b, enum nfs_op op, enum source_priority p,
+		const struct stub_origin *o)
+{
+	int r;
+
+	b->call.op = op;
+	b->call.prio = p;
+	b->call.fh = *o;
+	b->call.done = on_done;
+	nfs_wait_init(&b->wait);
+	nfs_wait_add(&b->wait);
+	r = nfs_submit(s, &b->call);
+	if (!r) {
+		nfs_wait_below(&b->wait, 1);
+		r = b->err;
+	}
+	nfs_wait_finish(&b->wait);
+	if (r == -EBADMSG)
+		nfs_log(s, STUB_LOG_ERROR, "source %s: impossible answer to %s", s->uri.host,
+			nfs_op_name(op));
+	return r;
+}
+
+static int getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
+		   struct stub_attr *attr)
+{
+	struct blocking b = { 0 };
+	int r = call(nfs_of(s), &b, NFS_OP_GETATTR, p, o);
+
+	if (!r)
+		*attr = b.attr;
+	return r;
+}
+
+static int rights(struct source *base, enum source_priority p, const struct stub_origin *o,
+		  struct stub_attr *attr)
+{
+	struct nfs_source *s = nfs_of(base);
+	struct blocking b = { .call.count = nfs_acl_mask(attr), .attr = *attr };
+	int r = nfs_wait_known(s);
+
+	if (r || !nfs_acl_wanted(s, attr))
+		return r;
+	r = call(s, &b, NFS_OP_GETACL, p, o);
+	if (!r)
+		*attr = b.attr;
+	return r;
+}
+
+static int root(struct source *base, struct stub_origin *out, struct stub_attr *attr)
+{
+	struct nfs_source *s = nfs_of(base);
+	int r = nfs_wait_known(s);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&s->lock);
+	*out = s->root;
+	pthread_mutex_unlock(&s->lock);
+	r = getattr(base, SOURCE_DEMAND, out, attr);
+	return r ? r : rights(base, SOURCE_DEMAND, out, attr);
+}
+
+static int lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
+		  const struct source_id *as, const char *name, size_t len,
+		  struct stub_origin *out, struct stub_attr *attr)
+{
+	char text[STUB_NAME_MAX + 1];
+	struct blocking b = { .call.name = text };
+	int r, of_dir = 0;
+
+	if (len > STUB_NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(text, name, len);
+	text[len] = '\0';
+	r = call(nfs_of(s), &b, NFS_OP_LOOKUP, p, dir);
+	if (!r || r == -ENOENT || b.have_dir)
+		of_dir = nfs_confirm(nfs_of(s), p, dir, as, b.have_dir ? &b.dir : NULL);
+	if (r || of_dir)
+		return of_dir ? of_dir : r;
+	*out = b.origin;
+	*attr = b.attr;
+	r = b.have_attr ? 0 : getattr(s, p, out, attr);
+	return r ? r : rights(s, p, out, attr);
+}
+
+static const uint8_t *inode(const struct stub_origin *o, size_t *len)
+{
+	*len = nfs_handle_inode(o->bytes, o->len);
+	return o->bytes;
+}
+
+static int read_link(struct source *s, enum source_priority p, const struct stub_origin *o,
+		     const struct source_id *as, char *buf, size_t size, size_t *len)
+{
+	struct blocking b = { .buf = buf, .size = size };
+	int r = call(nfs_of(s), &b, NFS_OP_READLINK, p, o);
+
+	if (!r && b.have_attr && !nfs_is(as, &b.attr))
+		r = nfs_astray(nfs_of(s), as, &b.attr);
+	if (!r)
+		*len = b.len;
+	return r;
+}
+
+static int check_access(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
+			uint32_t *granted)
+{
+	struct blocking b = { .call.uid = uid, .call.count = want };
+	int r = call(nfs_of(s), &b, NFS_OP_ACCESS, SOURCE_DEMAND, o);
+
+	if (!r)
+		*granted = b.granted;
+	return r;
+}
+
+const struct source_ops nfs_source_ops = {
+	.scheme = "nfs://",
+	.create = create,
+	.stop = stop,
+	.destroy = destroy,
+	.probe = nfs_source_probe,
+	.traits = nfs_source_traits,
+	.state = state,
+	.root = root,
+	.lookup = lookup,
+	.verify = nfs_source_verify,
+	.inode = inode,
+	.getattr = getattr,
+	.rights = rights,
+	.readlink = read_link,
+	.access = check_access,
+	.list = nfs_source_list,
+	.read = nfs_source_read,
+	.limits = nfs_source_limits,
+};

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * smb.h - what the rooms of the SMB source share; nobody else includes it.
+ *
+ *   smb_uri.c     smb://... into its parts
+ *   smb_login.c   the file with user and password
+ *   smb_ticket.c  Kerberos tickets, and when to get newer ones (smb_ticket.h)
+ *   smb_krb5.c    how to get them (smb_krb5.h)
+ *   smb_source.c  life, state and the calls: the backend's table
+ *   smb_pace.c    who may log on, and when
+ *   smb_queue.c   which call is next; losses, back-off, giving up
+ *   smb_conn.c    one thread and one worker process per connection
+ *   smb_wire.c    the protocol with the worker (smb_wire.h)
+ *
+ * Life of a call: queue[priority] -> its connection's thread -> done(), or back to the
+ * front of its queue when the connection was lost under it.  done() is called exactly
+ * once, without any lock held, with the call in no list.
+ *
+ * Locking: smb_source.lock guards what its comment claims; nothing is called back and
+ * nothing is sent or received with it held.
+ */
+#ifndef SMB_H
+#define SMB_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+
+#include "smb/smb_ticket.h"
+#include "smb/smb_wire.h"
+#include "source/source_ops.h"
+
+#define SMB_CONNECTIONS_MAX 16
+#define SMB_BACKOFF_MIN_MS  100
+#define SMB_BACKOFF_MAX_MS  5000
+#define SMB_LOSSES_MAX	    3 /* connections lost under a call until it fails, each newer */
+#define SMB_PING_MS	    15000 /* an idle connection is tried so often */
+#define SMB_WHY_MAX	    256
+
+/* ---- smb_uri.c ---- */
+
+struct smb_uri {
+	char host[256];
+	char share[256];
+	char root[STUB_ORIGIN_MAX + 1]; /* below the share, '/' between names; "" */
+	uint16_t port;			/* 0: the usual one */
+};
+
+/* smb://host[:port]/share[/dir...]: 0, or -EINVAL with one line in @why. */
+int smb_uri_parse(const char *uri, struct smb_uri *out, char *why, size_t why_size);
+
+/* ---- smb_login.c ---- */
+
+struct smb_login {
+	char user[256], domain[256], password[256];
+};
+
+/*
+ * username = ..., password = ..., domain = ... (one a line) of the regular file @path,
+ * which nobody but its owner, root or us, may read.
+ *   -EACCES, -ENOENT, -EINVAL ...  with one line in @why
+ */
+int smb_login_read(const char *path, struct smb_login *out, char *why, size_t why_size);
+
+struct smb_source;
+
+/*
+ * The one way to log in that @o has: s->login, or s->ticket is begun.
+ *   -EACCES, -ENOENT, -EINVAL ...  with one line in @why
+ */
+int smb_login_prepare(struct smb_source *s, const struct source_smb *o, char *why,
+		      size_t why_size);
+
+/* Is @path a regular file that nobody but its owner, root or us, may read?
+ *   -EACCES, -ENOENT, -EINVAL ...  with one line in @why */
+int smb_private_file(const char *path, char *why, size_t why_size);
+
+/* ---- calls ---- */
+
+struct smb_call {
+	TAILQ_ENTRY(smb_call) link;
+	enum source_priority prio;
+	struct smb_request request; /* its texts stay the caller's */
+	unsigned int losses; /* since the source was last lost as a whole: */
+	uint64_t epoch;
+	uint64_t made; /* connections made until it was lost the last time */
+	bool begun; /* a part of the answer has been handed on */
+	/* A part, ENTRIES: on the connection's thread; it may wait. */
+	void (*part)(struct smb_call *c, struct smb_answer *a);
+	/* @a is the answer, valid during the call; NULL if @err. */
+	void (*done)(struct smb_call *c, int err, struct smb_answer *a);
+};
+
+TAILQ_HEAD(smb_calls, smb_call);
+
+struct smb_conn {
+	struct smb_source *s;
+	unsigned int index;
+	pthread_t thread;
+	bool usable;  /* guarded by smb_source.lock */
+	uint64_t number; /* likewise: of smb_source.made */
+	bool working; /* likewise: has a call */
+	/* the thread's own */
+	pid_t pid; /* the worker, 0: none */
+	int fd;
+	char home[512]; /* the worker's */
+	int held; /* of smb_home_make() */
+	uint64_t ticket; /* which ones it was connected with */
+	struct smb_out out;
+	uint8_t *in; /* the message that came in */
+	size_t in_size;
+	uint32_t backoff_ms;
+	bool ever;
+	char why[SMB_WHY_MAX];
+};
+
+struct smb_pace { /* see smb_pace.c */
+	char *path; /* constant: the file with the password; NULL: Kerberos */
+	bool dialing; /* somebody has the turn */
+	struct stat file; /* as it was when login was read: his */
+	bool refused; /* the last logon was */
+	bool hurry; /* the next one is not to wait */
+	uint32_t backoff_ms;
+	uint64_t next_ms; /* refused: no logon before */
+	uint64_t serial; /* likewise: with these tickets */
+	char why[SMB_WHY_MAX];
+};
+
+struct smb_source {
+	struct source base;
+	/* constant after creation */
+	struct smb_uri uri;
+	struct source_config config;
+	struct smb_login login; /* but this: who has the turn of pace owns it */
+	char *worker, *idmap;
+	struct smb_ticket *ticket; /* NULL: not Kerberos */
+	unsigned int n;
+	int wake; /* eventfd, readable after stop */
+
+	pthread_mutex_t lock;
+	/* guarded by lock */
+	pthread_cond_t work; /* something to do, or stop */
+	pthread_cond_t ready; /* the root became known, or stop, or given up */
+	bool stop, known, given_up;
+	struct stub_attr root;
+	unsigned int usable;
+	uint64_t lost_since_ms; /* 0 if usable */
+	uint64_t epoch; /* connections that could not be made so far */
+	uint64_t made; /* and those that were */
+	char trouble[SMB_WHY_MAX]; /* why there is no connection */
+	struct smb_calls queue[2];
+	struct smb_pace pace;
+	uint64_t reconnects, calls, lookups, readdirs, reads, read_bytes, retries;
+	uint64_t mangled; /* names listed that may be made up */
+
+	struct smb_conn conn[SMB_CONNECTIONS_MAX];
+};
+
+/* ---- smb_queue.c ---- */
+
+void smb_log(const struct smb_source *s, enum stub_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+bool smb_ticket_is_old(const struct smb_conn *c); /* there are newer ones */
+int smb_submit(struct smb_source *s, struct smb_call *c); /* 0, -ECANCELED: no done() */
+/* The next call for this connection; waits.  NULL: stop, or *ping: nothing for SMB_PING_MS,
+ * or newer tickets. */
+struct smb_call *smb_next(struct smb_conn *c, bool *ping);
+void smb_lost(struct smb_conn *conn, struct smb_call *c); /* again, or -EIO */
+void smb_conn_up(struct smb_conn *c, const struct stub_attr *root);
+void smb_conn_down(struct smb_conn *c, uint64_t silent_ms);
+/* No connection: say why, once; wait before the next try.  False: stop. */
+bool smb_conn_wait(struct smb_conn *c);
+void smb_end_all(struct smb_source *s, int err); /* what is queued */
+/* With the lock: for something to do, or @until_ms; calls that waited too long end. */
+void smb_wait_work(struct smb_source *s, uint64_t until_ms);
+int smb_wait_known(struct smb_source *s, struct stub_attr *root); /* 0, -ECANCELED, -ETIMEDOUT */
+
+/* ---- smb_pace.c ---- */
+
+/* s->login out of this file.  -EACCES, -ENOENT, -EINVAL ...  with one line in @why */
+int smb_pace_prepare(struct smb_source *s, const char *credentials, char *why, size_t size);
+/* The turn to make a connection, with the login of now; waits for it.  False: stop; or
+ * not @patient, and it is not the time for a logon. */
+bool smb_pace_begin(struct smb_source *s, bool patient);
+/* The turn is over: smb_conn_dial() has given @result and @why, with tickets @serial. */
+void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t serial);
+void smb_pace_hurry(struct smb_source *s); /* read and try again at once */
+/* With the lock: what is refused, in @out, which has trouble already. */
+void smb_pace_state(struct smb_source *s, struct source_state *out);
+
+/* ---- smb_conn.c ---- */
+
+int smb_conn_start(struct smb_source *s, unsigned int index);
+void smb_conn_join(struct smb_conn *c);
+/* Start a worker and connect it, with the turn: 0, or -errno with c->why. -EKEYREJECTED:
+ * the server does not let us in. */
+int smb_conn_dial(struct smb_conn *c, struct stub_attr *root);
+#define SMB_LOST 1
+/* One call over it, its parts and its end handed on: 0, or SMB_LOST with c->why, and
+ * for how long nothing was heard in *silent_ms. */
+int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms);
+void smb_conn_hangup(struct smb_conn *c);
+
+#endif

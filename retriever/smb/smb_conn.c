@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * smb_conn.c - one connection: a worker process, and the thread that talks with it.
+ *
+ * Whatever is wrong with a worker - silent for call_timeout_ms, dead, sending what
+ * makes no sense, or saying itself that its connection is of no use - the answer is the
+ * same: kill it, start another.  Only a worker that says "final" is believed that the
+ * server itself refuses.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "smb/smb.h"
+#include "smb/smb_home.h"
+
+extern char **environ;
+
+static int lost(struct smb_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int lost(struct smb_conn *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(c->why, sizeof(c->why), fmt, ap);
+	va_end(ap);
+	return SMB_LOST;
+}
+
+/* A text of the worker's, as it may be shown, in JSON too. */
+static void show(const struct smb_text *t, char *out, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->len && n + 1 < size; i++)
+		out[n++] = t->p[i] >= 0x20 && t->p[i] < 0x7f ? t->p[i] : '?';
+	out[n] = '\0';
+}
+
+/* ---- the process ---- */
+
+static int spawn(struct smb_conn *c)
+{
+	const char *path = c->s->worker;
+	/* it removes its home even if it never hears of more */
+	char *argv[] = { (char *)"postcopy-smb-worker", c->home, NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, defaults;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	sigemptyset(&none);
+	sigemptyset(&defaults);
+	sigaddset(&defaults, SIGPIPE);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, pair[1], SMB_WIRE_FD);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &defaults);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	r = -posix_spawn(&c->pid, path, &actions, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	close(pair[1]);
+	c->fd = pair[0];
+	if (r < 0) {
+		c->pid = 0;
+		close(c->fd);
+	}
+	return r;
+}
+
+static void leave_home(struct smb_conn *c)
+{
+	smb_home_remove(c->home);
+	close(c->held);
+}
+
+/* A worker with its home, and its tickets in there.  On failure nothing is left. */
+static int make_worker(struct smb_conn *c, struct smb_ticket_written *tickets)
+{
+	const struct smb_source *s = c->s;
+	char path[sizeof(c->home) + sizeof(SMB_HOME_TICKETS)];
+	int r = 0;
+
+	c->held = smb_home_make(c->home, sizeof(c->home));
+	if (c->held < 0) {
+		lost(c, "cannot make %.150s: %s", c->home, strerror(-c->held));
+		return c->held;
+	}
+	snprintf(path, sizeof(path), "%s/" SMB_HOME_TICKETS, c->home);
+	if (s->ticket)
+		r = smb_ticket_write(s->ticket, path, s->config.call_timeout_ms, tickets, c->why,
+				     sizeof(c->why));
+	c->ticket = tickets->serial;
+	if (r == 0) {
+		r = spawn(c);
+		if (r < 0) {
+			lost(c, "cannot start %.150s: %s", s->worker, strerror(-r));
+			r = -EPROTO;
+		}
+	}
+	if (r < 0)
+		leave_home(c);
+	return r;
+}
+
+void smb_conn_hangup(struct smb_conn *c)
+{
+	if (!c->pid)
+		return;
+	close(c->fd);
+	kill(c->pid, SIGKILL);
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	c->pid = 0;
+	leave_home(c);
+	smb_out_free(&c->out);
+	free(c->in);
+	c->in = NULL;
+	c->in_size = 0;
+}
+
+/* ---- messages ---- */
+
+static int broken(struct smb_conn *c, int r, uint64_t *silent_ms)
+{
+	*silent_ms = 0;
+	if (r == -ECANCELED)
+		return lost(c, "stopping");
+	if (r == -ETIMEDOUT) {
+		*silent_ms = c->s->config.call_timeout_ms;
+		return lost(c, "no answer for %u ms", c->s->config.call_timeout_ms);
+	}
+	return lost(c, r == -ECONNRESET ? "the worker has ended" : "worker: %s", strerror(-r));
+}
+
+static int nonsense(struct smb_conn *c)
+{
+	smb_log(c->s, STUB_LOG_ERROR, "source %s: impossible message from a worker",
+		c->s->uri.host);
+	return lost(c, "impossible message from a worker");
+}
+
+static int receive(struct smb_conn *c, struct smb_answer *a, uint64_t *silent_ms)
+{
+	unsigned int wait_ms = c->s->config.call_timeout_ms;
+	uint8_t header[SMB_WIRE_HEADER];
+	enum smb_wire_type type;
+	uint32_t len;
+	int r = smb_wire_receive(c->fd, header, sizeof(header), wait_ms, c->s->wake);
+
+	if (r < 0)
+		return broken(c, r, silent_ms);
+	if (smb_wire_header(header, &type, &len) < 0)
+		return nonsense(c);
+	if (len > c->in_size) {
+		uint8_t *p = realloc(c->in, len);
+
+		if (!p)
+			return lost(c, "out of memory");
+		c->in = p;
+		c->in_size = len;
+	}
+	r = smb_wire_receive(c->fd, c->in, len, wait_ms, c->s->wake);
+	if (r < 0)
+		return broken(c, r, silent_ms);
+	return smb_wire_answer(type, c->in, len, a) < 0 ? nonsense(c) : 0;
+}
+
+/* The answer to each request, but for FAIL. */
+static const enum smb_wire_type answers[] = {
+	[SMB_WIRE_START] = SMB_WIRE_READY,    [SMB_WIRE_GETATTR] = SMB_WIRE_ATTRS,
+	[SMB_WIRE_LOOKUP] = SMB_WIRE_OBJECT,  [SMB_WIRE_LIST] = SMB_WIRE_END,
+	[SMB_WIRE_READ_] = SMB_WIRE_DATA,     [SMB_WIRE_GETMETA] = SMB_WIRE_META,
+	[SMB_WIRE_STREAM] = SMB_WIRE_DATA,
+};
+
+static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answer *a)
+{
+	int err = a->error;
+	bool told;
+
+	show(&a->why, c->why, sizeof(c->why));
+	if (!c->why[0])
+		lost(c, "no reason is given");
+	if (!a->final)
+		return SMB_LOST;
+	if (err == -ENOENT && call->request.type != SMB_WIRE_LOOKUP &&
+	    call->request.type != SMB_WIRE_START)
+		err = -ESTALE; /* it was there once */
+	/* what an object is parked for: its path is not in the error */
+	told = err == -EBADMSG ||
+	       ((err == -EACCES || err == -EIO) && (call->request.type == SMB_WIRE_GETMETA ||
+				   call->request.type == SMB_WIRE_STREAM));
+	smb_log(c->s, told ? STUB_LOG_WARN : STUB_LOG_DEBUG, "source %s: %s", c->s->uri.host, c->why);
+	call->done(call, err, NULL);
+	return 0;
+}
+
+int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms)
+{
+	struct smb_answer a;
+	int r;
+
+	*silent_ms = 0;
+	smb_out_request(&c->out, &call->request);
+	r = smb_out_end(&c->out);
+	if (r < 0) {
+		call->done(call, r == -ENOMEM ? r : -ENAMETOOLONG, NULL);
+		return 0;
+	}
+	r = smb_wire_send(c->fd, &c->out, c->s->config.call_timeout_ms, c->s->wake);
+	if (r < 0)
+		return broken(c, r, silent_ms);
+	for (;;) {
+		r = receive(c, &a, silent_ms);
+		if (r)
+			return r;
+		if (a.type == SMB_WIRE_ALIVE)
+			continue;
+		if (a.type == SMB_WIRE_FAIL)
+			return fail(c, call, &a);
+		if (a.type == SMB_WIRE_ENTRIES && call->part) {
+			call->begun = true;
+			call->part(call, &a);
+			continue;
+		}
+		if (a.type != answers[call->request.type] ||
+		    (a.type == SMB_WIRE_DATA && a.rest_len > call->request.length))
+			return nonsense(c);
+		call->done(call, 0, &a);
+		return 0;
+	}
+}
+
+/* ---- connecting ---- */
+
+struct starting {
+	struct smb_call call;
+	int err;
+	struct stub_attr root;
+};
+
+static void on_started(struct smb_call *call, int err, struct smb_answer *a)
+{
+	struct starting *t = (struct starting *)call;
+
+	t->err = err;
+	if (!err)
+		t->root = a->attr;
+}
+
+static struct smb_text text(const char *s)
+{
+	return (struct smb_text){ s, strlen(s) };
+}
+
+/* Is it what it was? */
+static int check_root(struct smb_conn *c, const struct stub_attr *root)
+{
+	struct smb_source *s = c->s;
+	uint64_t want = s->config.smb.root_fileid;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->known)
+		want = s->root.fileid;
+	pthread_mutex_unlock(&s->lock);
+	if (!want || want == root->fileid)
+		return 0;
+	lost(c, "the share shows another directory than before");
+	return -ENOENT;
+}
+
+int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
+{
+	const struct smb_source *s = c->s;
+	const struct source_smb *o = &s->config.smb;
+	struct starting t = {
+		.call.done = on_started,
+		.call.request.type = SMB_WIRE_START,
+	};
+	uint64_t silent_ms;
+	struct smb_ticket_written tickets = { 0 };
+	int r = make_worker(c, &tickets);
+
+	if (r < 0)
+		return r;
+	t.call.request.start = (struct smb_start){
+		.flags = (o->sign ? SMB_WIRE_SIGN : 0) | (o->encrypt ? SMB_WIRE_ENCRYPT : 0) |
+			 (s->ticket ? SMB_WIRE_KERBEROS : 0) |
+			 (o->strict_delete ? SMB_WIRE_STRICT : 0) |
+			 (o->traverse ? SMB_WIRE_TRAVERSE : 0) | (o->depot ? SMB_WIRE_DEPOT : 0),
+		.port = s->uri.port,
+		.uid = o->uid,
+		.gid = o->gid,
+		.file_mode = o->file_mode,
+		.dir_mode = o->dir_mode,
+		.xattr_value = o->xattr_value,
+		.xattr_all = o->xattr_all,
+		.host = text(s->uri.host),
+		.share = text(s->uri.share),
+		.root = text(s->uri.root),
+		.user = text(s->ticket ? tickets.user : s->login.user),
+		.domain = text(s->login.domain),
+		.password = text(s->login.password),
+		.idmap = text(s->idmap),
+	};
+	r = smb_conn_call(c, &t.call, &silent_ms);
+	if (r == 0)
+		r = t.err;
+	else
+		r = silent_ms ? -ETIMEDOUT : -EPROTO;
+	if (c->out.p) /* it has carried the password */
+		explicit_bzero(c->out.p, c->out.size);
+	if (r == 0)
+		r = check_root(c, &t.root);
+	if (r == 0)
+		*root = t.root;
+	else
+		smb_conn_hangup(c);
+	return r;
+}
+
+/* ---- the thread ---- */
+
+static void on_pong(struct smb_call *call, int err, struct smb_answer *a)
+{
+	(void)call;
+	(void)err;
+	(void)a;
+}
+
+static int ping(struct smb_conn *c, uint64_t *silent_ms)
+{
+	struct smb_call call = {
+		.request = { .type = SMB_WIRE_GETATTR, .path = text(c->s->uri.root) },
+		.done = on_pong,
+	};
+
+	return smb_conn_call(c, &call, silent_ms);
+}
+
+/* The turn is over. */
+static int dial_over(struct smb_conn *c, int r)
+{
+	smb_pace_end(c->s, r, c->why, c->ticket);
+	return r;
+}
+
+/*
+ * There are newer tickets, and the server forgets us when the old ones end: another
+ * worker with those, before this one goes.  If that fails now, this one stays.
+ */
+static void renew(struct smb_conn *c)
+{
+	struct smb_conn fresh = { .s = c->s, .index = c->index };
+	struct stub_attr root;
+
+	c->ticket = smb_ticket_serial(c->s->ticket);
+	if (!smb_pace_begin(c->s, false))
+		return;
+	if (dial_over(&fresh, smb_conn_dial(&fresh, &root)) < 0) {
+		smb_log(c->s, STUB_LOG_INFO, "source %s: connection %u, new tickets: %s",
+			c->s->uri.host, c->index, fresh.why);
+		return;
+	}
+	smb_conn_hangup(c);
+	c->pid = fresh.pid;
+	c->fd = fresh.fd;
+	memcpy(c->home, fresh.home, sizeof(c->home));
+	c->held = fresh.held;
+	c->ticket = fresh.ticket;
+	c->out = fresh.out;
+	c->in = fresh.in;
+	c->in_size = fresh.in_size;
+	pthread_mutex_lock(&c->s->lock);
+	c->number = ++c->s->made;
+	pthread_mutex_unlock(&c->s->lock);
+}
+
+static void *conn_main(void *arg)
+{
+	struct smb_conn *c = arg;
+	struct smb_source *s = c->s;
+	struct smb_call *call;
+	struct stub_attr root;
+	uint64_t silent_ms;
+	bool idle;
+	int r;
+
+	for (;;) {
+		if (!c->pid) {
+			if (!smb_pace_begin(s, true))
+				break;
+			if (dial_over(c, smb_conn_dial(c, &root)) < 0) {
+				if (!smb_conn_wait(c))
+					break;
+				continue;
+			}
+			smb_log(s, STUB_LOG_DEBUG, "source %s: connection %u is up", s->uri.host,
+				c->index);
+			smb_conn_up(c, &root);
+		}
+		if (smb_ticket_is_old(c))
+			renew(c);
+		call = smb_next(c, &idle);
+		if (!call && !idle)
+			break;
+		if (!call && smb_ticket_is_old(c))
+			continue;
+		r = call ? smb_conn_call(c, call, &silent_ms) : ping(c, &silent_ms);
+		if (r != SMB_LOST)
+			continue;
+		smb_log(s, STUB_LOG_INFO, "source %s: connection %u lost: %s", s->uri.host, c->index,
+			c->why);
+		smb_conn_down(c, silent_ms);
+		smb_conn_hangup(c);
+		if (call)
+			smb_lost(c, call);
+	}
+	smb_conn_hangup(c);
+	smb_end_all(s, -ECANCELED);
+	return NULL;
+}
+
+int smb_conn_start(struct smb_source *s, unsigned int index)
+{
+	struct smb_conn *c = &s->conn[index];
+
+	c->s = s;
+	c->index = index;
+	return -pthread_create(&c->thread, NULL, conn_main, c);
+}
+
+void smb_conn_join(struct smb_conn *c)
+{
+	pthread_join(c->thread, NULL);
+}

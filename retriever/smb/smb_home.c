@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "smb/smb_home.h"
+
+#define NAME   "postcopy-smb-"
+#define RANDOM "XXXXXX"
+#define ROUNDS 100 /* of what is in others' hands at the same time */
+
+static const char *parent(void)
+{
+	const char *dir = getenv("TMPDIR");
+
+	return dir && *dir == '/' ? dir : "/tmp";
+}
+
+static bool is_home(const char *name)
+{
+	return !strncmp(name, NAME, strlen(NAME)) && strlen(name) == strlen(NAME RANDOM);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+	(void)st;
+	(void)type;
+	(void)f;
+	remove(path);
+	return 0;
+}
+
+void smb_home_remove(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	struct stat st;
+
+	if (!name || !is_home(name + 1))
+		return;
+	/* nftw() gives up where somebody else has just removed a directory */
+	for (int i = 0; i < ROUNDS && lstat(path, &st) == 0; i++)
+		nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A descriptor with this lock, if it is a home of ours, and still the one of that name. */
+static int hold(const char *path, int lock)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st, now;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	do
+		r = flock(fd, lock) < 0 ? -errno : 0;
+	while (r == -EINTR);
+	if (r == 0 && (fstat(fd, &st) < 0 || lstat(path, &now) < 0))
+		r = -errno;
+	if (r == 0 && (st.st_dev != now.st_dev || st.st_ino != now.st_ino))
+		r = -ENOENT;
+	if (r == 0 && (st.st_uid != geteuid() || (st.st_mode & 0777) != 0700))
+		r = -EPERM;
+	if (r == 0)
+		return fd;
+	close(fd);
+	return r;
+}
+
+/* What those left who were killed together. */
+static void sweep(void)
+{
+	DIR *dir = opendir(parent());
+	struct dirent *e;
+	char path[512];
+	int n, fd;
+
+	while (dir && (e = readdir(dir))) {
+		if (!is_home(e->d_name))
+			continue;
+		n = snprintf(path, sizeof(path), "%s/%s", parent(), e->d_name);
+		if (n < 0 || (size_t)n >= sizeof(path))
+			continue;
+		fd = hold(path, LOCK_EX | LOCK_NB);
+		if (fd < 0)
+			continue;
+		smb_home_remove(path);
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+int smb_home_make(char *path, size_t size)
+{
+	int fd = -ENOENT;
+
+	sweep();
+	/* another process may sweep it away before it is held */
+	for (int i = 0; i < ROUNDS && fd == -ENOENT; i++) {
+		int n = snprintf(path, size, "%s/" NAME RANDOM, parent());
+
+		if (n < 0 || (size_t)n >= size)
+			return -ENAMETOOLONG;
+		if (!mkdtemp(path))
+			return -errno;
+		fd = smb_home_hold(path);
+		if (fd < 0)
+			smb_home_remove(path);
+	}
+	return fd;
+}
+
+int smb_home_hold(const char *path)
+{
+	return hold(path, LOCK_SH);
+}

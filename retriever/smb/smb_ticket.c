@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * smb_ticket.c - the thread that gets tickets in time: see smb_ticket.h.
+ *
+ * Tickets are renewed when half of their life is over; while that fails, those that are
+ * there are used until they end, and it is tried again and again.  Who is refused waits
+ * a minute, and longer from time to time, so that no account is locked by it - unless the
+ * keytab or the cache is another one, or the administrator says so.
+ *
+ * smb_ticket is held by its owner and by its thread, and goes with the second of them.
+ * lock guards what its comment claims; changed() and tell() are called with it held, so
+ * that none is after smb_ticket_stop().  serial and refused_ms can be read without it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "smb/smb.h"
+#include "smb/smb_krb5.h"
+#include "smb/smb_ticket.h"
+
+#define LOOK_MS	       1000 /* another keytab or cache is seen so soon */
+#define AWAY_MAX_MS    5000 /* between attempts: no KDC answers */
+#define REFUSED_MIN_MS (60 * 1000) /* likewise: it refuses our key, and counts that */
+#define REFUSED_MAX_MS (15 * 60 * 1000)
+#define CACHE_MAX_MS   (60 * 1000) /* likewise: there is no good ticket in the cache */
+
+struct smb_ticket {
+	/* constant */
+	struct smb_ticket_config c;
+	char *keytab, *principal, *cache, *host;
+	const char *file; /* keytab or cache, if that is a file; else NULL */
+
+	pthread_mutex_t lock;
+	/* guarded by lock */
+	pthread_cond_t turn; /* another attempt is over, or stop */
+	bool stop;
+	unsigned int holders;
+	int err; /* of the last attempt, and why; 0 before the first one */
+	char why[SMB_WHY_MAX];
+	bool told; /* that they are not renewed */
+	struct smb_krb5_tickets now;
+	uint64_t ends_ms; /* when these do, 0: there are none */
+	_Atomic uint64_t serial;
+	bool hurry; /* the next attempt is not to wait */
+	uint64_t next_ms; /* when it is */
+	_Atomic uint64_t refused_ms; /* likewise, if the last one was refused; else 0 */
+};
+
+static bool valid(const struct smb_ticket *t)
+{
+	return t->ends_ms > stub_now_ms();
+}
+
+static void release(struct smb_ticket *t)
+{
+	smb_krb5_free(&t->now);
+	pthread_cond_destroy(&t->turn);
+	pthread_mutex_destroy(&t->lock);
+	free(t->keytab);
+	free(t->principal);
+	free(t->cache);
+	free(t->host);
+	free(t);
+}
+
+/* ---- the thread ---- */
+
+struct pace { /* the thread's own */
+	uint64_t backoff_ms;
+	struct stat file; /* as it was at the last attempt */
+};
+
+static void look(const struct smb_ticket *t, struct stat *out)
+{
+	if (!t->file || stat(t->file, out) < 0)
+		memset(out, 0, sizeof(*out));
+}
+
+static bool is_another(const struct smb_ticket *t, const struct stat *was)
+{
+	struct stat st;
+
+	look(t, &st);
+	return st.st_ino != was->st_ino || st.st_dev != was->st_dev || st.st_size != was->st_size ||
+	       st.st_mode != was->st_mode || st.st_mtim.tv_sec != was->st_mtim.tv_sec ||
+	       st.st_mtim.tv_nsec != was->st_mtim.tv_nsec;
+}
+
+static void tell(struct smb_ticket *t, bool good)
+{
+	char line[SMB_WHY_MAX + 64];
+
+	if (t->told == !good)
+		return;
+	t->told = !good;
+	if (good)
+		snprintf(line, sizeof(line), "Kerberos tickets are renewed again");
+	else
+		snprintf(line, sizeof(line), "tickets cannot be renewed, and end in %llu s: %s",
+			 (unsigned long long)((t->ends_ms - stub_now_ms()) / 1000), t->why);
+	t->c.tell(t->c.arg, good ? STUB_LOG_INFO : STUB_LOG_WARN, line);
+}
+
+/* With the lock: an attempt's result. */
+static void take(struct smb_ticket *t, int r, struct smb_krb5_tickets *new, const char *why)
+{
+	uint64_t now = stub_now_ms(), ends = now + (uint64_t)(r < 0 ? 0 : new->left_s) * 1000;
+
+	t->err = r;
+	snprintf(t->why, sizeof(t->why), "%s", r < 0 ? why : "");
+	if (r < 0) {
+		if (valid(t))
+			tell(t, false);
+		return;
+	}
+	tell(t, true);
+	/* a cache that nobody has filled meanwhile: its seconds are not that exact */
+	if (!t->keytab[0] && valid(t) && ends < t->ends_ms + 2000) {
+		smb_krb5_free(new);
+		return;
+	}
+	smb_krb5_free(&t->now);
+	t->now = *new;
+	t->ends_ms = ends;
+	t->serial++;
+	t->c.changed(t->c.arg);
+}
+
+static uint64_t within(uint64_t x, uint64_t low, uint64_t high)
+{
+	return x < low ? low : x > high ? high : x;
+}
+
+/* With the lock: when to try again. */
+static void plan(struct smb_ticket *t, struct pace *p, bool renewed)
+{
+	uint64_t now = stub_now_ms(), left = valid(t) ? t->ends_ms - now : 0;
+
+	if (t->err < 0) {
+		bool refused = t->err == -EACCES;
+
+		p->backoff_ms = within(p->backoff_ms * 2,
+				       refused && t->keytab[0] ? REFUSED_MIN_MS : LOOK_MS,
+				       !refused	    ? AWAY_MAX_MS :
+				       t->keytab[0] ? REFUSED_MAX_MS :
+						      CACHE_MAX_MS);
+		t->next_ms = now + p->backoff_ms;
+		t->refused_ms = refused ? t->next_ms : 0;
+		return;
+	}
+	p->backoff_ms = 0;
+	t->refused_ms = 0;
+	t->next_ms = now + (renewed ? left / 2 : within(left / 8, LOOK_MS, 60000));
+}
+
+/* With the lock, until it is time.  False: stop. */
+static bool wait_for(struct smb_ticket *t, struct pace *p)
+{
+	while (!t->stop) {
+		uint64_t now = stub_now_ms(), until = t->next_ms;
+
+		if (now >= until)
+			break;
+		if (t->err < 0 && (t->hurry || is_another(t, &p->file))) {
+			p->backoff_ms = 0;
+			break;
+		}
+		if (t->err < 0 && until > now + LOOK_MS)
+			until = now + LOOK_MS;
+		stub_cond_wait_until(&t->turn, &t->lock, until);
+	}
+	return !t->stop;
+}
+
+static void *ticket_main(void *arg)
+{
+	struct smb_ticket *t = arg;
+	const struct smb_krb5_from from = { t->keytab, t->principal, t->cache, t->host };
+	struct pace p = { 0 };
+	bool last;
+
+	pthread_mutex_lock(&t->lock);
+	while (wait_for(t, &p)) {
+		struct smb_krb5_tickets new;
+		char why[SMB_WHY_MAX] = "";
+		uint64_t serial = t->serial;
+		int r;
+
+		t->hurry = false;
+		pthread_mutex_unlock(&t->lock);
+		look(t, &p.file);
+		r = smb_krb5_get(&from, &new, why, sizeof(why));
+		pthread_mutex_lock(&t->lock);
+		if (t->stop) {
+			smb_krb5_free(&new);
+			break;
+		}
+		take(t, r, &new, why);
+		plan(t, &p, t->serial != serial);
+		pthread_cond_broadcast(&t->turn);
+	}
+	last = --t->holders == 0;
+	pthread_mutex_unlock(&t->lock);
+	if (last)
+		release(t);
+	return NULL;
+}
+
+/* ---- for the source ---- */
+
+static struct smb_ticket *allocate(const struct smb_ticket_config *c)
+{
+	struct smb_ticket *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->c = *c;
+	t->keytab = strdup(c->keytab ? c->keytab : "");
+	t->principal = strdup(c->principal ? c->principal : "");
+	t->cache = strdup(c->cache ? c->cache : "");
+	t->host = strdup(c->host);
+	t->holders = 2;
+	pthread_mutex_init(&t->lock, NULL);
+	stub_cond_init(&t->turn);
+	if (!t->keytab || !t->principal || !t->cache || !t->host) {
+		release(t);
+		return NULL;
+	}
+	if (t->keytab[0])
+		t->file = t->keytab;
+	else if (!strncmp(t->cache, "FILE:", 5))
+		t->file = t->cache + 5;
+	else
+		t->file = strchr(t->cache, ':') ? NULL : t->cache;
+	return t;
+}
+
+int smb_ticket_create(const struct smb_ticket_config *c, struct smb_ticket **out, char *why,
+		      size_t size)
+{
+	struct smb_ticket *t = allocate(c);
+	pthread_t thread;
+	int r = t ? 0 : -ENOMEM;
+
+	snprintf(why, size, "%s", r < 0 ? strerror(-r) : "");
+	if (r == 0 && t->keytab[0])
+		r = smb_krb5_check(t->keytab, t->principal, why, size);
+	if (r == 0) {
+		r = -pthread_create(&thread, NULL, ticket_main, t);
+		if (r < 0)
+			snprintf(why, size, "no thread: %s", strerror(-r));
+	}
+	if (r < 0) {
+		if (t)
+			release(t);
+		return r;
+	}
+	pthread_detach(thread); /* it may be waiting for a KDC for long */
+	*out = t;
+	return 0;
+}
+
+void smb_ticket_stop(struct smb_ticket *t)
+{
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->stop = true;
+	pthread_cond_broadcast(&t->turn);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void smb_ticket_destroy(struct smb_ticket *t)
+{
+	bool last;
+
+	if (!t)
+		return;
+	smb_ticket_stop(t);
+	pthread_mutex_lock(&t->lock);
+	last = --t->holders == 0;
+	pthread_mutex_unlock(&t->lock);
+	if (last)
+		release(t);
+}
+
+void smb_ticket_hurry(struct smb_ticket *t)
+{
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->hurry = true;
+	pthread_cond_broadcast(&t->turn);
+	pthread_mutex_unlock(&t->lock);
+}
+
+uint64_t smb_ticket_refused(const struct smb_ticket *t)
+{
+	return t ? t->refused_ms : 0;
+}
+
+uint64_t smb_ticket_serial(const struct smb_ticket *t)
+{
+	return t ? t->serial : 0;
+}
+
+static int write_all(const char *path, const struct smb_krb5_tickets *what)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), r;
+
+	if (fd < 0)
+		return -errno;
+	r = stub_io_pwrite(fd, what->bytes, what->len, 0);
+	if (close(fd) < 0 && r == 0)
+		r = -errno;
+	return r;
+}
+
+int smb_ticket_write(struct smb_ticket *t, const char *path, unsigned int wait_ms,
+		     struct smb_ticket_written *out, char *why, size_t size)
+{
+	uint64_t until = stub_now_ms() + wait_ms;
+	int r = 0;
+
+	pthread_mutex_lock(&t->lock);
+	while (!t->stop && !valid(t) && t->err == 0 && r == 0)
+		r = stub_cond_wait_until(&t->turn, &t->lock, until);
+	if (t->stop) {
+		r = -ECANCELED;
+		snprintf(why, size, "stopping");
+	} else if (valid(t)) {
+		out->serial = t->serial;
+		memcpy(out->user, t->now.user, sizeof(out->user));
+		r = write_all(path, &t->now);
+		if (r < 0)
+			snprintf(why, size, "cannot write %.150s: %s", path, strerror(-r));
+	} else if (t->err < 0) {
+		r = t->err;
+		snprintf(why, size, "%s", t->why);
+	} else {
+		r = -ETIMEDOUT;
+		snprintf(why, size, "Kerberos: no answer of a KDC yet");
+	}
+	pthread_mutex_unlock(&t->lock);
+	return r;
+}

@@ -1,0 +1,598 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/* smb_wire.c - messages between retriever and worker: written, and read as hostile. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "smb/smb_wire.h"
+
+/* What FAIL can say: the errors of source.h, by number on the wire. */
+static const int errors[] = { -EIO,    -ENOENT, -ESTALE, -ENOTDIR,	    -EACCES,	  -EBADMSG,
+			      -ENOMEM, -EAGAIN, -EHOSTUNREACH, -ECONNREFUSED, -ETIMEDOUT, -EPROTO,
+			      -ENAMETOOLONG, -EOVERFLOW, -EKEYREJECTED };
+#define N_ERRORS (sizeof(errors) / sizeof(errors[0]))
+
+/* ---- writing ---- */
+
+static void put_le(uint8_t *p, uint64_t x, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		p[i] = (uint8_t)(x >> (8 * i));
+}
+
+void *smb_out_room(struct smb_out *o, size_t len)
+{
+	uint8_t *p;
+
+	if (o->failed || len > SMB_WIRE_HEADER + SMB_WIRE_MAX - o->len) {
+		o->failed = true;
+		return NULL;
+	}
+	if (o->len + len > o->size) {
+		size_t size = o->size * 2 > o->len + len ? o->size * 2 : o->len + len + 256;
+
+		p = realloc(o->p, size);
+		if (!p) {
+			o->failed = true;
+			return NULL;
+		}
+		o->p = p;
+		o->size = size;
+	}
+	p = o->p + o->len;
+	o->len += len;
+	return p;
+}
+
+void smb_out_cut(struct smb_out *o, size_t len)
+{
+	o->len -= len;
+}
+
+static void out_le(struct smb_out *o, uint64_t x, unsigned int n)
+{
+	uint8_t *p = smb_out_room(o, n);
+
+	if (p)
+		put_le(p, x, n);
+}
+
+void smb_out_begin(struct smb_out *o, enum smb_wire_type type)
+{
+	o->len = 0;
+	o->failed = false;
+	out_le(o, SMB_WIRE_MAGIC, 4);
+	out_le(o, SMB_WIRE_VERSION, 2);
+	out_le(o, type, 2);
+	out_le(o, 0, 4);
+}
+
+void smb_out_u8(struct smb_out *o, uint8_t x)
+{
+	out_le(o, x, 1);
+}
+
+void smb_out_u32(struct smb_out *o, uint32_t x)
+{
+	out_le(o, x, 4);
+}
+
+void smb_out_u64(struct smb_out *o, uint64_t x)
+{
+	out_le(o, x, 8);
+}
+
+void smb_out_bytes(struct smb_out *o, const void *p, size_t len)
+{
+	void *to = smb_out_room(o, len);
+
+	if (to && len)
+		memcpy(to, p, len);
+}
+
+void smb_out_text(struct smb_out *o, const char *p, size_t len)
+{
+	if (len > SMB_WIRE_TEXT)
+		o->failed = true;
+	out_le(o, len, 2);
+	smb_out_bytes(o, p, len);
+}
+
+static void out_time(struct smb_out *o, struct timespec t)
+{
+	out_le(o, (uint64_t)t.tv_sec, 8);
+	out_le(o, (uint64_t)t.tv_nsec, 4);
+}
+
+void smb_out_attr(struct smb_out *o, const struct stub_attr *a)
+{
+	smb_out_u32(o, a->mode);
+	smb_out_u32(o, a->uid);
+	smb_out_u32(o, a->gid);
+	smb_out_u32(o, a->nlink);
+	out_le(o, a->size, 8);
+	out_le(o, a->fsid, 8);
+	out_le(o, a->fileid, 8);
+	out_time(o, a->atime);
+	out_time(o, a->mtime);
+	out_time(o, a->ctime);
+}
+
+void smb_out_set_u32(struct smb_out *o, size_t at, uint32_t x)
+{
+	if (!o->failed && SMB_WIRE_HEADER + at + 4 <= o->len)
+		put_le(o->p + SMB_WIRE_HEADER + at, x, 4);
+}
+
+void smb_out_set_attr(struct smb_out *o, size_t at, const struct stub_attr *a)
+{
+	size_t len = o->len;
+
+	if (o->failed)
+		return;
+	o->len = SMB_WIRE_HEADER + at;
+	smb_out_attr(o, a); /* what is overwritten was as long */
+	o->len = len;
+}
+
+int smb_out_end(struct smb_out *o)
+{
+	if (o->failed)
+		return o->len > SMB_WIRE_MAX / 2 ? -EMSGSIZE : -ENOMEM;
+	put_le(o->p + 8, o->len - SMB_WIRE_HEADER, 4);
+	return 0;
+}
+
+void smb_out_free(struct smb_out *o)
+{
+	if (o->p)
+		explicit_bzero(o->p, o->size);
+	free(o->p);
+	memset(o, 0, sizeof(*o));
+}
+
+static void out_smb_text(struct smb_out *o, const struct smb_text *t)
+{
+	smb_out_text(o, t->p, t->len);
+}
+
+static void out_start(struct smb_out *o, const struct smb_start *s)
+{
+	smb_out_u32(o, s->flags);
+	out_le(o, s->port, 2);
+	smb_out_u32(o, s->uid);
+	smb_out_u32(o, s->gid);
+	smb_out_u32(o, s->file_mode);
+	smb_out_u32(o, s->dir_mode);
+	smb_out_u32(o, s->xattr_value);
+	smb_out_u32(o, s->xattr_all);
+	out_smb_text(o, &s->host);
+	out_smb_text(o, &s->share);
+	out_smb_text(o, &s->root);
+	out_smb_text(o, &s->user);
+	out_smb_text(o, &s->domain);
+	out_smb_text(o, &s->password);
+	out_smb_text(o, &s->idmap);
+}
+
+void smb_out_request(struct smb_out *o, const struct smb_request *r)
+{
+	smb_out_begin(o, r->type);
+	if (r->type == SMB_WIRE_START) {
+		out_start(o, &r->start);
+		return;
+	}
+	out_smb_text(o, &r->path);
+	if (r->type == SMB_WIRE_LOOKUP || r->type == SMB_WIRE_STREAM)
+		out_smb_text(o, &r->name);
+	if (r->type == SMB_WIRE_READ_ || r->type == SMB_WIRE_STREAM) {
+		out_le(o, r->offset, 8);
+		smb_out_u32(o, r->length);
+	}
+	if (r->type == SMB_WIRE_GETMETA) {
+		smb_out_u8(o, r->has_numbers);
+		smb_out_u32(o, r->uid);
+		smb_out_u32(o, r->gid);
+		smb_out_u32(o, r->bits);
+	}
+}
+
+void smb_out_fail(struct smb_out *o, bool final, int error, const char *why)
+{
+	size_t i;
+
+	for (i = 0; i < N_ERRORS && errors[i] != error; i++)
+		;
+	smb_out_begin(o, SMB_WIRE_FAIL);
+	smb_out_u8(o, final);
+	smb_out_u8(o, (uint8_t)(i < N_ERRORS ? i : 0));
+	smb_out_text(o, why, strnlen(why, 200));
+}
+
+/* ---- reading ---- */
+
+struct in {
+	const uint8_t *p;
+	size_t left;
+	bool bad;
+};
+
+static const uint8_t *get(struct in *i, size_t n)
+{
+	const uint8_t *p = i->p;
+
+	if (i->bad || i->left < n) {
+		i->bad = true;
+		return NULL;
+	}
+	i->p += n;
+	i->left -= n;
+	return p;
+}
+
+static uint64_t get_le(struct in *i, unsigned int n)
+{
+	const uint8_t *p = get(i, n);
+	uint64_t x = 0;
+
+	for (unsigned int k = 0; p && k < n; k++)
+		x |= (uint64_t)p[k] << (8 * k);
+	return x;
+}
+
+static void get_text(struct in *i, struct smb_text *out)
+{
+	size_t len = get_le(i, 2);
+
+	out->p = (const char *)get(i, len);
+	out->len = out->p ? len : 0;
+	if (len > SMB_WIRE_TEXT || (out->p && memchr(out->p, '\0', len)))
+		i->bad = true;
+}
+
+static struct timespec get_time(struct in *i)
+{
+	struct timespec t;
+
+	t.tv_sec = (time_t)get_le(i, 8);
+	t.tv_nsec = (long)get_le(i, 4);
+	if (t.tv_nsec > 999999999)
+		i->bad = true;
+	return t;
+}
+
+static void get_attr(struct in *i, struct stub_attr *a)
+{
+	memset(a, 0, sizeof(*a));
+	a->mode = (uint32_t)get_le(i, 4);
+	a->uid = (uint32_t)get_le(i, 4);
+	a->gid = (uint32_t)get_le(i, 4);
+	a->nlink = (uint32_t)get_le(i, 4);
+	a->size = get_le(i, 8);
+	a->fsid = get_le(i, 8);
+	a->fileid = get_le(i, 8);
+	a->atime = get_time(i);
+	a->mtime = get_time(i);
+	a->ctime = get_time(i);
+	if ((!S_ISREG(a->mode) && !S_ISDIR(a->mode)) || a->mode & ~(uint32_t)(S_IFMT | 07777) ||
+	    a->uid == UINT32_MAX || a->gid == UINT32_MAX || a->size > INT64_MAX)
+		i->bad = true;
+}
+
+int smb_wire_header(const uint8_t header[SMB_WIRE_HEADER], enum smb_wire_type *type, uint32_t *len)
+{
+	struct in i = { header, SMB_WIRE_HEADER, false };
+
+	if (get_le(&i, 4) != SMB_WIRE_MAGIC)
+		return -EBADMSG;
+	if (get_le(&i, 2) != SMB_WIRE_VERSION)
+		return -EPROTO;
+	*type = (enum smb_wire_type)get_le(&i, 2);
+	*len = (uint32_t)get_le(&i, 4);
+	return *len > SMB_WIRE_MAX ? -EBADMSG : 0;
+}
+
+static void get_start(struct in *i, struct smb_start *s)
+{
+	s->flags = (uint32_t)get_le(i, 4);
+	s->port = (uint16_t)get_le(i, 2);
+	s->uid = (uint32_t)get_le(i, 4);
+	s->gid = (uint32_t)get_le(i, 4);
+	s->file_mode = (uint32_t)get_le(i, 4);
+	s->dir_mode = (uint32_t)get_le(i, 4);
+	s->xattr_value = (uint32_t)get_le(i, 4);
+	s->xattr_all = (uint32_t)get_le(i, 4);
+	get_text(i, &s->host);
+	get_text(i, &s->share);
+	get_text(i, &s->root);
+	get_text(i, &s->user);
+	get_text(i, &s->domain);
+	get_text(i, &s->password);
+	get_text(i, &s->idmap);
+}
+
+int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
+		     struct smb_request *out)
+{
+	struct in i = { p, len, false };
+
+	memset(out, 0, sizeof(*out));
+	out->type = type;
+	switch (type) {
+	case SMB_WIRE_START:
+		get_start(&i, &out->start);
+		break;
+	case SMB_WIRE_READ_:
+	case SMB_WIRE_STREAM:
+		get_text(&i, &out->path);
+		if (type == SMB_WIRE_STREAM)
+			get_text(&i, &out->name);
+		out->offset = get_le(&i, 8);
+		out->length = (uint32_t)get_le(&i, 4);
+		if (!out->length || out->length > SMB_WIRE_READ ||
+		    out->offset > (uint64_t)INT64_MAX - out->length)
+			i.bad = true;
+		break;
+	case SMB_WIRE_LOOKUP:
+		get_text(&i, &out->path);
+		get_text(&i, &out->name);
+		break;
+	case SMB_WIRE_GETMETA:
+		get_text(&i, &out->path);
+		out->has_numbers = get_le(&i, 1);
+		out->uid = (uint32_t)get_le(&i, 4);
+		out->gid = (uint32_t)get_le(&i, 4);
+		out->bits = (uint32_t)get_le(&i, 4);
+		break;
+	case SMB_WIRE_GETATTR:
+	case SMB_WIRE_LIST:
+		get_text(&i, &out->path);
+		break;
+	default:
+		i.bad = true;
+	}
+	return i.bad || i.left ? -EBADMSG : 0;
+}
+
+bool smb_wire_xattr_name(const struct smb_text *name)
+{
+	static const char *const whole[] = { "security.NTACL", "system.posix_acl_access",
+					     "system.posix_acl_default" };
+
+	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+		if (name->len == strlen(whole[i]) && !memcmp(name->p, whole[i], name->len))
+			return true;
+	return name->len > 5 && name->len <= 255 && !memcmp(name->p, "user.", 5);
+}
+
+bool smb_wire_stream_name(const struct smb_text *name)
+{
+	static const char type[] = ":$DATA";
+	const size_t n = sizeof(type) - 1;
+
+	if (name->len < n + 2 || name->len > 255 || name->p[0] != ':' ||
+	    memcmp(name->p + name->len - n, type, n))
+		return false;
+	for (size_t i = 1; i < name->len - n; i++)
+		if ((unsigned char)name->p[i] < ' ' || strchr("/\\:", name->p[i]))
+			return false;
+	return true;
+}
+
+static void get_stream(struct in *i, struct smb_text *name, uint64_t *size)
+{
+	get_text(i, name);
+	*size = get_le(i, 8);
+	if (!i->bad && (!smb_wire_stream_name(name) || *size > INT64_MAX))
+		i->bad = true;
+}
+
+static void get_xattr(struct in *i, struct smb_text *name, const uint8_t **value, size_t *len)
+{
+	get_text(i, name);
+	*len = get_le(i, 4);
+	*value = get(i, *len);
+	if (!i->bad && !smb_wire_xattr_name(name))
+		i->bad = true;
+}
+
+/* Walk them once, so that later walks need no checks. */
+static void check_entries(const struct in *at, uint32_t count, bool xattrs, struct in *i)
+{
+	struct stub_attr attr;
+	struct smb_text name;
+	const uint8_t *value;
+	size_t len;
+
+	*i = *at;
+	for (uint32_t k = 0; k < count && !i->bad; k++) {
+		if (xattrs) {
+			get_xattr(i, &name, &value, &len);
+		} else {
+			get_attr(i, &attr);
+			get_text(i, &name);
+		}
+	}
+}
+
+/* The lines behind the attributes, which end where @i is, and the streams behind them. */
+static void check_lost(struct smb_answer *out, struct in *i)
+{
+	struct smb_text line;
+	uint64_t size;
+
+	out->rest_len = i->bad ? 0 : (size_t)(i->p - out->rest);
+	out->lost_count = (uint32_t)get_le(i, 4);
+	out->lost = i->p;
+	out->lost_len = i->left;
+	if (out->lost_count > SMB_WIRE_XATTRS)
+		i->bad = true;
+	for (uint32_t k = 0; k < out->lost_count && !i->bad; k++)
+		get_text(i, &line);
+	out->lost_len -= i->bad ? 0 : i->left;
+	out->stream_count = (uint32_t)get_le(i, 4);
+	out->streams = i->p;
+	out->streams_len = i->left;
+	if (out->stream_count > SMB_WIRE_COUNT)
+		i->bad = true;
+	for (uint32_t k = 0; k < out->stream_count && !i->bad; k++)
+		get_stream(i, &line, &size);
+}
+
+int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struct smb_answer *out)
+{
+	struct in i = { p, len, false };
+	uint8_t x;
+
+	memset(out, 0, sizeof(*out));
+	out->type = type;
+	switch (type) {
+	case SMB_WIRE_ALIVE:
+	case SMB_WIRE_END:
+		break;
+	case SMB_WIRE_READY:
+	case SMB_WIRE_ATTRS:
+		get_attr(&i, &out->attr);
+		break;
+	case SMB_WIRE_OBJECT:
+		get_attr(&i, &out->attr);
+		get_text(&i, &out->name);
+		break;
+	case SMB_WIRE_DATA:
+		get_attr(&i, &out->attr);
+		out->rest = i.p;
+		out->rest_len = i.left;
+		i.left = 0;
+		break;
+	case SMB_WIRE_META:
+		get_attr(&i, &out->attr);
+		/* fall through */
+	case SMB_WIRE_ENTRIES:
+		out->count = (uint32_t)get_le(&i, 4);
+		out->rest = i.p;
+		out->rest_len = i.left;
+		if (out->count > (type == SMB_WIRE_META ? SMB_WIRE_XATTRS : SMB_WIRE_COUNT))
+			i.bad = true;
+		if (!i.bad)
+			check_entries(&(struct in){ i.p, i.left, false }, out->count,
+				      type == SMB_WIRE_META, &i);
+		if (type == SMB_WIRE_META)
+			check_lost(out, &i);
+		break;
+	case SMB_WIRE_FAIL:
+		out->final = get_le(&i, 1) == 1;
+		x = (uint8_t)get_le(&i, 1);
+		out->error = errors[x < N_ERRORS ? x : 0];
+		get_text(&i, &out->why);
+		break;
+	default:
+		i.bad = true;
+	}
+	return i.bad || i.left ? -EBADMSG : 0;
+}
+
+int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name)
+{
+	struct in i = { a->rest, a->rest_len, false };
+
+	if (!a->rest_len)
+		return 0;
+	get_attr(&i, attr);
+	get_text(&i, name);
+	a->rest = i.p;
+	a->rest_len = i.left;
+	return !i.bad;
+}
+
+int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len)
+{
+	struct in i = { a->rest, a->rest_len, false };
+
+	if (!a->rest_len)
+		return 0;
+	get_xattr(&i, name, value, len);
+	a->rest = i.p;
+	a->rest_len = i.left;
+	return !i.bad;
+}
+
+int smb_wire_lost(struct smb_answer *a, struct smb_text *line)
+{
+	struct in i = { a->lost, a->lost_len, false };
+
+	if (!a->lost_len)
+		return 0;
+	get_text(&i, line);
+	a->lost = i.p;
+	a->lost_len = i.left;
+	return !i.bad;
+}
+
+int smb_wire_stream(struct smb_answer *a, struct smb_text *name, uint64_t *size)
+{
+	struct in i = { a->streams, a->streams_len, false };
+
+	if (!a->streams_len)
+		return 0;
+	get_stream(&i, name, size);
+	a->streams = i.p;
+	a->streams_len = i.left;
+	return !i.bad;
+}
+
+/* ---- the socket ---- */
+
+/* 0: ready, else as smb_wire_receive(). */
+static int wait_ready(int fd, short events, unsigned int wait_ms, int wake)
+{
+	struct pollfd p[2] = { { .fd = fd, .events = events }, { .fd = wake, .events = POLLIN } };
+	int n;
+
+	do
+		n = poll(p, 2, wait_ms > INT32_MAX ? -1 : (int)wait_ms);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return n < 0 ? -errno : -ETIMEDOUT;
+	if (p[1].revents)
+		return -ECANCELED;
+	return 0;
+}
+
+int smb_wire_send(int fd, const struct smb_out *o, unsigned int wait_ms, int wake)
+{
+	size_t done = 0;
+
+	while (done < o->len) {
+		int r = wait_ready(fd, POLLOUT, wait_ms, wake);
+		ssize_t n;
+
+		if (r < 0)
+			return r;
+		n = send(fd, o->p + done, o->len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return -ECONNRESET;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+int smb_wire_receive(int fd, void *p, size_t len, unsigned int wait_ms, int wake)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		int r = wait_ready(fd, POLLIN, wait_ms, wake);
+		ssize_t n;
+
+		if (r < 0)
+			return r;
+		n = recv(fd, (uint8_t *)p + done, len - done, MSG_DONTWAIT);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			return -ECONNRESET;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/* smb_files.c - attributes, and bytes: a file stays open between its blocks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "smb_worker/smb_worker.h"
+
+static uint64_t hash_text(uint64_t h, const char *s)
+{
+	while (*s)
+		h = (h ^ (uint8_t)*s++) * 0x100000001b3u;
+	return h;
+}
+
+/* A server without file ids: the path must do.  @name is "" where @path is all. */
+static uint64_t make_fileid(const char *path, const char *name)
+{
+	uint64_t h = hash_text(0xcbf29ce484222325u, path);
+
+	return hash_text(*path && *name ? hash_text(h, "/") : h, name);
+}
+
+/* SMB has no mode, owner and links as we need them: these are the configuration's. */
+void worker_attr(const struct worker *w, const char *path, const char *name,
+		 const struct exact_info *i, struct stub_attr *out)
+{
+	*out = (struct stub_attr){
+		.mode = i->dir ? S_IFDIR | w->dir_mode : S_IFREG | w->file_mode,
+		.nlink = i->dir ? 2 : 1,
+		.uid = w->uid,
+		.gid = w->gid,
+		.size = i->dir ? 0 : i->size,
+		.fileid = i->fileid ? i->fileid : make_fileid(path, name),
+		.atime = i->atime,
+		.mtime = i->mtime,
+		.ctime = i->ctime,
+	};
+}
+
+int worker_getattr(struct worker *w, const char *path, struct stub_attr *out)
+{
+	struct exact_info i;
+	int r = exact_stat(w, path, &i);
+
+	if (r == 0)
+		worker_attr(w, path, "", &i, out);
+	return r;
+}
+
+/* Ask what the open file is like now. */
+static int file_look(struct worker *w, struct worker_file *f, struct exact_info *i)
+{
+	int r = exact_fstat(w, f->path, f->file, i);
+
+	if (r == 0)
+		f->size = i->size;
+	return r;
+}
+
+static void file_close(struct worker *w, struct worker_file *f)
+{
+	smbc_getFunctionClose(w->context)(w->context, f->file);
+	free(f->path);
+	f->path = NULL;
+	f->used = 0;
+}
+
+/* The handle of @path, opened if it is not open.  0, or as the rooms' results. */
+static int file_open(struct worker *w, const char *path, struct worker_file **out)
+{
+	struct worker_file *f = &w->files[0];
+	struct exact_info i;
+	char *url;
+	int r = 0;
+
+	for (unsigned int k = 0; k < WORKER_HANDLES; k++) {
+		struct worker_file *g = &w->files[k];
+
+		if (g->path && !strcmp(g->path, path)) {
+			f = g;
+			break;
+		}
+		if (g->used < f->used)
+			f = g;
+	}
+	if (!f->path || strcmp(f->path, path)) {
+		if (f->path)
+			file_close(w, f);
+		url = worker_url(w, path);
+		f->path = url ? strdup(path) : NULL;
+		if (!f->path)
+			r = -ENOMEM;
+		else if (!(f->file = smbc_getFunctionOpen(w->context)(w->context, url, O_RDONLY, 0)))
+			r = worker_failed(w, errno, "opening", path);
+		free(url);
+		if (r != 0) {
+			free(f->path);
+			f->path = NULL;
+			f->used = 0;
+			return r;
+		}
+		r = file_look(w, f, &i);
+		if (r != 0) {
+			file_close(w, f);
+			return r;
+		}
+	}
+	f->used = ++w->clock;
+	*out = f;
+	return 0;
+}
+
+/* Bytes into @buf: how many, less than @length only at the end; -1 and errno. */
+static int64_t read_all(struct worker *w, SMBCFILE *f, uint64_t offset, char *buf, uint32_t length)
+{
+	uint32_t done = 0;
+
+	if (smbc_getFunctionLseek(w->context)(w->context, f, (off_t)offset, SEEK_SET) < 0)
+		return -1;
+	while (done < length) {
+		ssize_t n = smbc_getFunctionRead(w->context)(w->context, f, buf + done,
+							     length - done);
+
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		done += (uint32_t)n;
+	}
+	return done;
+}
+
+int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t length)
+{
+	struct worker_file *f;
+	struct stub_attr attr;
+	struct exact_info i;
+	int64_t n;
+	char *buf;
+	int r = file_open(w, path, &f);
+
+	if (r != 0)
+		return r;
+	/* attributes come first in the message, but are asked for after the bytes: what
+	 * was written over there before or while they were read shows in them */
+	smb_out_begin(&w->out, SMB_WIRE_DATA);
+	memset(&attr, 0, sizeof(attr));
+	smb_out_attr(&w->out, &attr);
+	buf = smb_out_room(&w->out, length);
+	if (!buf)
+		return -ENOMEM;
+	n = offset < f->size ? (int64_t)(f->size - offset) : 0;
+	n = read_all(w, f->file, offset, buf, n < length ? (uint32_t)n : length);
+	r = n < 0 ? worker_failed(w, errno, "reading", path) : file_look(w, f, &i);
+	if (r != 0) {
+		file_close(w, f);
+		return r;
+	}
+	smb_out_cut(&w->out, length - (uint32_t)n);
+	worker_attr(w, path, "", &i, &attr);
+	smb_out_set_attr(&w->out, 0, &attr);
+	return worker_send(w);
+}

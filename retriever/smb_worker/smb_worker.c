@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * postcopy-smb-worker - one connection to an SMB server, for the retriever, which
+ * starts it and speaks the protocol of smb_wire.h with it on descriptor 3.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "smb/smb_home.h"
+#include "smb_worker/smb_worker.h"
+
+/* What the server itself has said of an object, rather than of the connection. */
+static const struct {
+	int from, to;
+} finals[] = {
+	{ ENOTDIR, -ENOTDIR }, { EACCES, -EACCES },	      { EPERM, -EACCES },
+	{ EISDIR, -ESTALE },   { ENAMETOOLONG, -ENAMETOOLONG }, { ENOMEM, -ENOMEM },
+	{ EBUSY, -EIO }, /* somebody over there has it for himself */
+};
+
+static bool root_there(struct worker *w)
+{
+	char why[sizeof(w->why)];
+	struct stub_attr root;
+	bool there;
+
+	memcpy(why, w->why, sizeof(why));
+	there = worker_getattr(w, w->root, &root) == 0 && root.fileid == w->root_fileid;
+	if (there)
+		memcpy(w->why, why, sizeof(why));
+	return there;
+}
+
+int worker_failed(struct worker *w, int e, const char *what, const char *path)
+{
+	snprintf(w->why, sizeof(w->why), "%s of \"%.160s\": %s", what, path, strerror(e));
+	for (size_t i = 0; i < sizeof(finals) / sizeof(finals[0]); i++)
+		if (finals[i].from == e)
+			return finals[i].to;
+	/* it is gone, or everything is: the share, or what it showed */
+	if (e == ENOENT && strcmp(path, w->root) && root_there(w))
+		return -ENOENT;
+	return WORKER_LOST;
+}
+
+int worker_refused(struct worker *w, const char *why, const char *what, const char *path)
+{
+	worker_lost(w, why, what, path);
+	return -EIO;
+}
+
+int worker_lost(struct worker *w, const char *why, const char *what, const char *path)
+{
+	snprintf(w->why, sizeof(w->why), "%s of \"%.160s\": %s", what, path, why);
+	return WORKER_LOST;
+}
+
+int worker_absent(struct worker *w, const char *path, const char *name)
+{
+	snprintf(w->why, sizeof(w->why), "no \"%.80s\" in \"%.120s\"", name, path);
+	return -ENOENT;
+}
+
+SMBCCTX *worker_context(struct worker *w)
+{
+	return w->context;
+}
+
+int worker_send(struct worker *w)
+{
+	if (smb_out_end(&w->out) < 0) {
+		snprintf(w->why, sizeof(w->why), "an answer that is too long");
+		return -EBADMSG;
+	}
+	return pulse_send(w->fd, &w->out) < 0 ? WORKER_LOST : 0;
+}
+
+static char *text(const struct smb_text *t)
+{
+	return strndup(t->p ? t->p : "", t->len);
+}
+
+static int send_attr(struct worker *w, enum smb_wire_type type, const struct stub_attr *a)
+{
+	smb_out_begin(&w->out, type);
+	smb_out_attr(&w->out, a);
+	return worker_send(w);
+}
+
+static int run(struct worker *w, const struct smb_request *r)
+{
+	char *path = text(&r->path), *name = text(&r->name);
+	struct stub_attr attr;
+	int e = -ENOMEM;
+
+	if (path && name) {
+		switch (r->type) {
+		case SMB_WIRE_START:
+			e = w->context ? WORKER_LOST : worker_meta_start(w, &r->start);
+			if (e == 0)
+				e = worker_connect(w, &r->start, &attr);
+			if (e == 0)
+				e = send_attr(w, SMB_WIRE_READY, &attr);
+			break;
+		case SMB_WIRE_GETATTR:
+			e = worker_getattr(w, path, &attr);
+			if (e == 0)
+				e = send_attr(w, SMB_WIRE_ATTRS, &attr);
+			break;
+		case SMB_WIRE_GETMETA:
+			e = worker_meta(w, path, r);
+			break;
+		case SMB_WIRE_LOOKUP:
+			e = worker_lookup(w, path, name);
+			break;
+		case SMB_WIRE_LIST:
+			e = worker_list(w, path);
+			break;
+		case SMB_WIRE_STREAM:
+			e = worker_stream(w, path, name, r->offset, r->length);
+			break;
+		case SMB_WIRE_READ_:
+			e = worker_read(w, path, r->offset, r->length);
+			break;
+		default:
+			e = WORKER_LOST;
+		}
+	}
+	free(path);
+	free(name);
+	return e;
+}
+
+/*
+ * The other thread may be in the middle of a call that makes files, or makes the home
+ * again: a child waits until there are no threads, and removes it.
+ */
+void worker_leave(const struct worker *w)
+{
+	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+	int alive[2];
+	char c;
+
+	pthread_mutex_lock(&once);
+	if (pipe2(alive, O_CLOEXEC) == 0 && fork() == 0) {
+		close(alive[1]);
+		while (read(alive[0], &c, 1) < 0 && errno == EINTR)
+			;
+		smb_home_remove(w->home);
+	}
+	_exit(0);
+}
+
+/* One request.  False: the worker ends. */
+static bool serve(struct worker *w)
+{
+	uint8_t header[SMB_WIRE_HEADER], *p;
+	enum smb_wire_type type;
+	struct smb_request r;
+	uint32_t len;
+	int e;
+
+	if (smb_wire_receive(w->fd, header, sizeof(header), UINT32_MAX, -1) < 0 ||
+	    smb_wire_header(header, &type, &len) < 0)
+		return false;
+	p = malloc(len + 1);
+	if (!p || smb_wire_receive(w->fd, p, len, UINT32_MAX, -1) < 0 ||
+	    smb_wire_request(type, p, len, &r) < 0 || (!w->context && type != SMB_WIRE_START)) {
+		free(p);
+		return false;
+	}
+	pulse_busy(true);
+	e = run(w, &r);
+	pulse_busy(false);
+	explicit_bzero(p, len); /* START has the password */
+	free(p);
+	if (e == 0)
+		return true;
+	smb_out_fail(&w->out, e < 0, e < 0 ? e : -EIO, w->why);
+	return worker_send(w) == 0 && e < 0 && type != SMB_WIRE_START;
+}
+
+int main(int argc, char **argv)
+{
+	static struct worker w = { .fd = SMB_WIRE_FD };
+
+	if (argc != 2 || isatty(SMB_WIRE_FD)) {
+		fputs("postcopy-smb-worker: is started by postcopy-retriever\n", stderr);
+		return 2;
+	}
+	w.home = argv[1];
+	if (smb_home_hold(w.home) < 0) /* until the end */
+		return 1;
+	prctl(PR_SET_DUMPABLE, 0); /* no password in a core */
+	setlocale(LC_ALL, "C.UTF-8"); /* names are UTF-8, whatever the administrator's terminal */
+	/* what Samba has to say goes where the log goes, and into no program's answer */
+	if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || pulse_start(&w) < 0)
+		return 1;
+	while (serve(&w))
+		;
+	worker_leave(&w);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * smb_worker.h - what the rooms of postcopy-smb-worker share.
+ *
+ *   smb_worker.c   main: requests in, answers out
+ *   smb_connect.c  the connection: configuration, credentials, why it fails
+ *   smb_names.c    look-ups and listings
+ *   smb_files.c    attributes, and bytes through handles that stay open
+ *   smb_bring.c    what else the server knows of an object, as it is to be stored
+ *   smb_exact.c    what libsmbclient does not tell, from Samba's libsmb below it
+ *   smb_pulse.c    tells the retriever that the server is sending; ends with it
+ *
+ * One thread works; the pulse's never calls libsmbclient, which is not thread-safe.
+ */
+#ifndef SMB_WORKER_H
+#define SMB_WORKER_H
+
+#include <libsmbclient.h>
+#include <pthread.h>
+
+#include "smb_worker/smb_exact.h"
+#include "smb_worker/smb_failed.h"
+#include "windows/smb_meta.h"
+#include "smb/smb_wire.h"
+
+#define WORKER_HANDLES 16 /* files kept open */
+
+struct worker_file {
+	char *path; /* NULL: free */
+	SMBCFILE *file;
+	uint64_t size; /* as last heard: libsmb gets confused when it reads far beyond the end */
+	uint64_t used; /* the larger the later */
+};
+
+struct worker {
+	int fd; /* the retriever */
+	SMBCCTX *context;
+	smbc_add_cached_srv_fn add_server; /* libsmbclient's own */
+	bool connected;
+	/* from START */
+	uint32_t flags, uid, gid, file_mode, dir_mode;
+	char *host, *share, *root, *user, *domain, *password, *home; /* home: argv's */
+	uint16_t port;
+	uint64_t root_fileid;
+	struct smb_idmap *idmap;
+	struct smb_meta_config meta;
+
+	struct worker_file files[WORKER_HANDLES];
+	uint64_t clock;
+	struct smb_out out;
+	char why[256]; /* of the last failure, for people */
+};
+
+/* ---- smb_worker.c: and smb_failed.h ---- */
+
+int worker_send(struct worker *w); /* w->out: 0 or WORKER_LOST */
+void worker_leave(const struct worker *w) __attribute__((noreturn)); /* by any thread */
+
+/* ---- smb_connect.c ---- */
+
+int worker_connect(struct worker *w, const struct smb_start *s, struct stub_attr *root);
+/* The URL of a path below the share, malloc()ed; NULL: no memory. */
+char *worker_url(const struct worker *w, const char *path);
+
+/* ---- smb_names.c ---- */
+
+int worker_list(struct worker *w, const char *path);
+int worker_lookup(struct worker *w, const char *path, const char *name);
+
+/* ---- smb_files.c ---- */
+
+void worker_attr(const struct worker *w, const char *path, const char *name,
+		 const struct exact_info *i, struct stub_attr *out);
+int worker_getattr(struct worker *w, const char *path, struct stub_attr *out);
+int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t length);
+
+/* ---- smb_bring.c ---- */
+
+int worker_meta_start(struct worker *w, const struct smb_start *s); /* -EACCES: the idmap */
+int worker_meta(struct worker *w, const char *path, const struct smb_request *r);
+/* @name: ":NAME:$DATA" */
+int worker_stream(struct worker *w, const char *path, const char *name, uint64_t offset,
+		  uint32_t length);
+
+/* ---- smb_pulse.c ---- */
+
+int pulse_start(struct worker *w);
+void pulse_busy(bool busy); /* a request is being worked on */
+int pulse_send(int fd, const struct smb_out *o); /* the one way to the retriever */
+
+#endif

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/* source.c - the functions of source.h: which backend, and on to it. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "source/source_ops.h"
+
+static const struct source_ops *const backends[] = { &nfs_source_ops, &smb_source_ops };
+
+static const struct source_ops *backend_of(const struct source_config *c)
+{
+	const char *uri = c->uri;
+
+	if (uri && c->join && *c->join)
+		return &dual_source_ops;
+	for (size_t i = 0; uri && i < sizeof(backends) / sizeof(backends[0]); i++)
+		if (!strncmp(uri, backends[i]->scheme, strlen(backends[i]->scheme)))
+			return backends[i];
+	return NULL;
+}
+
+int source_create(const struct source_config *c, struct source **out)
+{
+	const struct source_ops *ops = backend_of(c);
+	char line[STUB_URI_MAX + 64];
+
+	if (ops)
+		return ops->create(c, out);
+	snprintf(line, sizeof(line), "source URI %s: no kind of source begins like this",
+		 c->uri ? c->uri : "(none)");
+	if (c->log)
+		c->log(c->log_arg, STUB_LOG_ERROR, line);
+	return -EINVAL;
+}
+
+static int unknown(char *why, size_t why_size)
+{
+	snprintf(why, why_size, "source URI: no kind of source begins like this");
+	return -EPROTO;
+}
+
+int source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size)
+{
+	const struct source_ops *ops = backend_of(c);
+
+	return ops ? ops->probe(c, timeout_ms, why, why_size) : unknown(why, why_size);
+}
+
+int source_traits(const struct source_config *c, unsigned int timeout_ms, struct source_traits *out,
+		  char *why, size_t why_size)
+{
+	const struct source_ops *ops = backend_of(c);
+
+	return ops ? ops->traits(c, timeout_ms, out, why, why_size) : unknown(why, why_size);
+}
+
+void source_stop(struct source *s)
+{
+	s->ops->stop(s);
+}
+
+void source_destroy(struct source *s)
+{
+	if (s)
+		s->ops->destroy(s);
+}
+
+void source_state(struct source *s, struct source_state *out)
+{
+	s->ops->state(s, out);
+}
+
+void source_reload(struct source *s)
+{
+	if (s->ops->reload)
+		s->ops->reload(s);
+}
+
+int source_root(struct source *s, struct stub_origin *out, struct stub_attr *attr)
+{
+	return s->ops->root(s, out, attr);
+}
+
+int source_lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
+		  const struct source_id *as, const char *name, size_t len,
+		  struct stub_origin *out, struct stub_attr *attr)
+{
+	return s->ops->lookup(s, p, dir, as, name, len, out, attr);
+}
+
+int source_verify(struct source *s)
+{
+	struct stub_origin root;
+	struct stub_attr then, now;
+
+	if (s->ops->verify)
+		return s->ops->verify(s);
+	if (s->ops->root(s, &root, &then) < 0)
+		return -ENOMEDIUM;
+	return s->ops->getattr(s, SOURCE_DEMAND, &root, &now) < 0 || now.fileid != then.fileid ?
+		       -ENOMEDIUM :
+		       0;
+}
+
+const uint8_t *source_inode(const struct source *s, const struct stub_origin *o, size_t *len)
+{
+	*len = o->len;
+	return s->ops->inode ? s->ops->inode(o, len) : o->bytes;
+}
+
+int source_getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
+		   struct stub_attr *attr)
+{
+	return s->ops->getattr(s, p, o, attr);
+}
+
+int source_rights(struct source *s, enum source_priority p, const struct stub_origin *o,
+		  struct stub_attr *attr)
+{
+	return s->ops->rights ? s->ops->rights(s, p, o, attr) : 0;
+}
+
+int source_meta(struct source *s, enum source_priority p, const struct stub_origin *o,
+		struct source_meta *out)
+{
+	int r;
+
+	memset(out, 0, sizeof(*out));
+	if (s->ops->meta)
+		return s->ops->meta(s, p, o, NULL, out);
+	r = s->ops->getattr(s, p, o, &out->attr);
+	return r ? r : source_rights(s, p, o, &out->attr);
+}
+
+int64_t source_stream(struct source *s, enum source_priority p, const struct stub_origin *o,
+		      const char *name, uint64_t offset, void *buf, uint32_t length,
+		      uint64_t *size)
+{
+	if (!s->ops->stream || !length || length > SOURCE_STREAM_MAX ||
+	    offset > INT64_MAX - (uint64_t)length)
+		return -EINVAL;
+	return s->ops->stream(s, p, o, name, offset, buf, length, size);
+}
+
+bool source_has_meta(const struct source *s, mode_t type)
+{
+	return s->ops->meta && (S_ISREG(type) || S_ISDIR(type));
+}
+
+void source_meta_free(struct source_meta *m)
+{
+	free(m->memory);
+	free(m->lost_memory);
+	free(m->stream_memory);
+	memset(m, 0, sizeof(*m));
+}
+
+int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
+		    const struct source_id *as, char *buf, size_t size, size_t *len)
+{
+	return s->ops->readlink ? s->ops->readlink(s, p, o, as, buf, size, len) : -EBADMSG;
+}
+
+int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
+		  uint32_t *granted)
+{
+	return s->ops->access ? s->ops->access(s, o, uid, want, granted) : -EOPNOTSUPP;
+}
+
+int source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
+		const struct source_id *as, source_entries_fn fn, void *arg)
+{
+	return s->ops->list(s, p, dir, as, fn, arg);
+}
+
+int source_read(struct source *s, enum source_priority p, const struct stub_origin *o,
+		uint64_t offset, uint32_t length, source_read_fn fn, void *arg)
+{
+	return s->ops->read(s, p, o, offset, length, fn, arg);
+}
+
+int source_limits(struct source *s, struct source_limits *out)
+{
+	return s->ops->limits(s, out);
+}
+
+/* ---- for backends ---- */
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)tolower((unsigned char)c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -EINVAL;
+}
+
+int source_unescape(const char *p, const char *end)
+{
+	int hi = end - p > 2 ? hex(p[1]) : -EINVAL, lo = hi >= 0 ? hex(p[2]) : -EINVAL;
+
+	return lo < 0 ? lo : hi * 16 + lo;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * source_ops.h - between source.c and the backends: one table each.
+ *
+ * Every function of the table keeps the promise of its namesake in source.h.
+ */
+#ifndef SOURCE_OPS_H
+#define SOURCE_OPS_H
+
+#include "source/source.h"
+
+struct source { /* the first member of what a backend's create() makes */
+	const struct source_ops *ops;
+};
+
+struct source_ops {
+	const char *scheme; /* what the backend's URIs begin with */
+	int (*create)(const struct source_config *c, struct source **out);
+	void (*stop)(struct source *s);
+	void (*destroy)(struct source *s); /* never NULL */
+	int (*probe)(const struct source_config *c, unsigned int timeout_ms, char *why,
+		     size_t why_size);
+	int (*traits)(const struct source_config *c, unsigned int timeout_ms,
+		      struct source_traits *out, char *why, size_t why_size);
+	void (*state)(struct source *s, struct source_state *out);
+	void (*reload)(struct source *s); /* NULL: there is nothing to read again */
+	int (*root)(struct source *s, struct stub_origin *out, struct stub_attr *attr);
+	int (*lookup)(struct source *s, enum source_priority p, const struct stub_origin *dir,
+		      const struct source_id *as, const char *name, size_t len,
+		      struct stub_origin *out, struct stub_attr *attr);
+	int (*verify)(struct source *s); /* NULL: 0 */
+	int (*getattr)(struct source *s, enum source_priority p, const struct stub_origin *o,
+		       struct stub_attr *attr);
+	/* NULL: the mode is all there is */
+	int (*rights)(struct source *s, enum source_priority p, const struct stub_origin *o,
+		      struct stub_attr *attr);
+	/* As struct stub_entry has it, of what lookup() found, in @o; NULL: all of the origin. */
+	const uint8_t *(*inode)(const struct stub_origin *o, size_t *len);
+	/* NULL: getattr, and nothing besides.  @as: owner, group, set-ID and sticky bits are
+	 * those, and without a descriptor the mode; NULL: they are the server's. */
+	int (*meta)(struct source *s, enum source_priority p, const struct stub_origin *o,
+		    const struct stub_attr *as, struct source_meta *out);
+	int64_t (*stream)(struct source *s, enum source_priority p, const struct stub_origin *o,
+			  const char *name, uint64_t offset, void *buf, uint32_t length,
+			  uint64_t *size); /* NULL: meta names none */
+	/* the next two are NULL if there is no such thing */
+	int (*readlink)(struct source *s, enum source_priority p, const struct stub_origin *o,
+			const struct source_id *as, char *buf, size_t size, size_t *len);
+	int (*access)(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
+		      uint32_t *granted);
+	int (*list)(struct source *s, enum source_priority p, const struct stub_origin *dir,
+		    const struct source_id *as, source_entries_fn fn, void *arg);
+	int (*read)(struct source *s, enum source_priority p, const struct stub_origin *o,
+		    uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
+	int (*limits)(struct source *s, struct source_limits *out);
+};
+
+extern const struct source_ops nfs_source_ops, smb_source_ops, dual_source_ops;
+
+/* The byte that "%XX" at the beginning of [p, end) stands for, or -EINVAL: two hexadecimal
+ * digits are not there. */
+int source_unescape(const char *p, const char *end);
+
+#endif

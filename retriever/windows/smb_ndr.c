@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * smb_ndr.c - Samba's own encodings, by Samba's own libraries.
+ *
+ * What smbd's module acl_xattr stores: version 4 of xattr_NTACL with two hashes.  The
+ * one that counts is over the file's owner, group, mode and POSIX ACLs, encoded as smbd
+ * does when it looks at the file; if they agree, the descriptor is taken as it is.  The
+ * other one, over what smbd would make of the POSIX ACL as a descriptor, is looked at
+ * only if the first one differs.  It depends on smbd's own table of users, and agrees
+ * with nothing here: a file whose mode was changed by others is shown as it then is.
+ */
+#include "replace.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <talloc.h>
+
+#include "lib/util/data_blob.h"
+#include "librpc/gen_ndr/ndr_security.h"
+#include "librpc/gen_ndr/ndr_smb_acl.h"
+#include "librpc/gen_ndr/ndr_xattr.h"
+
+#include "windows/smb_ndr.h"
+
+struct smb_ndr_sd {
+	TALLOC_CTX *mem;
+	struct security_descriptor sd;
+	struct smb_sd view;
+	unsigned int cut;
+};
+
+static void sid_of(const struct dom_sid *in, struct smb_sid *out)
+{
+	int8_t n = in->num_auths < 0 ? 0 : in->num_auths;
+
+	memset(out, 0, sizeof(*out));
+	out->n = (uint8_t)(n > SMB_SID_SUBS ? SMB_SID_SUBS : n);
+	for (unsigned int i = 0; i < sizeof(in->id_auth); i++)
+		out->authority = out->authority << 8 | in->id_auth[i];
+	for (unsigned int i = 0; i < out->n; i++)
+		out->sub[i] = in->sub_auths[i];
+}
+
+static unsigned int acl_cut(const struct security_acl *acl)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = 0; acl && i < acl->num_aces; i++)
+		n += acl->aces[i].size > ndr_size_security_ace(&acl->aces[i], 0);
+	return n;
+}
+
+static int view_make(struct smb_ndr_sd *sd)
+{
+	const struct security_acl *dacl = sd->sd.dacl;
+	struct smb_sd *view = &sd->view;
+	struct smb_ace *aces;
+
+	view->has_owner = sd->sd.owner_sid != NULL;
+	if (view->has_owner)
+		sid_of(sd->sd.owner_sid, &view->owner);
+	view->has_group = sd->sd.group_sid != NULL;
+	if (view->has_group)
+		sid_of(sd->sd.group_sid, &view->group);
+	view->dacl_present = sd->sd.type & SEC_DESC_DACL_PRESENT;
+	view->dacl_null = !dacl;
+	view->n = dacl ? dacl->num_aces : 0;
+	view->aces = aces = talloc_zero_array(sd->mem, struct smb_ace, view->n + 1);
+	if (!aces)
+		return -ENOMEM;
+	for (size_t i = 0; i < view->n; i++) {
+		aces[i].type = (uint8_t)dacl->aces[i].type;
+		aces[i].flags = dacl->aces[i].flags;
+		aces[i].mask = dacl->aces[i].access_mask;
+		sid_of(&dacl->aces[i].trustee, &aces[i].sid);
+	}
+	sd->cut = acl_cut(dacl) + acl_cut(sd->sd.sacl);
+	return 0;
+}
+
+int smb_ndr_sd_parse(const void *data, size_t len, struct smb_ndr_sd **out, char *why)
+{
+	DATA_BLOB blob = { .data = discard_const_p(uint8_t, data), .length = len };
+	TALLOC_CTX *mem = talloc_new(NULL);
+	struct smb_ndr_sd *sd = talloc_zero(mem, struct smb_ndr_sd);
+	enum ndr_err_code e;
+	int r;
+
+	if (!mem || !sd) {
+		talloc_free(mem);
+		return -ENOMEM;
+	}
+	sd->mem = mem;
+	e = ndr_pull_struct_blob(&blob, mem, &sd->sd,
+				 (ndr_pull_flags_fn_t)ndr_pull_security_descriptor);
+	if (e == NDR_ERR_SUCCESS) {
+		r = view_make(sd);
+		if (r == 0)
+			*out = sd;
+	} else if (e == NDR_ERR_RANGE) {
+		r = -E2BIG;
+		snprintf(why, SMB_NDR_WHY,
+			 "security descriptor of %zu bytes with more entries than Samba takes",
+			 len);
+	} else {
+		r = e == NDR_ERR_ALLOC ? -ENOMEM : -EBADMSG;
+		snprintf(why, SMB_NDR_WHY, "security descriptor of %zu bytes is damaged (%s)", len,
+			 ndr_map_error2string(e));
+	}
+	if (r < 0)
+		talloc_free(mem);
+	return r;
+}
+
+void smb_ndr_sd_destroy(struct smb_ndr_sd *sd)
+{
+	if (sd)
+		talloc_free(sd->mem);
+}
+
+const struct smb_sd *smb_ndr_sd_view(const struct smb_ndr_sd *sd)
+{
+	return &sd->view;
+}
+
+unsigned int smb_ndr_sd_cut(const struct smb_ndr_sd *sd)
+{
+	return sd->cut;
+}
+
+/* Encode to malloc'ed bytes. */
+static int push(TALLOC_CTX *mem, const void *what, ndr_push_flags_fn_t fn, void **value,
+		size_t *len)
+{
+	enum ndr_err_code e;
+	DATA_BLOB blob;
+
+	e = ndr_push_struct_blob(&blob, mem, what, fn);
+	if (e != NDR_ERR_SUCCESS)
+		return e == NDR_ERR_ALLOC ? -ENOMEM : -EINVAL;
+	*value = malloc(blob.length + 1);
+	if (!*value)
+		return -ENOMEM;
+	memcpy(*value, blob.data, blob.length);
+	*len = blob.length;
+	return 0;
+}
+
+static enum smb_acl_tag_t tag_of(uint16_t tag)
+{
+	switch (tag) {
+	case SMB_USER_OBJ:
+		return SMB_ACL_USER_OBJ;
+	case SMB_USER:
+		return SMB_ACL_USER;
+	case SMB_GROUP_OBJ:
+		return SMB_ACL_GROUP_OBJ;
+	case SMB_GROUP:
+		return SMB_ACL_GROUP;
+	case SMB_MASK:
+		return SMB_ACL_MASK;
+	default:
+		return SMB_ACL_OTHER;
+	}
+}
+
+/* As smbd has it after libacl has read it: sorted, as it is already. */
+static struct smb_acl_t *samba_acl(TALLOC_CTX *mem, const struct smb_posix_acl *in)
+{
+	struct smb_acl_t *acl = talloc_zero(mem, struct smb_acl_t);
+
+	if (!acl)
+		return NULL;
+	acl->count = (int)in->n;
+	acl->acl = talloc_zero_array(acl, struct smb_acl_entry, in->n + 1);
+	if (!acl->acl)
+		return NULL;
+	for (size_t i = 0; i < in->n; i++) {
+		acl->acl[i].a_type = tag_of(in->e[i].tag);
+		acl->acl[i].a_perm = in->e[i].perm;
+		if (in->e[i].tag == SMB_USER)
+			acl->acl[i].info.user.uid = in->e[i].id;
+		if (in->e[i].tag == SMB_GROUP)
+			acl->acl[i].info.group.gid = in->e[i].id;
+	}
+	return acl;
+}
+
+/* The hash that smbd will compute of the file: SHA-256, the rest zero. */
+static int sys_hash(TALLOC_CTX *mem, const struct smb_posix *p, mode_t type, uint8_t *hash)
+{
+	struct smb_acl_wrapper w = { .owner = p->uid, .group = p->gid, .mode = type | p->mode };
+	void *blob = NULL;
+	size_t len;
+	int r;
+
+	memset(hash, 0, XATTR_SD_HASH_SIZE);
+	w.access_acl = samba_acl(mem, &p->access);
+	if (S_ISDIR(type))
+		w.default_acl = samba_acl(mem, &p->def); /* none is an empty one */
+	if (!w.access_acl || (S_ISDIR(type) && !w.default_acl))
+		return -ENOMEM;
+	r = push(mem, &w, (ndr_push_flags_fn_t)ndr_push_smb_acl_wrapper, &blob, &len);
+	if (r == 0 && !EVP_Digest(blob, len, hash, NULL, EVP_sha256(), NULL))
+		r = -ENOMEM;
+	free(blob);
+	return r;
+}
+
+int smb_ndr_ntacl(const struct smb_ndr_sd *sd, const struct smb_posix *p, mode_t type,
+		  uint64_t time, void **value, size_t *len)
+{
+	struct security_descriptor_hash_v4 v4 = { 0 };
+	struct xattr_NTACL acl = { .version = 4, .info.sd_hs4 = &v4 };
+	struct security_descriptor whole = sd->sd;
+	TALLOC_CTX *mem = talloc_new(NULL);
+	int r;
+
+	if (!mem)
+		return -ENOMEM;
+	whole.type |= SEC_DESC_SELF_RELATIVE; /* as smbd stores all of them */
+	v4.sd = &whole;
+	v4.hash_type = XATTR_SD_HASH_TYPE_SHA256;
+	v4.description = "posix_acl";
+	v4.time = time;
+	r = sys_hash(mem, p, type, v4.sys_acl_hash);
+	if (r == 0)
+		r = push(mem, &acl, (ndr_push_flags_fn_t)ndr_push_xattr_NTACL, value, len);
+	talloc_free(mem);
+	return r;
+}
+
+int smb_ndr_dosattrib(uint32_t attributes, uint64_t create_time, void **value, size_t *len)
+{
+	struct xattr_DOSATTRIB x = { .version = 5 };
+	TALLOC_CTX *mem = talloc_new(NULL);
+	int r;
+
+	if (!mem)
+		return -ENOMEM;
+	x.info.info5.valid_flags = XATTR_DOSINFO_ATTRIB;
+	x.info.info5.attrib = attributes;
+	if (create_time) {
+		x.info.info5.valid_flags |= XATTR_DOSINFO_CREATE_TIME;
+		x.info.info5.create_time = create_time;
+	}
+	r = push(mem, &x, (ndr_push_flags_fn_t)ndr_push_xattr_DOSATTRIB, value, len);
+	talloc_free(mem);
+	return r;
+}
