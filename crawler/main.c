@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "crawler.h"
-#include "json_out.h"
+#include "report/json_out.h"
 
 #define WORKERS_DEFAULT 16
 #define EXIT_ELSEWHERE	4 /* no volume of this place: trying again does not help */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../../crawler/check.h"
+#include "check/check.h"
 #include "source/dual_origin.h"
 
 #define BIT(kind) (1u << (kind))

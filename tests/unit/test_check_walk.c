@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "../../crawler/check.h"
+#include "check/check.h"
 
 #define PAGE 1000
 

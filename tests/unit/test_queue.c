@@ -2,7 +2,7 @@
 /* test_queue.c - the crawler's work queue: what is held, and until when. */
 #include "journal_util.h"
 
-#include "../../crawler/queue.h"
+#include "queue.h"
 
 #define LONG_MS 10000
 

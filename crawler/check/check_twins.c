@@ -15,7 +15,7 @@
 #include <sys/random.h>
 #include <wctype.h>
 
-#include "check.h"
+#include "check/check.h"
 
 #define SLOTS_MIN 1024
 #define NAMES_MIN 16384

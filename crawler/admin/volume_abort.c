@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "depot/depot.h"
-#include "volume_tool.h"
+#include "admin/volume_tool.h"
 
 struct aborting {
 	struct stub_volume *volume;

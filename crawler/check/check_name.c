@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "check.h"
+#include "check/check.h"
 #include "source/dual_origin.h"
 #include "smb/smb_mangled.h"
 

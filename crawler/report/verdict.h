@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "json_out.h"
+#include "report/json_out.h"
 #include "stubcore.h"
 
 enum fail {

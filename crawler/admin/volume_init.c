@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "check/check.h"
 #include "depot/depot.h"
-#include "volume_tool.h"
+#include "admin/volume_tool.h"
 
 #define RUN_DIR "/run/postcopy"
 

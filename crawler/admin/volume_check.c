@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "volume_tool.h"
+#include "check/check.h"
+#include "admin/volume_tool.h"
 
 /* The walk is patient: a big directory on cold disks takes its time. */
 #define WALK_CALL_MS	30000

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "volume_tool.h"
+#include "admin/volume_tool.h"
 
 static const struct command {
 	const char *name;

@@ -9,7 +9,7 @@
 #ifndef VOLUME_TOOL_H
 #define VOLUME_TOOL_H
 
-#include "verdict.h"
+#include "report/verdict.h"
 
 #define STATUS_DIRTY 3 /* scan: it found what must not be; check: something will be lost */
 #define STATUS_INTERRUPTED 130 /* check: SIGINT or SIGTERM while it walked */

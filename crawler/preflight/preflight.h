@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "config.h"
-#include "verdict.h"
+#include "report/verdict.h"
 
 #define PREFLIGHT_SAMPLE     2000 /* entries looked at in search of proof */
 #define PREFLIGHT_SAMPLE_MS  20000 /* ... and for how long */

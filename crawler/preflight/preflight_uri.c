@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "nfs/nfs.h"
-#include "preflight.h"
+#include "preflight/preflight.h"
 #include "smb/smb.h"
 
 /* An address as 16 bytes: IPv4 as ::ffff:a.b.c.d. False: neither IPv4 nor IPv6. */

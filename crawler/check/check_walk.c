@@ -15,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "check_visit.h"
+#include "check/check_visit.h"
 
 #define NODES_MOST  (256 * 1024) /* directories in memory, roughly */
 #define CHUNK_LEAST 64 /* subdirectories taken from one listing */

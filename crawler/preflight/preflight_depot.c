@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "depot/depot.h"
-#include "preflight.h"
+#include "preflight/preflight.h"
 
 /* The directory that @dir is, or will be made in. */
 static int real_place(const char *dir, char out[PATH_MAX])

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "volume_tool.h"
+#include "admin/volume_tool.h"
 
 /* A retriever of this volume, or of another copy of it: both are one volume to clients. */
 static bool somebody_listens(const char *path)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "depot/depot.h"
-#include "volume_tool.h"
+#include "admin/volume_tool.h"
 
 struct opened {
 	struct stub_volume *volume;

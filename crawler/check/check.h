@@ -15,7 +15,7 @@
 #ifndef CHECK_H
 #define CHECK_H
 
-#include "preflight.h"
+#include "preflight/preflight.h"
 
 /* What the volume will be exported by, bits. */
 enum { EXPORT_NFS = 1, EXPORT_SMB = 2 };

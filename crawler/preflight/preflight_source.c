@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "preflight.h"
+#include "preflight/preflight.h"
 
 #define ACCESS_MODIFY 0x04 /* RFC 1813 section 3.3.4 */
 #define ACCESS_EXTEND 0x08

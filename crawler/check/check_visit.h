@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-#include "check.h"
+#include "check/check.h"
 
 #define TWINS_MOST (24u << 20) /* bytes of names, for each worker */
 

@@ -17,7 +17,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "preflight.h"
+#include "preflight/preflight.h"
 
 #define SECONDS_1901 (-(INT64_C(1) << 31))
 #define SECONDS_2038 ((INT64_C(1) << 31) - 1)

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "check.h"
+#include "check/check.h"
 
 #define NFS_TIME_MAX UINT32_MAX /* seconds; NFSv3 has 32 bits, unsigned */
 

@@ -11,7 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "preflight.h"
+#include "preflight/preflight.h"
 
 #define MIB	 (UINT64_C(1) << 20)
 #define ROOM_MIN (64 * MIB) /* the journal, and something to work with */

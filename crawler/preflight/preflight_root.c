@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preflight.h"
+#include "preflight/preflight.h"
 
 #define ACCESS_READ   0x01 /* RFC 1813 section 3.3.4 */
 #define ACCESS_LOOKUP 0x02

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "check/check.h"
 
 #define LIMIT_DEFAULT	20
 #define WORKERS_DEFAULT 8

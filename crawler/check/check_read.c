@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_visit.h"
+#include "check/check_visit.h"
 
 #define READS_MOST 256
 

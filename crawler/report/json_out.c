@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "json_out.h"
+#include "report/json_out.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "verdict.h"
+#include "report/verdict.h"
 
 #include <stdarg.h>
 
