@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bytes.h"
 #include "stubcore.h"
 
 #define STUB_PUBLIC __attribute__((visibility("default")))
@@ -67,21 +68,6 @@ static inline int stub_steal_fd(int *fd)
 }
 
 /* ---- small helpers ---- */
-
-/* Little endian, 1 to 8 bytes. */
-static inline void stub_put_le(uint8_t *p, uint64_t v, unsigned int width)
-{
-	for (unsigned int i = 0; i < width; i++)
-		p[i] = (uint8_t)(v >> (8 * i));
-}
-static inline uint64_t stub_get_le(const uint8_t *p, unsigned int width)
-{
-	uint64_t v = 0;
-
-	for (unsigned int i = 0; i < width; i++)
-		v |= (uint64_t)p[i] << (8 * i);
-	return v;
-}
 
 static inline int stub_time_cmp(struct timespec a, struct timespec b)
 {

@@ -35,12 +35,6 @@ struct out {
 	size_t len, size;
 };
 
-struct in {
-	const uint8_t *p;
-	size_t left;
-	bool bad;
-};
-
 static void put(struct out *o, const void *p, size_t n)
 {
 	if (o->len + n <= o->size)
@@ -52,8 +46,7 @@ static void put_le(struct out *o, uint64_t x, unsigned int n)
 {
 	uint8_t b[8];
 
-	for (unsigned int i = 0; i < n; i++)
-		b[i] = (uint8_t)(x >> (8 * i));
+	stub_put_le(b, x, n);
 	put(o, b, n);
 }
 
@@ -210,35 +203,12 @@ bool stub_record_fits(const struct stub_record *r, const struct stub_map *now)
 	return encode(r, now, now, buf, sizeof(buf), 0) <= sizeof(buf) - RECORD_RESERVE;
 }
 
-static void get(struct in *i, void *p, size_t n)
-{
-	if (i->bad || i->left < n) {
-		i->bad = true;
-		memset(p, 0, n);
-		return;
-	}
-	memcpy(p, i->p, n);
-	i->p += n;
-	i->left -= n;
-}
-
-static uint64_t get_le(struct in *i, unsigned int n)
-{
-	uint8_t b[8];
-	uint64_t x = 0;
-
-	get(i, b, n);
-	for (unsigned int k = 0; k < n; k++)
-		x |= (uint64_t)b[k] << (8 * k);
-	return x;
-}
-
-static uint64_t get_v(struct in *i)
+static uint64_t get_v(struct stub_in *i)
 {
 	uint64_t x = 0;
 
 	for (unsigned int shift = 0; shift < 70; shift += 7) {
-		uint8_t b = (uint8_t)get_le(i, 1);
+		uint8_t b = (uint8_t)stub_in_le(i, 1);
 
 		if (shift == 63 && b > 1)
 			break;
@@ -250,7 +220,7 @@ static uint64_t get_v(struct in *i)
 	return 0;
 }
 
-static uint64_t get_v_max(struct in *i, uint64_t max)
+static uint64_t get_v_max(struct stub_in *i, uint64_t max)
 {
 	uint64_t x = get_v(i);
 
@@ -259,7 +229,7 @@ static uint64_t get_v_max(struct in *i, uint64_t max)
 	return i->bad ? 0 : x;
 }
 
-static struct timespec get_time(struct in *i)
+static struct timespec get_time(struct stub_in *i)
 {
 	uint64_t z = get_v(i);
 	struct timespec t;
@@ -269,7 +239,7 @@ static struct timespec get_time(struct in *i)
 	return t;
 }
 
-static void get_map(struct in *i, uint64_t size, struct stub_map *m)
+static void get_map(struct stub_in *i, uint64_t size, struct stub_map *m)
 {
 	uint64_t n = get_v_max(i, STUB_MAP_MAX), at = 0;
 
@@ -288,12 +258,12 @@ static void get_map(struct in *i, uint64_t size, struct stub_map *m)
 }
 
 /* Names, whole, with at least one of them. */
-static void get_refused(struct in *i, struct stub_refused *out)
+static void get_refused(struct stub_in *i, struct stub_refused *out)
 {
 	size_t at = 0;
 
 	out->len = (uint16_t)get_v_max(i, STUB_REFUSED_MAX);
-	get(i, out->names, out->len);
+	stub_in_copy(i, out->names, out->len);
 	while (at < out->len && !i->bad) {
 		size_t n = out->names[at];
 
@@ -306,7 +276,7 @@ static void get_refused(struct in *i, struct stub_refused *out)
 }
 
 /* The second map of a record; the first is in r->now. */
-static void get_durable(struct in *i, uint8_t same, struct stub_record *r)
+static void get_durable(struct stub_in *i, uint8_t same, struct stub_record *r)
 {
 	struct stub_map beyond;
 
@@ -325,25 +295,24 @@ static void get_durable(struct in *i, uint8_t same, struct stub_record *r)
 
 int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 {
-	struct in i = { buf, len, false };
-	uint8_t same, b[4];
+	struct stub_in i = { buf, len, false };
+	uint8_t same;
 
 	if (len < 5 || len > STUB_RECORD_MAX)
 		return -EBADMSG;
 	i.left -= 4;
-	memcpy(b, buf + len - 4, 4);
-	if ((b[0] | b[1] << 8 | b[2] << 16 | (uint32_t)b[3] << 24) != checksum(buf, len - 4))
+	if (stub_get_le(buf + len - 4, 4) != checksum(buf, len - 4))
 		return -EBADMSG;
-	if (get_le(&i, 1) != RECORD_VERSION)
+	if (stub_in_le(&i, 1) != RECORD_VERSION)
 		return -EBADMSG;
-	r->flags = (uint16_t)get_le(&i, 1);
-	r->source_id = (uint16_t)get_le(&i, 2);
+	r->flags = (uint16_t)stub_in_le(&i, 1);
+	r->source_id = (uint16_t)stub_in_le(&i, 2);
 	r->depth = (uint16_t)get_v_max(&i, STUB_DEPTH_MAX);
-	r->ino = get_le(&i, 8);
-	r->handle_sum = (uint32_t)get_le(&i, 4);
-	r->boot = get_le(&i, 8);
+	r->ino = stub_in_le(&i, 8);
+	r->handle_sum = (uint32_t)stub_in_le(&i, 4);
+	r->boot = stub_in_le(&i, 8);
 	r->origin.len = (uint16_t)get_v_max(&i, STUB_ORIGIN_MAX);
-	get(&i, r->origin.bytes, r->origin.len);
+	stub_in_copy(&i, r->origin.bytes, r->origin.len);
 	r->size = get_v_max(&i, INT64_MAX);
 	r->src_mtime = get_time(&i);
 	r->src_ctime = get_time(&i);
@@ -351,7 +320,7 @@ int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 	r->fileid = get_v(&i);
 	r->nlink = (uint32_t)get_v_max(&i, UINT32_MAX);
 	r->nlink_shown = (uint32_t)get_v_max(&i, UINT32_MAX);
-	same = (uint8_t)get_le(&i, 1);
+	same = (uint8_t)stub_in_le(&i, 1);
 	r->mtime = same & SAME_MTIME ? r->src_mtime : get_time(&i);
 	r->ctime = same & SAME_CTIME ? r->src_ctime : get_time(&i);
 	get_map(&i, r->size, &r->now);
@@ -360,7 +329,7 @@ int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *r)
 	r->refused.error = 0;
 	if (r->flags & STUB_FLAG_REFUSED)
 		get_refused(&i, &r->refused);
-	r->link_key = r->flags & STUB_FLAG_LINK_KEY ? get_le(&i, 8) : 0;
+	r->link_key = r->flags & STUB_FLAG_LINK_KEY ? stub_in_le(&i, 8) : 0;
 	r->roomy = i.left > 0 || len == STUB_RECORD_MAX;
 	while (i.left && *i.p == 0) {
 		i.p++;

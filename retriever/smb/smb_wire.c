@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "bytes.h"
 #include "smb/smb_wire.h"
 
 /* What FAIL can say: the errors of source.h, by number on the wire. */
@@ -16,12 +17,6 @@ static const int errors[] = { -EIO,    -ENOENT, -ESTALE, -ENOTDIR,	    -EACCES,	
 #define N_ERRORS (sizeof(errors) / sizeof(errors[0]))
 
 /* ---- writing ---- */
-
-static void put_le(uint8_t *p, uint64_t x, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++)
-		p[i] = (uint8_t)(x >> (8 * i));
-}
 
 void *smb_out_room(struct smb_out *o, size_t len)
 {
@@ -57,7 +52,7 @@ static void out_le(struct smb_out *o, uint64_t x, unsigned int n)
 	uint8_t *p = smb_out_room(o, n);
 
 	if (p)
-		put_le(p, x, n);
+		stub_put_le(p, x, n);
 }
 
 void smb_out_begin(struct smb_out *o, enum smb_wire_type type)
@@ -124,7 +119,7 @@ void smb_out_attr(struct smb_out *o, const struct stub_attr *a)
 void smb_out_set_u32(struct smb_out *o, size_t at, uint32_t x)
 {
 	if (!o->failed && SMB_WIRE_HEADER + at + 4 <= o->len)
-		put_le(o->p + SMB_WIRE_HEADER + at, x, 4);
+		stub_put_le(o->p + SMB_WIRE_HEADER + at, x, 4);
 }
 
 void smb_out_set_attr(struct smb_out *o, size_t at, const struct stub_attr *a)
@@ -142,7 +137,7 @@ int smb_out_end(struct smb_out *o)
 {
 	if (o->failed)
 		return o->len > SMB_WIRE_MAX / 2 ? -EMSGSIZE : -ENOMEM;
-	put_le(o->p + 8, o->len - SMB_WIRE_HEADER, 4);
+	stub_put_le(o->p + 8, o->len - SMB_WIRE_HEADER, 4);
 	return 0;
 }
 
@@ -214,66 +209,37 @@ void smb_out_fail(struct smb_out *o, bool final, int error, const char *why)
 
 /* ---- reading ---- */
 
-struct in {
-	const uint8_t *p;
-	size_t left;
-	bool bad;
-};
-
-static const uint8_t *get(struct in *i, size_t n)
+static void get_text(struct stub_in *i, struct smb_text *out)
 {
-	const uint8_t *p = i->p;
+	size_t len = stub_in_le(i, 2);
 
-	if (i->bad || i->left < n) {
-		i->bad = true;
-		return NULL;
-	}
-	i->p += n;
-	i->left -= n;
-	return p;
-}
-
-static uint64_t get_le(struct in *i, unsigned int n)
-{
-	const uint8_t *p = get(i, n);
-	uint64_t x = 0;
-
-	for (unsigned int k = 0; p && k < n; k++)
-		x |= (uint64_t)p[k] << (8 * k);
-	return x;
-}
-
-static void get_text(struct in *i, struct smb_text *out)
-{
-	size_t len = get_le(i, 2);
-
-	out->p = (const char *)get(i, len);
+	out->p = (const char *)stub_in_take(i, len);
 	out->len = out->p ? len : 0;
 	if (len > SMB_WIRE_TEXT || (out->p && memchr(out->p, '\0', len)))
 		i->bad = true;
 }
 
-static struct timespec get_time(struct in *i)
+static struct timespec get_time(struct stub_in *i)
 {
 	struct timespec t;
 
-	t.tv_sec = (time_t)get_le(i, 8);
-	t.tv_nsec = (long)get_le(i, 4);
+	t.tv_sec = (time_t)stub_in_le(i, 8);
+	t.tv_nsec = (long)stub_in_le(i, 4);
 	if (t.tv_nsec > 999999999)
 		i->bad = true;
 	return t;
 }
 
-static void get_attr(struct in *i, struct stub_attr *a)
+static void get_attr(struct stub_in *i, struct stub_attr *a)
 {
 	memset(a, 0, sizeof(*a));
-	a->mode = (uint32_t)get_le(i, 4);
-	a->uid = (uint32_t)get_le(i, 4);
-	a->gid = (uint32_t)get_le(i, 4);
-	a->nlink = (uint32_t)get_le(i, 4);
-	a->size = get_le(i, 8);
-	a->fsid = get_le(i, 8);
-	a->fileid = get_le(i, 8);
+	a->mode = (uint32_t)stub_in_le(i, 4);
+	a->uid = (uint32_t)stub_in_le(i, 4);
+	a->gid = (uint32_t)stub_in_le(i, 4);
+	a->nlink = (uint32_t)stub_in_le(i, 4);
+	a->size = stub_in_le(i, 8);
+	a->fsid = stub_in_le(i, 8);
+	a->fileid = stub_in_le(i, 8);
 	a->atime = get_time(i);
 	a->mtime = get_time(i);
 	a->ctime = get_time(i);
@@ -284,27 +250,27 @@ static void get_attr(struct in *i, struct stub_attr *a)
 
 int smb_wire_header(const uint8_t header[SMB_WIRE_HEADER], enum smb_wire_type *type, uint32_t *len)
 {
-	struct in i = { header, SMB_WIRE_HEADER, false };
+	struct stub_in i = { header, SMB_WIRE_HEADER, false };
 
-	if (get_le(&i, 4) != SMB_WIRE_MAGIC)
+	if (stub_in_le(&i, 4) != SMB_WIRE_MAGIC)
 		return -EBADMSG;
-	if (get_le(&i, 2) != SMB_WIRE_VERSION)
+	if (stub_in_le(&i, 2) != SMB_WIRE_VERSION)
 		return -EPROTO;
-	*type = (enum smb_wire_type)get_le(&i, 2);
-	*len = (uint32_t)get_le(&i, 4);
+	*type = (enum smb_wire_type)stub_in_le(&i, 2);
+	*len = (uint32_t)stub_in_le(&i, 4);
 	return *len > SMB_WIRE_MAX ? -EBADMSG : 0;
 }
 
-static void get_start(struct in *i, struct smb_start *s)
+static void get_start(struct stub_in *i, struct smb_start *s)
 {
-	s->flags = (uint32_t)get_le(i, 4);
-	s->port = (uint16_t)get_le(i, 2);
-	s->uid = (uint32_t)get_le(i, 4);
-	s->gid = (uint32_t)get_le(i, 4);
-	s->file_mode = (uint32_t)get_le(i, 4);
-	s->dir_mode = (uint32_t)get_le(i, 4);
-	s->xattr_value = (uint32_t)get_le(i, 4);
-	s->xattr_all = (uint32_t)get_le(i, 4);
+	s->flags = (uint32_t)stub_in_le(i, 4);
+	s->port = (uint16_t)stub_in_le(i, 2);
+	s->uid = (uint32_t)stub_in_le(i, 4);
+	s->gid = (uint32_t)stub_in_le(i, 4);
+	s->file_mode = (uint32_t)stub_in_le(i, 4);
+	s->dir_mode = (uint32_t)stub_in_le(i, 4);
+	s->xattr_value = (uint32_t)stub_in_le(i, 4);
+	s->xattr_all = (uint32_t)stub_in_le(i, 4);
 	get_text(i, &s->host);
 	get_text(i, &s->share);
 	get_text(i, &s->root);
@@ -317,7 +283,7 @@ static void get_start(struct in *i, struct smb_start *s)
 int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		     struct smb_request *out)
 {
-	struct in i = { p, len, false };
+	struct stub_in i = { p, len, false };
 
 	memset(out, 0, sizeof(*out));
 	out->type = type;
@@ -330,8 +296,8 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		get_text(&i, &out->path);
 		if (type == SMB_WIRE_STREAM)
 			get_text(&i, &out->name);
-		out->offset = get_le(&i, 8);
-		out->length = (uint32_t)get_le(&i, 4);
+		out->offset = stub_in_le(&i, 8);
+		out->length = (uint32_t)stub_in_le(&i, 4);
 		if (!out->length || out->length > SMB_WIRE_READ ||
 		    out->offset > (uint64_t)INT64_MAX - out->length)
 			i.bad = true;
@@ -342,10 +308,10 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		break;
 	case SMB_WIRE_GETMETA:
 		get_text(&i, &out->path);
-		out->has_numbers = get_le(&i, 1);
-		out->uid = (uint32_t)get_le(&i, 4);
-		out->gid = (uint32_t)get_le(&i, 4);
-		out->bits = (uint32_t)get_le(&i, 4);
+		out->has_numbers = stub_in_le(&i, 1);
+		out->uid = (uint32_t)stub_in_le(&i, 4);
+		out->gid = (uint32_t)stub_in_le(&i, 4);
+		out->bits = (uint32_t)stub_in_le(&i, 4);
 		break;
 	case SMB_WIRE_GETATTR:
 	case SMB_WIRE_LIST:
@@ -382,25 +348,25 @@ bool smb_wire_stream_name(const struct smb_text *name)
 	return true;
 }
 
-static void get_stream(struct in *i, struct smb_text *name, uint64_t *size)
+static void get_stream(struct stub_in *i, struct smb_text *name, uint64_t *size)
 {
 	get_text(i, name);
-	*size = get_le(i, 8);
+	*size = stub_in_le(i, 8);
 	if (!i->bad && (!smb_wire_stream_name(name) || *size > INT64_MAX))
 		i->bad = true;
 }
 
-static void get_xattr(struct in *i, struct smb_text *name, const uint8_t **value, size_t *len)
+static void get_xattr(struct stub_in *i, struct smb_text *name, const uint8_t **value, size_t *len)
 {
 	get_text(i, name);
-	*len = get_le(i, 4);
-	*value = get(i, *len);
+	*len = stub_in_le(i, 4);
+	*value = stub_in_take(i, *len);
 	if (!i->bad && !smb_wire_xattr_name(name))
 		i->bad = true;
 }
 
 /* Walk them once, so that later walks need no checks. */
-static void check_entries(const struct in *at, uint32_t count, bool xattrs, struct in *i)
+static void check_entries(const struct stub_in *at, uint32_t count, bool xattrs, struct stub_in *i)
 {
 	struct stub_attr attr;
 	struct smb_text name;
@@ -419,13 +385,13 @@ static void check_entries(const struct in *at, uint32_t count, bool xattrs, stru
 }
 
 /* The lines behind the attributes, which end where @i is, and the streams behind them. */
-static void check_lost(struct smb_answer *out, struct in *i)
+static void check_lost(struct smb_answer *out, struct stub_in *i)
 {
 	struct smb_text line;
 	uint64_t size;
 
 	out->rest_len = i->bad ? 0 : (size_t)(i->p - out->rest);
-	out->lost_count = (uint32_t)get_le(i, 4);
+	out->lost_count = (uint32_t)stub_in_le(i, 4);
 	out->lost = i->p;
 	out->lost_len = i->left;
 	if (out->lost_count > SMB_WIRE_XATTRS)
@@ -433,7 +399,7 @@ static void check_lost(struct smb_answer *out, struct in *i)
 	for (uint32_t k = 0; k < out->lost_count && !i->bad; k++)
 		get_text(i, &line);
 	out->lost_len -= i->bad ? 0 : i->left;
-	out->stream_count = (uint32_t)get_le(i, 4);
+	out->stream_count = (uint32_t)stub_in_le(i, 4);
 	out->streams = i->p;
 	out->streams_len = i->left;
 	if (out->stream_count > SMB_WIRE_COUNT)
@@ -444,7 +410,7 @@ static void check_lost(struct smb_answer *out, struct in *i)
 
 int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struct smb_answer *out)
 {
-	struct in i = { p, len, false };
+	struct stub_in i = { p, len, false };
 	uint8_t x;
 
 	memset(out, 0, sizeof(*out));
@@ -471,20 +437,20 @@ int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struc
 		get_attr(&i, &out->attr);
 		/* fall through */
 	case SMB_WIRE_ENTRIES:
-		out->count = (uint32_t)get_le(&i, 4);
+		out->count = (uint32_t)stub_in_le(&i, 4);
 		out->rest = i.p;
 		out->rest_len = i.left;
 		if (out->count > (type == SMB_WIRE_META ? SMB_WIRE_XATTRS : SMB_WIRE_COUNT))
 			i.bad = true;
 		if (!i.bad)
-			check_entries(&(struct in){ i.p, i.left, false }, out->count,
+			check_entries(&(struct stub_in){ i.p, i.left, false }, out->count,
 				      type == SMB_WIRE_META, &i);
 		if (type == SMB_WIRE_META)
 			check_lost(out, &i);
 		break;
 	case SMB_WIRE_FAIL:
-		out->final = get_le(&i, 1) == 1;
-		x = (uint8_t)get_le(&i, 1);
+		out->final = stub_in_le(&i, 1) == 1;
+		x = (uint8_t)stub_in_le(&i, 1);
 		out->error = errors[x < N_ERRORS ? x : 0];
 		get_text(&i, &out->why);
 		break;
@@ -496,7 +462,7 @@ int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struc
 
 int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name)
 {
-	struct in i = { a->rest, a->rest_len, false };
+	struct stub_in i = { a->rest, a->rest_len, false };
 
 	if (!a->rest_len)
 		return 0;
@@ -509,7 +475,7 @@ int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text
 
 int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len)
 {
-	struct in i = { a->rest, a->rest_len, false };
+	struct stub_in i = { a->rest, a->rest_len, false };
 
 	if (!a->rest_len)
 		return 0;
@@ -521,7 +487,7 @@ int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **
 
 int smb_wire_lost(struct smb_answer *a, struct smb_text *line)
 {
-	struct in i = { a->lost, a->lost_len, false };
+	struct stub_in i = { a->lost, a->lost_len, false };
 
 	if (!a->lost_len)
 		return 0;
@@ -533,7 +499,7 @@ int smb_wire_lost(struct smb_answer *a, struct smb_text *line)
 
 int smb_wire_stream(struct smb_answer *a, struct smb_text *name, uint64_t *size)
 {
-	struct in i = { a->streams, a->streams_len, false };
+	struct stub_in i = { a->streams, a->streams_len, false };
 
 	if (!a->streams_len)
 		return 0;
