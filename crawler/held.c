@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "bytes.h"
 #include "held.h"
 
 #include <errno.h>
@@ -36,10 +37,8 @@ void held_clear(struct held *t)
 /* FNV-1a with a final mix: handles differ in few bits only. */
 uint64_t held_key(const struct stub_handle *h)
 {
-	uint64_t k = 0xcbf29ce484222325u ^ (uint32_t)h->type;
+	uint64_t k = stub_fnv(STUB_FNV ^ (uint32_t)h->type, h->bytes, h->len);
 
-	for (unsigned int i = 0; i < h->len; i++)
-		k = (k ^ h->bytes[i]) * 0x100000001b3u;
 	k ^= k >> 32;
 	k *= 0xd6e8feb86659fd93u;
 	k ^= k >> 32;

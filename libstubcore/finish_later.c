@@ -29,12 +29,9 @@ struct later_entry {
 
 static struct later_entry **place(const struct stub_later *l, const struct stub_handle *h)
 {
-	uint32_t x = 2166136261u;
 	struct later_entry **e;
 
-	for (unsigned int i = 0; i < h->len; i++)
-		x = (x ^ h->bytes[i]) * 16777619u;
-	for (e = &l->bucket[x % BUCKETS]; *e && !stub_handle_equal(&(*e)->h, h);)
+	for (e = &l->bucket[stub_handle_sum(h) % BUCKETS]; *e && !stub_handle_equal(&(*e)->h, h);)
 		e = &(*e)->bucket_next;
 	return e;
 }

@@ -32,8 +32,9 @@ STUB_PUBLIC bool stub_handle_equal(const struct stub_handle *a, const struct stu
 	return a->type == b->type && a->len == b->len && !memcmp(a->bytes, b->bytes, a->len);
 }
 
-/* FNV-1a over type and bytes: changes with the inode's generation. */
-uint32_t stub_handle_sum(const struct stub_handle *h)
+/* FNV-1a over 32 bits, of type and bytes: changes with the inode's generation.  Records
+ * hold it, and whatever keeps handles in a table may use it. */
+STUB_PUBLIC uint32_t stub_handle_sum(const struct stub_handle *h)
 {
 	uint32_t x = 2166136261u;
 

@@ -134,7 +134,6 @@ bool stub_record_fits(const struct stub_record *r, const struct stub_map *now);
 
 /* ---- handle.c ---- */
 
-uint32_t stub_handle_sum(const struct stub_handle *h);
 int stub_handle_open(const struct stub_volume *v, const struct stub_handle *h, int flags);
 
 /* ---- clear.c ---- */

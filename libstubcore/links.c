@@ -20,28 +20,19 @@
 
 #include "internal.h"
 
-static uint64_t mix(uint64_t h, const void *p, size_t n)
-{
-	const uint8_t *b = p;
-
-	while (n--)
-		h = (h ^ *b++) * 0x100000001b3u;
-	return h;
-}
-
 static uint64_t mix_number(uint64_t h, uint64_t x)
 {
 	uint8_t b[8];
 
 	stub_put_le(b, x, sizeof(b));
-	return mix(h, b, sizeof(b));
+	return stub_fnv(h, b, sizeof(b));
 }
 
 uint64_t stub_link_key(const struct stub_entry *e)
 {
-	uint64_t h = 0xcbf29ce484222325u;
+	uint64_t h = e->inode ? stub_fnv(STUB_FNV, e->inode, e->inode_len) :
+				stub_fnv(STUB_FNV, e->origin, e->origin_len);
 
-	h = e->inode ? mix(h, e->inode, e->inode_len) : mix(h, e->origin, e->origin_len);
 	h = mix_number(h, e->attr.mode & S_IFMT);
 	h = mix_number(h, S_ISREG(e->attr.mode) ? e->attr.size : 0);
 	h = mix_number(h, (uint64_t)e->attr.mtime.tv_sec);

@@ -92,10 +92,8 @@ static bool map_equal(const struct stub_map *a, const struct stub_map *b)
 
 static uint32_t checksum(const uint8_t *p, size_t len)
 {
-	uint64_t h = 0xcbf29ce484222325u;
+	uint64_t h = stub_fnv(STUB_FNV, p, len);
 
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ p[i]) * 0x100000001b3u;
 	return (uint32_t)(h ^ (h >> 32));
 }
 

@@ -109,6 +109,9 @@ int stub_handle_open_at(int mount_fd, const struct stub_handle *h, int flags);
 
 bool stub_handle_equal(const struct stub_handle *a, const struct stub_handle *b);
 
+/* A hash of it, the same for ever: records hold it. */
+uint32_t stub_handle_sum(const struct stub_handle *h);
+
 /* What identifies an object on the old server: for NFS its file handle, for SMB its
  * path below the share's root (UTF-8, '/' between names, nothing for the root). */
 struct stub_origin {

@@ -115,13 +115,10 @@ int stub_conf_parse(char *text, struct stub_volume_info *info, unsigned int *lin
 uint64_t stub_boot_id(void)
 {
 	char text[64];
-	uint64_t h = 0xcbf29ce484222325u;
 
 	if (stub_io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", text, sizeof(text) - 1) <= 0)
 		return 0;
-	for (const char *p = text; *p; p++)
-		h = (h ^ (uint8_t)*p) * 0x100000001b3u;
-	return h;
+	return stub_fnv(STUB_FNV, text, strlen(text));
 }
 
 /* -ENOENT: no .postcopy in this directory */

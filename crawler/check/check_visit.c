@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "check/check_visit.h"
 
 #define SUBVOLUMES_DEEP 32
@@ -70,11 +71,7 @@ static char *path_of(const struct node *dir, const char *name, size_t len)
 
 uint64_t check_handle(const uint8_t *inode, size_t len)
 {
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; inode && i < len; i++)
-		h = (h ^ inode[i]) * 0x100000001b3u;
-	return inode ? h | 1 : 0;
+	return inode ? stub_fnv(STUB_FNV, inode, len) | 1 : 0;
 }
 
 bool check_subvolume(struct walker *k, uint64_t fsid, uint64_t fileid, uint64_t handle)

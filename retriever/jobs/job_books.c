@@ -39,28 +39,19 @@ bool jobs_may_warn(struct jobs *j)
 	       atomic_compare_exchange_strong(&j->warned_ms, &last, now);
 }
 
-static uint32_t hash_of(const struct stub_handle *h)
-{
-	uint32_t sum = 2166136261u;
-
-	for (unsigned int i = 0; i < h->len; i++)
-		sum = (sum ^ h->bytes[i]) * 16777619u;
-	return sum;
-}
-
 bool jobs_parked_now(struct jobs *j, const struct stub_handle *h)
 {
-	return absent_known(&j->parked, hash_of(h), h, "", 0);
+	return absent_known(&j->parked, stub_handle_sum(h), h, "", 0);
 }
 
 bool jobs_later(struct jobs *j, const struct stub_handle *h)
 {
-	return absent_known(&j->later, hash_of(h), h, "", 0);
+	return absent_known(&j->later, stub_handle_sum(h), h, "", 0);
 }
 
 void jobs_note_later(struct jobs *j, const struct stub_handle *h)
 {
-	absent_remember(&j->later, hash_of(h), h, "", 0);
+	absent_remember(&j->later, stub_handle_sum(h), h, "", 0);
 }
 
 void jobs_retry(struct jobs *j)
@@ -74,7 +65,7 @@ static void park(struct jobs *j, const struct stub_handle *h, enum stub_park how
 	int r = stub_journal_fail(j->c.journal, h, how, error, reason);
 
 	if (how != STUB_PARK_NONE)
-		absent_remember(&j->parked, hash_of(h), h, "", 0);
+		absent_remember(&j->parked, stub_handle_sum(h), h, "", 0);
 	if (r < 0 && r != -ENOENT)
 		jobs_log(j, STUB_LOG_ERROR, "journal: cannot note \"%s\": %s", reason,
 			 strerror(-r));

@@ -11,28 +11,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bytes.h"
 #include "jobs/jobs_internal.h"
 
 #define WORKER_STACK (512 * 1024)
 
 /* ---- table ---- */
 
-static uint32_t hash_bytes(uint32_t h, const void *p, size_t n)
-{
-	const uint8_t *b = p;
-
-	while (n--)
-		h = (h ^ *b++) * 16777619u;
-	return h;
-}
-
 static uint32_t job_hash(const struct job *job)
 {
-	uint32_t h = hash_bytes(2166136261u, &job->kind, sizeof(job->kind));
+	uint64_t h = stub_fnv(STUB_FNV, &job->kind, sizeof(job->kind));
 
-	h = hash_bytes(h, job->h.bytes, job->h.len);
-	h = hash_bytes(h, &job->block, sizeof(job->block));
-	return job->name ? hash_bytes(h, job->name, job->name_len) : h;
+	h = stub_fnv(h, job->h.bytes, job->h.len);
+	h = stub_fnv(h, &job->block, sizeof(job->block));
+	if (job->name)
+		h = stub_fnv(h, job->name, job->name_len);
+	return (uint32_t)(h ^ h >> 32);
 }
 
 static bool job_same(const struct job *a, const struct job *b)

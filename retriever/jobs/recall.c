@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "jobs/recall.h"
 
 #define TURNS 4096
@@ -87,21 +88,12 @@ static struct client *client_of(struct recalls *r, const char *who)
 	return c;
 }
 
-static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
-{
-	const uint8_t *b = p;
-
-	while (n--)
-		h = (h ^ *b++) * 1099511628211u;
-	return h;
-}
-
 static uint64_t turn_key(const char *who, const struct stub_handle *h)
 {
-	uint64_t key = hash_bytes(14695981039346656037u, who, strlen(who) + 1);
+	uint64_t key = stub_fnv(STUB_FNV, who, strlen(who) + 1);
 
-	key = hash_bytes(key, &h->type, sizeof(h->type));
-	key = hash_bytes(key, h->bytes, h->len);
+	key = stub_fnv(key, &h->type, sizeof(h->type));
+	key = stub_fnv(key, h->bytes, h->len);
 	return key ? key : 1;
 }
 

@@ -5,21 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "smb_worker/smb_worker.h"
-
-static uint64_t hash_text(uint64_t h, const char *s)
-{
-	while (*s)
-		h = (h ^ (uint8_t)*s++) * 0x100000001b3u;
-	return h;
-}
 
 /* A server without file ids: the path must do.  @name is "" where @path is all. */
 static uint64_t make_fileid(const char *path, const char *name)
 {
-	uint64_t h = hash_text(0xcbf29ce484222325u, path);
+	uint64_t h = stub_fnv(STUB_FNV, path, strlen(path));
 
-	return hash_text(*path && *name ? hash_text(h, "/") : h, name);
+	return stub_fnv(*path && *name ? stub_fnv(h, "/", 1) : h, name, strlen(name));
 }
 
 /* SMB has no mode, owner and links as we need them: these are the configuration's. */

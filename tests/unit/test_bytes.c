@@ -73,6 +73,21 @@ static void a_length_near_the_largest_is_too_long(void **state)
 	assert_true(i.bad);
 }
 
+/* ---- stub_fnv ---- */
+
+static void the_hash_is_the_one_on_disks(void **state)
+{
+	assert_true(stub_fnv(STUB_FNV, NULL, 0) == UINT64_C(0xcbf29ce484222325));
+	assert_true(stub_fnv(STUB_FNV, "a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
+	assert_true(stub_fnv(STUB_FNV, "foobar", 6) == UINT64_C(0x85944171f73967e8));
+}
+
+static void it_may_be_taken_in_pieces(void **state)
+{
+	assert_true(stub_fnv(stub_fnv(STUB_FNV, "foo", 3), "b\xff", 2) ==
+		    stub_fnv(STUB_FNV, "foob\xff", 5));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -81,6 +96,8 @@ int main(void)
 		cmocka_unit_test(bytes_are_read_in_their_order),
 		cmocka_unit_test(what_is_too_short_stays_bad),
 		cmocka_unit_test(a_length_near_the_largest_is_too_long),
+		cmocka_unit_test(the_hash_is_the_one_on_disks),
+		cmocka_unit_test(it_may_be_taken_in_pieces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
