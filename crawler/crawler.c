@@ -54,18 +54,7 @@ struct crawl {
 	unsigned int journal_errors; /* in a row */
 };
 
-static void __attribute__((format(printf, 3, 4)))
-say(const struct crawl *w, enum stub_log_level level, const char *fmt, ...)
-{
-	char msg[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(msg, sizeof(msg), fmt, ap);
-	va_end(ap);
-	if (w->c->log)
-		w->c->log(w->c->log_arg, level, msg);
-}
+#define say(w, level, ...) stub_log_to((w)->c->log, (w)->c->log_arg, level, __VA_ARGS__)
 
 /* ---- answers -------------------------------------------------------------- */
 

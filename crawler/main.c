@@ -25,7 +25,7 @@ struct options {
 
 struct reporter {
 	const struct options *o;
-	struct timespec start;
+	uint64_t start_ms;
 	bool terminal; /* stderr is one */
 	unsigned int ticks;
 };
@@ -122,12 +122,9 @@ static void log_line(void *arg, enum stub_log_level level, const char *msg)
 		fprintf(stderr, "postcopy-crawler: %s%s\n", names[level], msg);
 }
 
-static double seconds_since(const struct timespec *start)
+static double seconds_since(const struct reporter *r)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+	return (double)(stub_now_ms() - r->start_ms) / 1e3;
 }
 
 static void report_json(const struct reporter *r, const struct crawl_stats *s, const char *state)
@@ -150,7 +147,7 @@ static void report_json(const struct reporter *r, const struct crawl_stats *s, c
 	json_u64(&j, "passes", s->passes);
 	json_u64(&j, "lost", s->lost);
 	json_bool(&j, "connected", s->connected);
-	json_real(&j, "seconds", seconds_since(&r->start));
+	json_real(&j, "seconds", seconds_since(r));
 	json_end(&j);
 }
 
@@ -162,7 +159,7 @@ static void report_text(const struct reporter *r, const struct crawl_stats *s, b
 		"%spostcopy-crawler: %" PRIu64 " pending, %" PRIu64 " done, %" PRIu64
 		" parked, %u in flight, %.0f s%s%s",
 		r->terminal ? "\r" : "", s->left.total - parked, s->done, parked, s->inflight,
-		seconds_since(&r->start), s->connected || last ? "" : ", waiting for the retriever",
+		seconds_since(r), s->connected || last ? "" : ", waiting for the retriever",
 		r->terminal && !last ? "\033[K" : "\n");
 }
 
@@ -251,7 +248,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "postcopy-crawler: must be run as root\n");
 		return EXIT_FAILURE;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &r.start);
+	r.start_ms = stub_now_ms();
 	stop_fd = stop_fd_create();
 	n = stop_fd < 0 ? -errno : volume_open(o.volume, &volume);
 	if (n < 0)

@@ -27,6 +27,7 @@ struct stub_log {
 	void *arg;
 };
 
+/* As stub_log_to(); @l may be NULL. */
 void stub_log(const struct stub_log *l, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -74,12 +74,17 @@ int stub_io_write_file(int dirfd, const char *name, const char *text)
 	return r;
 }
 
-STUB_PUBLIC uint64_t stub_now_ms(void)
+STUB_PUBLIC uint64_t stub_now_us(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+STUB_PUBLIC uint64_t stub_now_ms(void)
+{
+	return stub_now_us() / 1000;
 }
 
 STUB_PUBLIC void stub_cond_init(pthread_cond_t *cond)

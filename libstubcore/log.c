@@ -5,17 +5,33 @@
 
 #define SELDOM_MS 60000
 
-void stub_log(const struct stub_log *l, enum stub_log_level level, const char *fmt, ...)
+static void say(stub_log_fn fn, void *arg, enum stub_log_level level, const char *fmt, va_list ap)
 {
-	char line[1024];
+	char line[STUB_LOG_MAX + 1];
+
+	if (!fn)
+		return;
+	vsnprintf(line, sizeof(line), fmt, ap);
+	fn(arg, level, line);
+}
+
+STUB_PUBLIC void stub_log_to(stub_log_fn fn, void *arg, enum stub_log_level level,
+			     const char *fmt, ...)
+{
 	va_list ap;
 
-	if (!l || !l->fn)
-		return;
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
+	say(fn, arg, level, fmt, ap);
 	va_end(ap);
-	l->fn(l->arg, level, line);
+}
+
+void stub_log(const struct stub_log *l, enum stub_log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(l ? l->fn : NULL, l ? l->arg : NULL, level, fmt, ap);
+	va_end(ap);
 }
 
 void stub_log_seldom(struct stub_log_rate *rate, const struct stub_log *l,

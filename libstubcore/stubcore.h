@@ -68,11 +68,18 @@ enum stub_log_level { STUB_LOG_ERROR, STUB_LOG_WARN, STUB_LOG_INFO, STUB_LOG_DEB
  * without a newline and only valid during the call. */
 typedef void (*stub_log_fn)(void *arg, enum stub_log_level level, const char *msg);
 
+#define STUB_LOG_MAX 4351 /* bytes of a line: the longest path, and what is said of it */
+
+/* A line for @fn, as printf() makes it; what is longer is cut.  @fn may be NULL. */
+void stub_log_to(stub_log_fn fn, void *arg, enum stub_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
 /* ---- time ------------------------------------------------------------------- */
 
 /* CLOCK_MONOTONIC in milliseconds: what every *_ms of this header that is a point in time
  * is compared with.  Any thread. */
 uint64_t stub_now_ms(void);
+uint64_t stub_now_us(void); /* the same clock, finer */
 
 /* A condition variable for waits that end at a time of stub_now_ms(); ended as any other. */
 void stub_cond_init(pthread_cond_t *cond);

@@ -96,7 +96,7 @@ static void add_clients(struct control *c, struct json_object *o)
 	struct json_object *list = json_object_new_array();
 	struct recall_client *k = calloc(RECALL_CLIENTS, sizeof(*k));
 	unsigned int n = k ? jobs_recalls(c->c.jobs, k) : 0;
-	uint64_t now = jobs_now_us();
+	uint64_t now = stub_now_us();
 
 	for (unsigned int i = 0; i < n; i++) {
 		struct json_object *one = json_object_new_object();

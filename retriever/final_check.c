@@ -33,11 +33,7 @@ struct final_check {
 	struct stub_handle at[FINAL_PATHS]; /* of found.path */
 };
 
-static void say(struct final_check *f, enum stub_log_level level, const char *text)
-{
-	if (f->c.log)
-		f->c.log(f->c.log_arg, level, text);
-}
+#define say(f, level, ...) stub_log_to((f)->c.log, (f)->c.log_arg, level, __VA_ARGS__)
 
 /* The path of @fd below the volume, or what the kernel calls it. */
 static void path_of(struct final_check *f, int fd, char out[PATH_MAX])
@@ -65,7 +61,6 @@ static bool go_on(void *arg, const struct stub_scan *s)
 static void note(void *arg, int fd, const struct stub_handle *h, bool foreign)
 {
 	struct final_check *f = arg;
-	char line[PATH_MAX + 128];
 	unsigned int i;
 
 	(void)foreign;
@@ -79,31 +74,26 @@ static void note(void *arg, int fd, const struct stub_handle *h, bool foreign)
 	pthread_mutex_unlock(&f->lock);
 	if (i >= FINAL_PATHS)
 		return;
-	snprintf(line, sizeof(line), "%s: %s; remove it", f->found.path[i],
-		 foreign ? "the copy of a stub, whose content is not here" :
-			   "its stub record is damaged");
-	say(f, STUB_LOG_WARN, line);
+	say(f, STUB_LOG_WARN, "%s: %s; remove it", f->found.path[i],
+	    foreign ? "the copy of a stub, whose content is not here" :
+		      "its stub record is damaged");
 }
 
 static enum final_state judge(struct final_check *f, int r, const struct stub_scan *s)
 {
-	char line[256];
-
 	if (r == -ECANCELED)
 		return FINAL_DUE;
 	if (r < 0) {
-		snprintf(line, sizeof(line), "the check before the end broke off: %s", strerror(-r));
-		say(f, STUB_LOG_WARN, line);
+		say(f, STUB_LOG_WARN, "the check before the end broke off: %s", strerror(-r));
 		return FINAL_FAILED;
 	}
 	if (stub_scan_whole(s))
 		return FINAL_WHOLE;
-	snprintf(line, sizeof(line),
-		 "counter is 0, but the volume is not complete: %llu copies of stubs, %llu damaged "
-		 "records, %llu stubs that are not in the journal; see \"blocked\" in postcopy(8)",
-		 (unsigned long long)s->foreign, (unsigned long long)s->corrupt,
-		 (unsigned long long)(s->stubs + s->unlisted));
-	say(f, STUB_LOG_WARN, line);
+	say(f, STUB_LOG_WARN,
+	    "counter is 0, but the volume is not complete: %llu copies of stubs, %llu damaged "
+	    "records, %llu stubs that are not in the journal; see \"blocked\" in postcopy(8)",
+	    (unsigned long long)s->foreign, (unsigned long long)s->corrupt,
+	    (unsigned long long)(s->stubs + s->unlisted));
 	return FINAL_FOUND;
 }
 

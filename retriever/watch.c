@@ -55,10 +55,7 @@ struct watch {
 
 static double now_s(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	return (double)stub_now_us() / 1e6;
 }
 
 static void sample(struct watch *w)
@@ -118,10 +115,9 @@ static void end(struct watch *w)
 	int r = stub_volume_set_complete(w->c.volume);
 
 	w->complete = r == 0;
-	if (w->c.log)
-		w->c.log(w->c.log_arg, r < 0 ? STUB_LOG_ERROR : STUB_LOG_INFO,
-			 r < 0 ? "cannot mark the volume complete" :
-				 "counter is 0: the migration is complete");
+	stub_log_to(w->c.log, w->c.log_arg, r < 0 ? STUB_LOG_ERROR : STUB_LOG_INFO, "%s",
+		    r < 0 ? "cannot mark the volume complete" :
+			    "counter is 0: the migration is complete");
 }
 
 static void look(struct watch *w)
@@ -200,9 +196,8 @@ static void look_for_volume(struct watch *w)
 	if (w->gone || !stub_volume_gone(w->c.volume))
 		return;
 	w->gone = true;
-	if (w->c.log)
-		w->c.log(w->c.log_arg, STUB_LOG_ERROR,
-			 "the volume has been removed under the retriever's hands; ending");
+	stub_log_to(w->c.log, w->c.log_arg, STUB_LOG_ERROR,
+		    "the volume has been removed under the retriever's hands; ending");
 	w->c.stop(w->c.stop_arg, true);
 }
 

@@ -3,37 +3,15 @@
  * job_books.c - what is told of a job besides its answer: the log, the journal's
  * entry of an object that failed, and whose turn it is by the crawler's byte rate.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "jobs/jobs_internal.h"
 
-uint64_t jobs_now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
-void jobs_log(struct jobs *j, enum stub_log_level level, const char *fmt, ...)
-{
-	char line[STUB_ORIGIN_MAX + 512]; /* the longest path, and what is said of it */
-	va_list ap;
-
-	if (!j->c.log)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	j->c.log(j->c.log_arg, level, line);
-}
-
 bool jobs_may_warn(struct jobs *j)
 {
-	uint64_t now = jobs_now_us() / 1000, last = atomic_load(&j->warned_ms);
+	uint64_t now = stub_now_ms(), last = atomic_load(&j->warned_ms);
 
 	return (last == 0 || now - last > 60000) &&
 	       atomic_compare_exchange_strong(&j->warned_ms, &last, now);
@@ -136,7 +114,7 @@ int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reaso
 /* When may @bytes be fetched, by the rate of now? */
 static uint64_t take_turn(struct jobs *j, uint64_t bytes, uint64_t *change)
 {
-	uint64_t rate, until = 0, now = jobs_now_us();
+	uint64_t rate, until = 0, now = stub_now_us();
 
 	pthread_mutex_lock(&j->throttle_lock);
 	*change = atomic_load(&j->turn_changes);
@@ -161,7 +139,7 @@ void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes)
 		while (atomic_load(&j->paused) && !atomic_load(&j->stopping))
 			usleep(50000);
 		until = take_turn(j, bytes, &change);
-		while ((now = jobs_now_us()) < until && change == atomic_load(&j->turn_changes) &&
+		while ((now = stub_now_us()) < until && change == atomic_load(&j->turn_changes) &&
 		       !atomic_load(&j->stopping))
 			usleep(until - now > 50000 ? 50000 : (useconds_t)(until - now));
 	} while (change != atomic_load(&j->turn_changes) && !atomic_load(&j->stopping));

@@ -305,7 +305,7 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 		return jobs_store_failed(t->j, &t->o->h, (int)left, "write to the new volume");
 	jobs_stored(t->j);
 	atomic_fetch_add(&t->j->bytes, c->length);
-	recalls_bytes(t->j->recalls, t->job->who, c->length, jobs_now_us());
+	recalls_bytes(t->j->recalls, t->job->who, c->length, stub_now_us());
 	t->left = left;
 	return 0;
 }

@@ -37,7 +37,7 @@ bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o)
 
 	if (!job->who[0] || !untouched(j, o))
 		return false;
-	now = jobs_now_us();
+	now = stub_now_us();
 	if (job->due_us && job->due_us <= now) /* it has been held, and paid for */
 		return false;
 	due = recalls_take(j->recalls, job->who, &job->h, now);
@@ -72,7 +72,7 @@ bool jobs_put_off(struct jobs *j, struct job *job)
 	if (!stop) {
 		j->retries -= job->retried;
 		job->retried = false;
-		job->due_us = jobs_now_us() + job->later_ms * 1000ull;
+		job->due_us = stub_now_us() + job->later_ms * 1000ull;
 		job->held = true;
 		job->running = false;
 		job->queue_next = j->held;
@@ -138,7 +138,7 @@ static void *held_thread(void *arg)
 
 	pthread_mutex_lock(&j->lock);
 	while (!j->stop) {
-		uint64_t next = release_due(j, jobs_now_us());
+		uint64_t next = release_due(j, stub_now_us());
 		struct timespec until = { (time_t)(next / 1000000),
 					  (long)(next % 1000000 * 1000) };
 

@@ -68,7 +68,6 @@ struct jobs_stats {
 	uint32_t held;	 /* fetches that wait for their client's budget, not in queued */
 };
 void jobs_stats(struct jobs *j, struct jobs_stats *out);
-uint64_t jobs_now_us(void); /* the clock of jobs_recalls() */
 /* Who made files come, most files first; returns how many. */
 unsigned int jobs_recalls(struct jobs *j, struct recall_client out[RECALL_CLIENTS]);
 

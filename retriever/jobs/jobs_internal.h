@@ -130,8 +130,7 @@ struct jobs {
 	atomic_uint_fast64_t warned_ms;
 };
 
-void jobs_log(struct jobs *j, enum stub_log_level level, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+#define jobs_log(j, level, ...) stub_log_to((j)->c.log, (j)->c.log_arg, level, __VA_ARGS__)
 
 static inline enum source_priority job_priority(const struct job *job)
 {

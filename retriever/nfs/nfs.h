@@ -351,8 +351,8 @@ int nfs_source_read(struct source *s, enum source_priority p, const struct stub_
 	     uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
 int nfs_source_limits(struct source *s, struct source_limits *out);
 
-void nfs_log(const struct nfs_source *s, enum stub_log_level level, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+#define nfs_log(s, level, ...) \
+	stub_log_to((s)->config.log, (s)->config.log_arg, level, __VA_ARGS__)
 /* Configuration with its numbers brought into their limits. */
 struct source_config nfs_config(const struct source_config *c);
 

@@ -12,19 +12,6 @@
 
 #include "nfs/nfs.h"
 
-void nfs_log(const struct nfs_source *s, enum stub_log_level level, const char *fmt, ...)
-{
-	char line[512];
-	va_list ap;
-
-	if (!s->config.log)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	s->config.log(s->config.log_arg, level, line);
-}
-
 static unsigned int within(unsigned int value, unsigned int low, unsigned int high)
 {
 	return value < low ? low : value > high ? high : value;

@@ -156,10 +156,11 @@ struct smb_source {
 	struct smb_conn conn[SMB_CONNECTIONS_MAX];
 };
 
+#define smb_log(s, level, ...) \
+	stub_log_to((s)->config.log, (s)->config.log_arg, level, __VA_ARGS__)
+
 /* ---- smb_queue.c ---- */
 
-void smb_log(const struct smb_source *s, enum stub_log_level level, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
 bool smb_ticket_is_old(const struct smb_conn *c); /* there are newer ones */
 int smb_submit(struct smb_source *s, struct smb_call *c); /* 0, -ECANCELED: no done() */
 /* The next call for this connection; waits.  NULL: stop, or *ping: nothing for SMB_PING_MS,

@@ -13,19 +13,6 @@
 
 #include "smb/smb.h"
 
-void smb_log(const struct smb_source *s, enum stub_log_level level, const char *fmt, ...)
-{
-	char line[768];
-	va_list ap;
-
-	if (!s->config.log)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	s->config.log(s->config.log_arg, level, line);
-}
-
 static void count(struct smb_source *s, const struct smb_call *c)
 {
 	s->calls++;

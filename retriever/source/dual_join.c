@@ -68,8 +68,7 @@ static void tell(struct dual_source *d, const struct dual_origin *o, const char 
 	d->mismatches++;
 	memcpy(d->mismatch, line, sizeof(line));
 	pthread_mutex_unlock(&d->lock);
-	if (d->log)
-		d->log(d->log_arg, STUB_LOG_WARN, line);
+	stub_log_to(d->log, d->log_arg, STUB_LOG_WARN, "%s", line);
 }
 
 /* Times of SMB count in units of 100 ns, those of NFSv3 in 32 bits of seconds. */

@@ -53,8 +53,7 @@ static int create(const struct source_config *c, struct source **out)
 	int r;
 
 	if (wrong_kinds(c, why, sizeof(why)) < 0) {
-		if (c->log)
-			c->log(c->log_arg, STUB_LOG_ERROR, why);
+		stub_log_to(c->log, c->log_arg, STUB_LOG_ERROR, "%s", why);
 		return -EINVAL;
 	}
 	d = calloc(1, sizeof(*d));

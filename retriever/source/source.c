@@ -26,14 +26,11 @@ static const struct source_ops *backend_of(const struct source_config *c)
 int source_create(const struct source_config *c, struct source **out)
 {
 	const struct source_ops *ops = backend_of(c);
-	char line[STUB_URI_MAX + 64];
 
 	if (ops)
 		return ops->create(c, out);
-	snprintf(line, sizeof(line), "source URI %s: no kind of source begins like this",
-		 c->uri ? c->uri : "(none)");
-	if (c->log)
-		c->log(c->log_arg, STUB_LOG_ERROR, line);
+	stub_log_to(c->log, c->log_arg, STUB_LOG_ERROR,
+		    "source URI %s: no kind of source begins like this", c->uri ? c->uri : "(none)");
 	return -EINVAL;
 }
 
