@@ -17,6 +17,7 @@
 
 #include "control.h"
 #include "resolve.h"
+#include "source/uri.h"
 #include "watch.h"
 
 #define LINE_MAX_BYTES (32 * 1024) /* a path, each byte of it escaped */
@@ -202,7 +203,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "metadata_lost", s.lost);
 	add_u(o, "acls_lost", s.acls);
 	add_u(o, "times_unsure", s.times);
-	if (!strncmp(stub_volume_info(c->c.volume)->source, "smb://", 6))
+	if (source_uri_kind(stub_volume_info(c->c.volume)->source) == SOURCE_SMB)
 		add_u(o, "mangled", src.mangled);
 	if (stub_volume_info(c->c.volume)->join[0]) {
 		json_object_object_add(o, "join",

@@ -18,6 +18,7 @@
 #include "config.h"
 #include "control.h"
 #include "jobs/jobs.h"
+#include "source/uri.h"
 #include "windows/smb_meta.h"
 
 #ifndef POSTCOPY_VERSION
@@ -233,7 +234,7 @@ static int start(struct retriever *r)
 	sc.smb.root_fileid = *sc.join ? stub_volume_info(r->volume)->join_root :
 			     sc.root_known ? sc.root.fileid :
 					     root_fileid(r->volume);
-	if (*sc.join || !strncmp(sc.uri, "smb://", 6))
+	if (*sc.join || source_uri_kind(sc.uri) == SOURCE_SMB)
 		find_limits(r, &sc.smb);
 	e = open_depot(r);
 	if (e != 0)

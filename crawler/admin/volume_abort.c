@@ -11,8 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "depot/depot.h"
 #include "admin/volume_tool.h"
+#include "depot/depot.h"
+#include "source/uri.h"
 
 struct aborting {
 	struct stub_volume *volume;
@@ -151,7 +152,7 @@ static void print_refused(struct json *j, const struct stub_refused *refused)
 static void print_origin(struct json *j, const struct aborting *a, const struct stub_origin *o)
 {
 	char text[2 * STUB_ORIGIN_MAX + 1] = "";
-	bool smb = !strncmp(stub_volume_info(a->volume)->source, "smb:", 4);
+	bool smb = source_uri_kind(stub_volume_info(a->volume)->source) == SOURCE_SMB;
 
 	if (smb)
 		snprintf(text, sizeof(text), "%.*s", (int)o->len, (const char *)o->bytes);

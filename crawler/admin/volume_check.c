@@ -89,7 +89,7 @@ static void warn_space(struct verdict *v, const struct check *c)
 
 static void warn_ids(struct verdict *v, const struct check *c)
 {
-	if (!strncmp(c->o.source, "nfs://", 6) && c->facts.attr.fileid == 256)
+	if (!c->facts.smb && c->facts.attr.fileid == 256)
 		verdict_warn(v, "repeated-file-ids",
 			     "the export's root has file id 256, as the root of a btrfs "
 			     "subvolume: subvolumes and snapshots below it are migrated like "
@@ -343,7 +343,7 @@ int volume_check(struct verdict *v, int argc, char **argv)
 	r = ask_source(v, &c);
 	if (r == 0) {
 		c.sides = (struct check_sides){
-			.protocol = strncmp(c.o.source, "smb://", 6) ? "nfs" : "smb",
+			.protocol = c.facts.smb ? "smb" : "nfs",
 			.traits = &c.traits,
 			.join = c.facts.join ? &c.join_traits : NULL,
 			.limits = c.o.dir ? &c.target.limits : NULL,

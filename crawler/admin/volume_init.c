@@ -8,9 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "admin/volume_tool.h"
 #include "check/check.h"
 #include "depot/depot.h"
-#include "admin/volume_tool.h"
+#include "source/uri.h"
 
 #define RUN_DIR "/run/postcopy"
 
@@ -63,10 +64,9 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 	}
 	if (!o->source)
 		return verdict_fail(v, FAIL_USAGE, "init: --source URI is missing");
-	if (o->join && (strncmp(o->source, "nfs://", 6) || strncmp(o->join, "smb://", 6)))
-		return verdict_fail(v, FAIL_USAGE,
-				    "init: --join takes an smb:// source beside an nfs:// one");
-	if (o->depot && !o->join && strncmp(o->source, "smb://", 6))
+	if (join_check(v, "init", o->source, o->join) < 0)
+		return -1;
+	if (o->depot && !o->join && source_uri_kind(o->source) != SOURCE_SMB)
 		return verdict_fail(v, FAIL_USAGE, "init: --streams: only an SMB source has them");
 	if (o->join && strlen(o->join) > STUB_URI_MAX)
 		return verdict_fail(v, FAIL_USAGE, "init: --join: longer than %d bytes",

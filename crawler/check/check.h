@@ -139,6 +139,8 @@ struct check_options {
 /* --streams xattr | depot:DIR of @command: *depot is NULL or DIR, in @text.  -1 with the
  * verdict set. */
 int streams_parse(struct verdict *v, const char *command, const char *text, const char **depot);
+/* Can the share @join (NULL: none) be joined with @source?  -1 with the verdict set. */
+int join_check(struct verdict *v, const char *command, const char *source, const char *join);
 /* -1 with the verdict set. */
 int check_options_parse(struct verdict *v, int argc, char **argv, struct check_options *o);
 /* Did the administrator say that this loss (a property, or a kind of name) is fine? */

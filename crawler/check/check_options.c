@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "source/uri.h"
 
 #define LIMIT_DEFAULT	20
 #define WORKERS_DEFAULT 8
@@ -50,6 +51,14 @@ static bool sayable(const char *dir)
 		if (iscntrl((unsigned char)*dir))
 			return false;
 	return true;
+}
+
+int join_check(struct verdict *v, const char *command, const char *source, const char *join)
+{
+	if (!join || (source_uri_kind(source) == SOURCE_NFS && source_uri_kind(join) == SOURCE_SMB))
+		return 0;
+	return verdict_fail(v, FAIL_USAGE, "%s: --join takes an smb:// source beside an nfs:// one",
+			    command);
 }
 
 int streams_parse(struct verdict *v, const char *command, const char *text, const char **depot)
@@ -179,9 +188,8 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 		return r;
 	if (!o->source)
 		return verdict_fail(v, FAIL_USAGE, "check: --source URI is missing");
-	if (o->join && (strncmp(o->source, "nfs://", 6) || strncmp(o->join, "smb://", 6)))
-		return verdict_fail(v, FAIL_USAGE,
-				    "check: --join takes an smb:// source beside an nfs:// one");
+	if (join_check(v, "check", o->source, o->join) < 0)
+		return -1;
 	if (argc - optind > 1)
 		return verdict_fail(v, FAIL_USAGE, "check: want at most one DIR");
 	o->dir = argv[optind];

@@ -8,6 +8,7 @@
 #include "nfs/nfs.h"
 #include "preflight/preflight.h"
 #include "smb/smb.h"
+#include "source/uri.h"
 
 /* An address as 16 bytes: IPv4 as ::ffff:a.b.c.d. False: neither IPv4 nor IPv6. */
 static bool address_bytes(const struct sockaddr *sa, uint8_t out[16])
@@ -98,9 +99,9 @@ int preflight_uri(struct verdict *v, const char *uri, struct source_facts *facts
 	char why[256];
 
 	facts->uri = uri;
-	if (!strncmp(uri, "smb://", 6))
+	if (source_uri_kind(uri) == SOURCE_SMB)
 		return smb_parts(v, facts);
-	if (strncmp(uri, "nfs://", 6)) {
+	if (source_uri_kind(uri) == SOURCE_UNKNOWN) {
 		suggest(uri, why, sizeof(why));
 		return verdict_fail(v, FAIL_URI,
 				    "source '%s': want nfs://host/export or smb://host/share%s", uri,

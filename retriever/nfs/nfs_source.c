@@ -339,7 +339,6 @@ static int check_access(struct source *s, const struct stub_origin *o, uint32_t 
 }
 
 const struct source_ops nfs_source_ops = {
-	.scheme = "nfs://",
 	.create = create,
 	.stop = stop,
 	.destroy = destroy,

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "nfs/nfs.h"
+#include "source/uri.h"
 
 static int bad(char *why, size_t why_size, const char *text)
 {
@@ -92,7 +93,7 @@ static int parse_path(const char *p, const char *end, struct nfs_uri *out, char 
 		int c = (unsigned char)*p;
 
 		if (c == '%') {
-			c = source_unescape(p, end);
+			c = source_uri_unescape(p, end);
 			if (c < 0)
 				return bad(why, size, "'%' without two hexadecimal digits");
 			if (c == 0)
@@ -144,11 +145,11 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 	int r;
 
 	memset(out, 0, sizeof(*out));
-	if (!uri || strncmp(uri, "nfs://", 6))
+	if (source_uri_kind(uri) != SOURCE_NFS)
 		return bad(why, why_size, "does not start with nfs://");
 	if (strlen(uri) > STUB_URI_MAX)
 		return bad(why, why_size, "is too long");
-	p = uri + 6;
+	p = uri + strlen("nfs://");
 	end = uri + strlen(uri);
 	query = strchr(p, '?');
 	path = find(p, query ? query : end, '/');

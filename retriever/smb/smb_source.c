@@ -686,7 +686,6 @@ static int traits(const struct source_config *c, unsigned int timeout_ms, struct
 }
 
 const struct source_ops smb_source_ops = {
-	.scheme = "smb://",
 	.create = create,
 	.stop = stop,
 	.destroy = destroy,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "smb/smb.h"
+#include "source/uri.h"
 
 static int bad(char *why, size_t size, const char *text)
 {
@@ -52,7 +53,7 @@ static int parse_name(const char *p, const char *end, char *to, size_t room, cha
 		int c = (unsigned char)*p;
 
 		if (c == '%') {
-			c = source_unescape(p, end);
+			c = source_uri_unescape(p, end);
 			if (c < 0)
 				return bad(why, size, "'%' without two hexadecimal digits");
 			p += 2;
@@ -76,11 +77,11 @@ int smb_uri_parse(const char *uri, struct smb_uri *out, char *why, size_t size)
 	int n;
 
 	memset(out, 0, sizeof(*out));
-	if (!uri || strncmp(uri, "smb://", 6))
+	if (source_uri_kind(uri) != SOURCE_SMB)
 		return bad(why, size, "does not start with smb://");
 	if (strlen(uri) > STUB_URI_MAX)
 		return bad(why, size, "is too long");
-	p = uri + 6;
+	p = uri + strlen("smb://");
 	end = p + strlen(p);
 	slash = strchr(p, '/');
 	if (!slash || slash + 1 == end)

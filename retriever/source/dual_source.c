@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "source/dual.h"
+#include "source/uri.h"
 
 static struct source_config one(const struct source_config *c, const char *uri)
 {
@@ -38,8 +39,7 @@ static void destroy(struct source *base)
 
 static int wrong_kinds(const struct source_config *c, char *why, size_t size)
 {
-	if (!strncmp(c->uri, nfs_source_ops.scheme, strlen(nfs_source_ops.scheme)) &&
-	    !strncmp(c->join, smb_source_ops.scheme, strlen(smb_source_ops.scheme)))
+	if (source_uri_kind(c->uri) == SOURCE_NFS && source_uri_kind(c->join) == SOURCE_SMB)
 		return 0;
 	snprintf(why, size, "only an smb:// source can be joined, and only to an nfs:// one");
 	return -EPROTO;
@@ -63,9 +63,9 @@ static int create(const struct source_config *c, struct source **out)
 	d->log = c->log;
 	d->log_arg = c->log_arg;
 	pthread_mutex_init(&d->lock, NULL);
-	r = source_create(&nfs, &d->nfs);
+	r = nfs_source_ops.create(&nfs, &d->nfs);
 	if (r == 0)
-		r = source_create(&smb, &d->smb);
+		r = smb_source_ops.create(&smb, &d->smb);
 	if (r < 0) {
 		destroy(&d->base);
 		return r;
@@ -80,8 +80,8 @@ static int probe(const struct source_config *c, unsigned int timeout_ms, char *w
 	int r = wrong_kinds(c, why, size);
 
 	if (r == 0)
-		r = source_probe(&nfs, timeout_ms, why, size);
-	return r < 0 ? r : source_probe(&smb, timeout_ms, why, size);
+		r = nfs_source_ops.probe(&nfs, timeout_ms, why, size);
+	return r < 0 ? r : smb_source_ops.probe(&smb, timeout_ms, why, size);
 }
 
 static int traits(const struct source_config *c, unsigned int timeout_ms, struct source_traits *out,
@@ -89,10 +89,13 @@ static int traits(const struct source_config *c, unsigned int timeout_ms, struct
 {
 	const struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
 	struct source_traits more;
-	int r = source_traits(&nfs, timeout_ms, out, why, size);
+	int r = wrong_kinds(c, why, size);
 
 	if (r == 0)
-		r = source_traits(&smb, timeout_ms, &more, why, size);
+		r = nfs_source_ops.traits(&nfs, timeout_ms, out, why, size);
+
+	if (r == 0)
+		r = smb_source_ops.traits(&smb, timeout_ms, &more, why, size);
 	if (r == 0)
 		out->windows = more.windows;
 	return r;
@@ -278,7 +281,6 @@ static int list(struct source *base, enum source_priority p, const struct stub_o
 }
 
 const struct source_ops dual_source_ops = {
-	.scheme = "", /* of no URI: source_config.join says so */
 	.create = create,
 	.stop = stop,
 	.destroy = destroy,

@@ -1,59 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* source.c - the functions of source.h: which backend, and on to it. */
-#include <ctype.h>
+/* source.c - the functions of source.h: on to the backend whose source it is. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "source/source_ops.h"
-
-static const struct source_ops *const backends[] = { &nfs_source_ops, &smb_source_ops };
-
-static const struct source_ops *backend_of(const struct source_config *c)
-{
-	const char *uri = c->uri;
-
-	if (uri && c->join && *c->join)
-		return &dual_source_ops;
-	for (size_t i = 0; uri && i < sizeof(backends) / sizeof(backends[0]); i++)
-		if (!strncmp(uri, backends[i]->scheme, strlen(backends[i]->scheme)))
-			return backends[i];
-	return NULL;
-}
-
-int source_create(const struct source_config *c, struct source **out)
-{
-	const struct source_ops *ops = backend_of(c);
-
-	if (ops)
-		return ops->create(c, out);
-	stub_log_to(c->log, c->log_arg, STUB_LOG_ERROR,
-		    "source URI %s: no kind of source begins like this", c->uri ? c->uri : "(none)");
-	return -EINVAL;
-}
-
-static int unknown(char *why, size_t why_size)
-{
-	snprintf(why, why_size, "source URI: no kind of source begins like this");
-	return -EPROTO;
-}
-
-int source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size)
-{
-	const struct source_ops *ops = backend_of(c);
-
-	return ops ? ops->probe(c, timeout_ms, why, why_size) : unknown(why, why_size);
-}
-
-int source_traits(const struct source_config *c, unsigned int timeout_ms, struct source_traits *out,
-		  char *why, size_t why_size)
-{
-	const struct source_ops *ops = backend_of(c);
-
-	return ops ? ops->traits(c, timeout_ms, out, why, why_size) : unknown(why, why_size);
-}
 
 void source_stop(struct source *s)
 {
@@ -183,21 +135,4 @@ int source_read(struct source *s, enum source_priority p, const struct stub_orig
 int source_limits(struct source *s, struct source_limits *out)
 {
 	return s->ops->limits(s, out);
-}
-
-/* ---- for backends ---- */
-
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)tolower((unsigned char)c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -EINVAL;
-}
-
-int source_unescape(const char *p, const char *end)
-{
-	int hi = end - p > 2 ? hex(p[1]) : -EINVAL, lo = hi >= 0 ? hex(p[2]) : -EINVAL;
-
-	return lo < 0 ? lo : hi * 16 + lo;
 }

@@ -14,7 +14,6 @@ struct source { /* the first member of what a backend's create() makes */
 };
 
 struct source_ops {
-	const char *scheme; /* what the backend's URIs begin with */
 	int (*create)(const struct source_config *c, struct source **out);
 	void (*stop)(struct source *s);
 	void (*destroy)(struct source *s); /* never NULL */
@@ -56,9 +55,5 @@ struct source_ops {
 };
 
 extern const struct source_ops nfs_source_ops, smb_source_ops, dual_source_ops;
-
-/* The byte that "%XX" at the beginning of [p, end) stands for, or -EINVAL: two hexadecimal
- * digits are not there. */
-int source_unescape(const char *p, const char *end);
 
 #endif
