@@ -51,13 +51,6 @@ static int lookup_entry(struct jobs *j, struct job *job, const struct stub_objec
 			       STUB_TARGET_MAX, &e->target_len);
 }
 
-/* What the old server says of one entry, which says nothing of the others. */
-static bool is_entrys_own(int error)
-{
-	return error == -ENOENT || error == -ESTALE || error == -ENOTDIR || error == -EACCES ||
-	       error == -EBADMSG || error == -EIO || error == -ENAMETOOLONG;
-}
-
 /* The first one is told, all are counted. */
 static void count_loss(struct jobs *j, atomic_uint_fast64_t *count, const char *what,
 		       const char *name, size_t len)
@@ -133,7 +126,7 @@ int job_lookup(struct jobs *j, struct job *job)
 		snprintf(what, sizeof(what), "look-up of \"%s\"", name);
 		if (local && !refused)
 			return jobs_store_failed(j, &job->h, r, what);
-		if (!refused && !is_entrys_own(r))
+		if (!refused && !source_entrys_own(r))
 			return jobs_failed(j, &job->h, r, what);
 		/* no failure of the directory; its listing will keep the books */
 		jobs_log(j, STUB_LOG_INFO, "%s: %s: %s", what,
@@ -382,7 +375,7 @@ static int retry_name(struct jobs *j, struct job *job, struct stub_object *o, co
 			return r;
 	} else if (jobs_doubted(j, r)) {
 		return -EAGAIN;
-	} else if (is_entrys_own(r)) {
+	} else if (source_entrys_own(r)) {
 		*theirs = true;
 	} else {
 		return r;

@@ -145,22 +145,11 @@ struct complete { /* of one entry */
 	char name[STUB_NAME_MAX + 1];
 };
 
-/* Is it the entry that is wrong, or can nothing be asked now? */
-static bool is_entrys_own(int err)
-{
-	static const int own[] = { ENOENT, ESTALE, ENOTDIR, EACCES, EBADMSG, EIO, ENAMETOOLONG };
-
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		if (err == -own[i])
-			return true;
-	return false;
-}
-
 static void failed(struct complete *c, int err)
 {
 	struct listing *l = c->l;
 
-	if (is_entrys_own(err)) {
+	if (source_entrys_own(err)) {
 		c->e->error = err;
 		return;
 	}

@@ -136,3 +136,13 @@ int source_limits(struct source *s, struct source_limits *out)
 {
 	return s->ops->limits(s, out);
 }
+
+bool source_entrys_own(int error)
+{
+	static const int own[] = { ENOENT, ESTALE, ENOTDIR, EACCES, EBADMSG, EIO, ENAMETOOLONG };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (error == -own[i])
+			return true;
+	return false;
+}

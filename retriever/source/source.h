@@ -146,6 +146,10 @@ void source_state(struct source *s, struct source_state *out);
 /* Read credentials again, and do not wait any more with a logon that was refused. */
 void source_reload(struct source *s);
 
+/* Is @error of one entry of a directory, and says nothing of the others?  Else nothing can
+ * be asked now, or the directory is at fault. */
+bool source_entrys_own(int error);
+
 /* The calls below block the calling thread. */
 
 /* Origin and attributes of the export's root. */
