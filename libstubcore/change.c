@@ -401,15 +401,11 @@ STUB_PUBLIC void stub_commit_drop(struct stub_commit *c)
 static int open_locked(struct stub_volume *v, const struct stub_handle *h, int flags, uint64_t *ino)
 {
 	int r, fd CLEANUP_CLOSE = stub_handle_open(v, h, flags);
-	unsigned int n;
 	struct stat st;
 
 	if (fd < 0)
 		return fd;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	*ino = st.st_ino;
-	r = stub_lock(&v->locks, ino, 1, &n);
+	r = stub_lock_inode(v, fd, ino, &st);
 	return r < 0 ? r : stub_steal_fd(&fd);
 }
 

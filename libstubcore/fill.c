@@ -19,17 +19,6 @@
 
 #include "internal.h"
 
-static int object_lock(struct stub_volume *v, const struct stub_object *o, uint64_t *ino)
-{
-	struct stat st;
-	unsigned int n;
-
-	if (fstat(o->fd, &st) < 0)
-		return -errno;
-	*ino = st.st_ino;
-	return stub_lock(&v->locks, ino, 1, &n);
-}
-
 static int attr_same_object(const struct stub_object *o, const struct stub_attr *a)
 {
 	if ((a->mode & S_IFMT) != o->type || a->fsid != o->fsid || a->fileid != o->fileid)
@@ -132,11 +121,10 @@ STUB_PUBLIC int stub_fill_attr_and(struct stub_volume *v, const struct stub_obje
 		return -ENOMEM;
 	r = attr_same_object(o, attr);
 	if (r == 0)
-		r = object_lock(v, o, &ino);
+		r = stub_lock_record(v, o->fd, &o->h, &ino, &st, rec);
 	if (r < 0)
-		return r;
-	r = stub_record_load(v, o->fd, &o->h, &st, rec);
-	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
+		return r == -ENOENT ? 0 : r;
+	if (rec->flags & STUB_FLAG_DUMMY)
 		r = check_local(v, o, &st, rec);
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY)) {
 		was = rec->mtime;
@@ -172,14 +160,11 @@ STUB_PUBLIC int stub_object_move(struct stub_volume *v, struct stub_object *o,
 
 	if (!rec)
 		return -ENOMEM;
-	r = object_lock(v, o, &ino);
+	r = stub_lock_record(v, o->fd, &o->h, &ino, &st, rec);
 	if (r < 0)
 		return r;
-	r = stub_record_load(v, o->fd, &o->h, &st, rec);
-	if (r == 0) {
-		rec->origin = *origin;
-		r = stub_record_store(v, o->fd, rec);
-	}
+	rec->origin = *origin;
+	r = stub_record_store(v, o->fd, rec);
 	stub_unlock(&v->locks, &ino, 1);
 	if (r == 0)
 		o->origin = *origin;
@@ -268,11 +253,10 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 
 	if (!rec)
 		return -ENOMEM;
-	r = object_lock(v, o, &ino);
+	r = stub_lock_record(v, o->fd, &o->h, &ino, &st, rec);
 	if (r < 0)
 		return r;
-	r = stub_record_load(v, o->fd, &o->h, &st, rec);
-	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY))
+	if (rec->flags & STUB_FLAG_DUMMY)
 		r = -EINVAL;
 	if (r == 0 && !same_version(o, rec))
 		r = -EAGAIN;

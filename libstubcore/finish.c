@@ -321,7 +321,6 @@ static void settle(struct stub_finisher *f, const struct item *it, struct stub_r
 {
 	int r, fd CLEANUP_CLOSE = stub_handle_open(f->v, &it->h, O_PATH);
 	bool later;
-	unsigned int n;
 	struct stat st;
 	uint64_t ino;
 
@@ -330,14 +329,10 @@ static void settle(struct stub_finisher *f, const struct item *it, struct stub_r
 	pthread_mutex_unlock(&f->lock);
 	if (later || (it->was_kept && waits_for_names(f, it, rec)))
 		return;
-	r = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : 0;
-	if (r == 0) {
-		ino = st.st_ino;
-		r = stub_lock(&f->v->locks, &ino, 1, &n);
-	}
+	r = fd < 0 ? fd : stub_lock_inode(f->v, fd, &ino, &st);
 	if (r == 0) {
 		r = drop_locked(f, fd, it, rec);
-		stub_unlock(&f->v->locks, &ino, n);
+		stub_unlock(&f->v->locks, &ino, 1);
 	}
 	if (r == 0) /* times, used space and links are the file system's from now on */
 		stub_news_post(f->v, &it->h, STUB_NEWS_ATTRS);

@@ -264,7 +264,14 @@ void stub_notes_destroy(struct stub_notes *s);
  *   fgetxattr */
 int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
 		     struct stat *st, struct stub_record *out);
-/* The same of the inode behind @h; further: -ESTALE it is gone, others as open_by_handle_at. */
+/* The inode's exclusion, to be given back by stub_unlock(&v->locks, ino, 1).  0 or -errno:
+ * nothing is held. */
+int stub_lock_inode(struct stub_volume *v, int fd, uint64_t *ino, struct stat *st);
+/* The same, and its record as it is from then on; further: errors of stub_record_load(). */
+int stub_lock_record(struct stub_volume *v, int fd, const struct stub_handle *h, uint64_t *ino,
+		     struct stat *st, struct stub_record *rec);
+/* The record of the inode behind @h, without the exclusion; further: -ESTALE it is gone,
+ * others as open_by_handle_at. */
 int stub_record_load_at(struct stub_volume *v, const struct stub_handle *h, struct stat *st,
 			struct stub_record *rec);
 /* -EOVERFLOW: with its other attributes it is more than the file system has place for (ext4:
@@ -291,12 +298,6 @@ int stub_record_rehearse(const struct stub_volume *v, int fd, const struct stub_
 int stub_record_drop(int fd); /* -ENOENT: there was none */
 /* Set mtime back to what clients are shown; atime stays. */
 int stub_times_restore(int fd, const struct stub_record *r);
-
-/* ---- list.c ---- */
-
-/* Take the directory's exclusion and its record; -ENOENT: it has none (and no lock is held). */
-int stub_dir_lock(struct stub_volume *v, const struct stub_object *dir, uint64_t *ino,
-		  struct stub_record *rec);
 
 /* ---- refused.c ---- */
 

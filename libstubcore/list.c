@@ -83,25 +83,6 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 	return 0;
 }
 
-int stub_dir_lock(struct stub_volume *v, const struct stub_object *dir, uint64_t *ino,
-		  struct stub_record *rec)
-{
-	struct stat st;
-	unsigned int n;
-	int r;
-
-	if (fstat(dir->fd, &st) < 0)
-		return -errno;
-	*ino = st.st_ino;
-	r = stub_lock(&v->locks, ino, 1, &n);
-	if (r < 0)
-		return r;
-	r = stub_record_load(v, dir->fd, &dir->h, &st, rec);
-	if (r < 0)
-		stub_unlock(&v->locks, ino, 1);
-	return r;
-}
-
 /* @e could not be made: 0 if that is put down in @refused, else @error. */
 static int refuse(struct stub_refused *refused, const struct stub_entry *e, int error)
 {
@@ -116,6 +97,7 @@ static int batch_link(struct stub_volume *v, const struct stub_object *dir, stru
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	char name[STUB_NAME_MAX + 1];
 	size_t i = 0;
+	struct stat st;
 	uint64_t ino;
 	int r = 0;
 
@@ -124,7 +106,7 @@ static int batch_link(struct stub_volume *v, const struct stub_object *dir, stru
 	while (i < b->n_staged && r == 0) {
 		size_t end = i + 128 < b->n_staged ? i + 128 : b->n_staged;
 
-		r = stub_dir_lock(v, dir, &ino, rec);
+		r = stub_lock_record(v, dir->fd, &dir->h, &ino, &st, rec);
 		if (r < 0)
 			return r;
 		if (!(rec->flags & STUB_FLAG_UNLISTED))
@@ -260,8 +242,9 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir,
 		      const struct stub_refused *refused, bool searched, bool keep,
 		      struct stub_record *rec)
 {
+	struct stat st;
 	uint64_t ino;
-	int r = stub_dir_lock(v, dir, &ino, rec);
+	int r = stub_lock_record(v, dir->fd, &dir->h, &ino, &st, rec);
 
 	if (r == -ENOENT)
 		return 0; /* listed already */
@@ -367,7 +350,7 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 		r = stub_stage(v, dir, e, &s);
 	if (r < 0)
 		return r;
-	r = stub_dir_lock(v, dir, &ino, rec);
+	r = stub_lock_record(v, dir->fd, &dir->h, &ino, &st, rec);
 	if (r == 0) {
 		r = make_locked(v, dir, e, name, rec, &s);
 		if (r == 0)

@@ -103,6 +103,29 @@ int stub_record_load_at(struct stub_volume *v, const struct stub_handle *h, stru
 	return fd < 0 ? fd : stub_record_load(v, fd, h, st, out);
 }
 
+int stub_lock_inode(struct stub_volume *v, int fd, uint64_t *ino, struct stat *st)
+{
+	unsigned int n;
+
+	if (fstat(fd, st) < 0)
+		return -errno;
+	*ino = st->st_ino;
+	return stub_lock(&v->locks, ino, 1, &n);
+}
+
+int stub_lock_record(struct stub_volume *v, int fd, const struct stub_handle *h, uint64_t *ino,
+		     struct stat *st, struct stub_record *rec)
+{
+	int r = stub_lock_inode(v, fd, ino, st);
+
+	if (r < 0)
+		return r;
+	r = stub_record_load(v, fd, h, st, rec);
+	if (r < 0)
+		stub_unlock(&v->locks, ino, 1);
+	return r;
+}
+
 static int xattr_write(int fd, const char *name, const void *value, size_t len)
 {
 	if (fsetxattr(fd, name, value, len, 0) == 0)

@@ -151,6 +151,7 @@ STUB_PUBLIC int stub_refused_make(struct stub_volume *v, struct stub_journal *j,
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stub_staged s = { .kind = STUB_STAGED_NONE, .fd = -1 };
+	struct stat st;
 	uint64_t ino;
 	int r = 0;
 
@@ -164,7 +165,7 @@ STUB_PUBLIC int stub_refused_make(struct stub_volume *v, struct stub_journal *j,
 			r = stub_journal_add(j, &s.entry, 1);
 	}
 	if (r == 0)
-		r = stub_dir_lock(v, dir, &ino, rec);
+		r = stub_lock_record(v, dir->fd, &dir->h, &ino, &st, rec);
 	if (r == 0) {
 		r = settle(v, dir, &s, name, len, rec);
 		stub_unlock(&v->locks, &ino, 1);

@@ -19,24 +19,6 @@
 
 #include "internal.h"
 
-static int resolve_lock(struct stub_volume *v, const struct stub_object *o, uint64_t *ino,
-			struct stat *st, struct stub_record *rec)
-{
-	unsigned int n;
-	int r;
-
-	if (fstat(o->fd, st) < 0)
-		return -errno;
-	*ino = st->st_ino;
-	r = stub_lock(&v->locks, ino, 1, &n);
-	if (r < 0)
-		return r;
-	r = stub_record_load(v, o->fd, &o->h, st, rec);
-	if (r < 0)
-		stub_unlock(&v->locks, ino, 1);
-	return r;
-}
-
 /* May all that is here be given up for @attr?  Every bracket of a client moves the change
  * time, which begins as the old server's; one that was in the future there is not known. */
 static int may_give_up(const struct stub_record *rec, const struct stat *st,
@@ -85,7 +67,7 @@ STUB_PUBLIC int stub_resolve_theirs(struct stub_volume *v, const struct stub_obj
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
 	uint64_t ino;
-	int r = rec ? resolve_lock(v, o, &ino, &st, rec) : -ENOMEM;
+	int r = rec ? stub_lock_record(v, o->fd, &o->h, &ino, &st, rec) : -ENOMEM;
 
 	if (r < 0)
 		return r;
@@ -154,7 +136,7 @@ STUB_PUBLIC int stub_resolve_here(struct stub_volume *v, const struct stub_objec
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
 	uint64_t ino;
-	int r = rec ? resolve_lock(v, o, &ino, &st, rec) : -ENOMEM;
+	int r = rec ? stub_lock_record(v, o->fd, &o->h, &ino, &st, rec) : -ENOMEM;
 
 	if (r < 0)
 		return r;
