@@ -182,13 +182,6 @@ static int64_t change_links(const struct stub_change *c, const struct stub_chang
 	return sum;
 }
 
-/* A record that has no place beside the file's other attributes is a lack of space to a
- * client. */
-static int told(int r)
-{
-	return r == -EOVERFLOW ? -ENOSPC : r;
-}
-
 static int change_store(struct stub_change *c, struct stub_change_object *o, int result)
 {
 	struct stub_record *rec = o->rec;
@@ -211,7 +204,7 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 		stub_map_clip(&rec->now, (uint64_t)after.st_size);
 		stub_map_clip(&rec->durable, (uint64_t)after.st_size);
 	}
-	r = told(stub_record_store_lagging(c->v, o->fd, &o->h, rec));
+	r = stub_record_told(stub_record_store_lagging(c->v, o->fd, &o->h, rec));
 	if (r == 0 && times < 0) /* the sign of an operation that has not ended, again */
 		(void)stub_record_rehearse(c->v, o->fd, rec);
 	return r;
@@ -324,132 +317,4 @@ STUB_PUBLIC int stub_change_clear(const struct stub_change *c, unsigned int i, u
 	fd = stub_handle_open(c->v, &o->h, O_RDWR | O_NONBLOCK);
 	r = fd < 0 ? fd : stub_missing_clear(fd, &o->before, o->rec, offset, end);
 	return r < 0 ? r : 0;
-}
-
-/* ---- commit ---- */
-
-STUB_PUBLIC int stub_commit_prepare(struct stub_volume *v, const struct stub_handle *h,
-				    struct stub_commit *c)
-{
-	struct stub_record rec;
-	struct stat st;
-	int r;
-
-	*c = (struct stub_commit){ .v = v, .h = *h, .era = stub_volume_era(v) };
-	r = stub_record_load_at(v, h, &st, &rec);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
-		return r;
-	c->now = malloc(sizeof(*c->now));
-	if (!c->now)
-		return -ENOMEM;
-	stub_map_copy(c->now, &rec.now);
-	c->size = rec.size;
-	c->mtime = rec.src_mtime;
-	c->ctime = rec.src_ctime;
-	c->stub = true;
-	return 0;
-}
-
-static int commit_sync(struct stub_commit *c, int fd)
-{
-	int r = fsync(fd) < 0 ? -errno : 0;
-
-	if (r < 0)
-		stub_volume_new_era(c->v);
-	return r;
-}
-
-/* Is it the version of before?  It may have been given up for another one (resolve.c). */
-static bool commit_same_version(const struct stub_commit *c, const struct stub_record *rec)
-{
-	return c->size == rec->size && stub_time_cmp(c->mtime, rec->src_mtime) == 0 &&
-	       stub_time_cmp(c->ctime, rec->src_ctime) == 0;
-}
-
-/* What was present when the sync began is durable now; what came since is not. */
-static int commit_fold(struct stub_commit *c, int fd, bool sync)
-{
-	struct stub_record rec;
-	struct stat st;
-	int r = stub_record_load(c->v, fd, &c->h, &st, &rec);
-
-	/* finished meanwhile: the record is gone, but not from the disk, where it may
-	 * still say that what was written is missing */
-	if (r == -ENOENT)
-		return sync ? commit_sync(c, fd) : 0;
-	if (r < 0)
-		return r;
-	/* what was present is not known to be so any more, whatever our fsync said */
-	if (stub_volume_era(c->v) != c->era || !commit_same_version(c, &rec))
-		return -EAGAIN;
-	r = stub_map_intersect(&rec.durable, c->now);
-	if (r == 0)
-		r = told(stub_record_store_fitting(c->v, fd, &c->h, &rec));
-	return r < 0 || !sync ? r : commit_sync(c, fd);
-}
-
-STUB_PUBLIC void stub_commit_drop(struct stub_commit *c)
-{
-	free(c->now);
-	c->now = NULL;
-	c->stub = false;
-}
-
-/* A descriptor, with the exclusion of @h taken; or -errno. */
-static int open_locked(struct stub_volume *v, const struct stub_handle *h, int flags, uint64_t *ino)
-{
-	int r, fd CLEANUP_CLOSE = stub_handle_open(v, h, flags);
-	struct stat st;
-
-	if (fd < 0)
-		return fd;
-	r = stub_lock_inode(v, fd, ino, &st);
-	return r < 0 ? r : stub_steal_fd(&fd);
-}
-
-static int commit_locked(struct stub_commit *c, bool sync)
-{
-	uint64_t ino;
-	int fd CLEANUP_CLOSE = open_locked(c->v, &c->h, O_RDONLY | O_NONBLOCK, &ino);
-	int r = fd;
-
-	if (fd >= 0) {
-		r = commit_fold(c, fd, sync);
-		stub_unlock(&c->v->locks, &ino, 1);
-	}
-	stub_commit_drop(c);
-	return r;
-}
-
-int stub_commit_prepare_quiet(struct stub_volume *v, const struct stub_handle *h,
-			      struct stub_commit *c)
-{
-	uint64_t ino;
-	int r, fd CLEANUP_CLOSE = open_locked(v, h, O_PATH, &ino);
-
-	*c = (struct stub_commit){ 0 };
-	if (fd < 0)
-		return fd;
-	r = stub_commit_prepare(v, h, c);
-	stub_unlock(&v->locks, &ino, 1);
-	return r;
-}
-
-STUB_PUBLIC int stub_commit_finish(struct stub_commit *c, int result)
-{
-	if (!c->stub)
-		return 0;
-	if (result == 0)
-		return commit_locked(c, true);
-	/* the kernel may have dropped what it could not write: nothing since the last
-	 * good sync counts as present */
-	stub_commit_drop(c);
-	return stub_volume_new_era(c->v);
-}
-
-int stub_commit_fold(struct stub_commit *c)
-{
-	return commit_locked(c, false);
 }

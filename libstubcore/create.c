@@ -133,42 +133,6 @@ static int mark_root(int fd, uint16_t source_id, const struct stub_origin *origi
 	return r;
 }
 
-int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info)
-{
-	char *text CLEANUP_FREE = NULL, join[sizeof(info->join) + 64] = "";
-	char depot[sizeof(info->depot) + 64] = "", root[96] = "";
-	int r;
-
-	if (strchr(info->join, '\n') || strchr(info->depot, '\n') || strchr(info->source, '\n') ||
-	    strchr(info->socket, '\n') || strchr(info->control, '\n'))
-		return -EINVAL;
-	if (info->join[0])
-		snprintf(join, sizeof(join), "join=%s\njoin_root=%llu\n", info->join,
-			 (unsigned long long)info->join_root);
-	if (info->depot[0])
-		snprintf(depot, sizeof(depot), "depot=%s\ndepot_id=%llu\n", info->depot,
-			 (unsigned long long)info->depot_id);
-	if (info->root_known)
-		snprintf(root, sizeof(root), "root_fsid=%llu\nroot_fileid=%llu\n",
-			 (unsigned long long)info->root_fsid,
-			 (unsigned long long)info->root_fileid);
-	if (asprintf(&text,
-		     "format=%d\nuuid=%s\nsource=%s\n%s%s%ssource_id=%u\nhome=%s\nsocket=%s\ncontrol=%s\n"
-		     "created=%llu\n",
-		     STUB_VOLUME_FORMAT, info->uuid, info->source, join, depot, root, info->source_id,
-		     info->home, info->socket, info->control,
-		     (unsigned long long)info->created) < 0)
-		return -ENOMEM;
-	r = stub_io_write_file(dirfd, STUB_CONF ".new", text);
-	if (r == 0 && syncfs(root_fd) < 0)
-		r = -errno;
-	if (r == 0 && renameat(dirfd, STUB_CONF ".new", dirfd, STUB_CONF) < 0)
-		r = -errno;
-	if (r == 0 && fsync(dirfd) < 0)
-		r = -errno;
-	return r;
-}
-
 static int make_parts(int fd, int *dirfd)
 {
 	static const char *const dirs[] = { STUB_JOURNAL, STUB_STAGING, STUB_PROVISIONAL,

@@ -15,7 +15,7 @@
  * locked.  It need not survive anything: who opens a volume that nobody has open
  * begins a new one (it may have been unmounted in between), and another boot ends all.
  * What the last ones wrote is folded before, if they died and it was not unmounted
- * (lagging.c).
+ * (enter.c, lagging.c).
  *
  * What clients wrote since, and was acknowledged as unstable, is lost in that step.
  * They must not be told that it is safe: who wrote what in which era is remembered
@@ -25,16 +25,10 @@
 #include <fcntl.h>
 #include <sys/random.h>
 
-#include "lagging.h"
 #include "volume.h"
 
-/* Bytes of .postcopy/lock */
-#define OPEN_LOCK  INT64_MAX	   /* shared by all that have it open */
-#define ENTER_LOCK (INT64_MAX - 1) /* held while one looks whether there is anybody */
-#define CRAWL_LOCK (INT64_MAX - 2) /* shared by the crawlers */
-/* INT64_MAX - 3 is home.c's */
-#define BUCKETS	   1024
-#define NOTES_MAX  65536
+#define BUCKETS	  1024
+#define NOTES_MAX 65536
 
 /* ---- the number ---- */
 
@@ -58,9 +52,7 @@ static int poke(void *to, const void *from, size_t len)
 	return pwrite(fd, from, len, (off_t)(uintptr_t)to) == (ssize_t)len ? 0 : -EIO;
 }
 
-/* Draw a new number and write it into the state's page, for all processes.  *era is that
- * number also if writing it fails. */
-static int draw(const struct stub_volume *v, uint32_t *era)
+int stub_era_draw(const struct stub_volume *v, uint32_t *era)
 {
 	ssize_t n;
 
@@ -75,7 +67,7 @@ static int draw(const struct stub_volume *v, uint32_t *era)
 STUB_PUBLIC int stub_volume_new_era(struct stub_volume *v)
 {
 	uint32_t era;
-	int r = draw(v, &era);
+	int r = stub_era_draw(v, &era);
 
 	if (r < 0) { /* read-only, or broken: the page is in memory all the same */
 		if (poke(&v->state->era, &era, sizeof(era)) == 0)
@@ -87,78 +79,6 @@ STUB_PUBLIC int stub_volume_new_era(struct stub_volume *v)
 		 "what is not durable on the volume is fetched again%s",
 		 r < 0 ? "; other processes cannot be told" : "");
 	return r;
-}
-
-static int lock_byte(const struct stub_volume *v, off_t byte, int cmd, short type)
-{
-	struct flock f = {
-		.l_type = type,
-		.l_whence = SEEK_SET,
-		.l_start = byte,
-		.l_len = 1,
-	};
-
-	while (fcntl(v->lock_fd, cmd, &f) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return 0;
-}
-
-/* One after the other: who finds OPEN_LOCK taken knows then that its holder has drawn,
- * and did not die before it could. */
-int stub_volume_enter(struct stub_volume *v)
-{
-	uint32_t era;
-	int r = lock_byte(v, ENTER_LOCK, F_OFD_SETLKW, F_WRLCK);
-
-	if (r < 0)
-		return r;
-	if (lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_WRLCK) == 0) {
-		stub_lagging_adopt(v, true); /* while their era lasts */
-		r = draw(v, &era);
-	}
-	if (r == 0) { /* if it is taken, then by stub_volume_alone(): others who look wait above */
-		r = lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_RDLCK);
-		if (r == -EAGAIN || r == -EACCES)
-			r = -EBUSY;
-	}
-	(void)lock_byte(v, ENTER_LOCK, F_OFD_SETLK, F_UNLCK);
-	return r;
-}
-
-STUB_PUBLIC int stub_volume_alone(struct stub_volume *v)
-{
-	uint32_t era;
-	int r = lock_byte(v, ENTER_LOCK, F_OFD_SETLKW, F_WRLCK);
-
-	if (r < 0)
-		return r;
-	r = lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_WRLCK);
-	if (r == 0) { /* who had it open beside us may have died since */
-		stub_lagging_adopt(v, true);
-		r = draw(v, &era);
-	}
-	(void)lock_byte(v, ENTER_LOCK, F_OFD_SETLK, F_UNLCK);
-	return r == -EAGAIN || r == -EACCES ? -EBUSY : r;
-}
-
-/* ---- crawlers ---- */
-
-STUB_PUBLIC int stub_crawler_enter(struct stub_volume *v)
-{
-	return lock_byte(v, CRAWL_LOCK, F_OFD_SETLK, F_RDLCK);
-}
-
-STUB_PUBLIC bool stub_crawler_runs(const struct stub_volume *v)
-{
-	struct flock f = {
-		.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = CRAWL_LOCK,
-		.l_len = 1,
-	};
-
-	return fcntl(v->lock_fd, F_OFD_GETLK, &f) == 0 && f.l_type != F_UNLCK;
 }
 
 /* ---- unstable writes ---- */

@@ -27,26 +27,6 @@ int stub_dir_open(int fd)
 	return st.st_uid != 0 || st.st_mode & 022 ? -ENOENT : stub_steal_fd(&dir);
 }
 
-int stub_conf_load(int dir_fd, const struct stub_log *log, struct stub_volume_info *info)
-{
-	char text[8192];
-	unsigned int line = 0;
-	int r = stub_io_read_file(dir_fd, STUB_CONF, text, sizeof(text) - 1);
-
-	if (r == -ENOENT)
-		return -ENOENT;
-	/* cut off, or with a NUL in it */
-	if (r >= 0 && (strlen(text) != (size_t)r || r == 0 || text[r - 1] != '\n'))
-		r = -EBADMSG;
-	if (r >= 0)
-		r = stub_conf_parse(text, info, &line);
-	if (r < 0)
-		stub_log(log, STUB_LOG_ERROR, STUB_DIR "/" STUB_CONF " line %u: %s", line,
-			 r == -EPROTONOSUPPORT ? "made by a newer release of postcopy" :
-						 strerror(-r));
-	return r;
-}
-
 int stub_dir_up(int *fd, int flags)
 {
 	struct stat here, up;

@@ -192,8 +192,9 @@ static bool start(struct stub_folder *f)
 	return f->running;
 }
 
-int stub_folder_note(struct stub_folder *f, const struct stub_handle *h,
-		     const struct stub_record *r)
+/* Under its exclusion, the record of @h is about to be stored as it is in @r: to be folded,
+ * if it lags.  0, or -errno: it cannot be remembered, and must not lag. */
+static int note(struct stub_folder *f, const struct stub_handle *h, const struct stub_record *r)
 {
 	int e;
 
@@ -206,6 +207,16 @@ int stub_folder_note(struct stub_folder *f, const struct stub_handle *h,
 		pthread_cond_signal(&f->wake);
 	pthread_mutex_unlock(&f->lock);
 	return e;
+}
+
+int stub_record_store_lagging(struct stub_volume *v, int fd, const struct stub_handle *h,
+			      struct stub_record *r)
+{
+	int e = 0;
+
+	if (note(v->folder, h, r) < 0)
+		e = stub_record_sync(v, h, r);
+	return e < 0 ? e : stub_record_store_fitting(v, fd, h, r);
 }
 
 /* ---- life ---- */

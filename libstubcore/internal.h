@@ -228,19 +228,9 @@ void stub_ring_remove(const struct stub_volume *v); /* its file; who has it mapp
 int stub_home_serve(const struct stub_volume *v);
 bool stub_home_served(const struct stub_volume *v);
 
-/* ---- fold.c ---- */
+/* ---- commit.c ---- */
 
-/* @keeper: see STUB_OPEN_KEEP */
-int stub_folder_create(struct stub_volume *v, bool keeper, struct stub_folder **out);
-void stub_folder_destroy(struct stub_folder *f); /* what is remembered is durable then */
-/*
- * Under its exclusion, the record of @h is about to be stored as it is in @r: to be folded,
- * if it lags.  @f may be NULL.  0, or -errno: it cannot be remembered, and must not lag.
- */
-int stub_folder_note(struct stub_folder *f, const struct stub_handle *h,
-		     const struct stub_record *r);
-
-/* change.c: stub_commit_prepare() that waits for a change under way, and
+/* stub_commit_prepare() that waits for a change under way, and
  * stub_commit_finish() after a good sync, but without one of the record. */
 int stub_commit_prepare_quiet(struct stub_volume *v, const struct stub_handle *h,
 			      struct stub_commit *c);
@@ -250,11 +240,17 @@ int stub_commit_fold(struct stub_commit *c);
 
 /* Boot and era in one: what is not durable counts only in a record that carries it. */
 uint64_t stub_volume_boot(const struct stub_volume *v);
+/* Draw a new number and write it into the state's page, for all processes.  *era is that
+ * number also if writing it fails. */
+int stub_era_draw(const struct stub_volume *v, uint32_t *era);
+int stub_notes_create(struct stub_notes **out);
+void stub_notes_destroy(struct stub_notes *s);
+
+/* ---- enter.c ---- */
+
 /* The volume's descriptors are open: one more process has it open.  If it is the only
  * one, an era begins. */
 int stub_volume_enter(struct stub_volume *v); /* -EBUSY: stub_volume_alone() */
-int stub_notes_create(struct stub_notes **out);
-void stub_notes_destroy(struct stub_notes *s);
 
 /* ---- object.c: records on inodes ---- */
 
@@ -286,12 +282,8 @@ int stub_record_store(const struct stub_volume *v, int fd, const struct stub_rec
  */
 int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_handle *h,
 			      struct stub_record *r);
-/*
- * The same of a record whose bytes are in the file, but perhaps not on the disk: it is
- * remembered that it lags (fold.c), or the file is synced, and it does not lag.
- */
-int stub_record_store_lagging(struct stub_volume *v, int fd, const struct stub_handle *h,
-			      struct stub_record *r);
+/* What @r counts as present becomes durable, as does @r when it is stored. */
+int stub_record_sync(struct stub_volume *v, const struct stub_handle *h, struct stub_record *r);
 /* Store @r as it is, but as large as it may become by an operation that comes now: when
  * this works, there is room for what must be stored after it. */
 int stub_record_rehearse(const struct stub_volume *v, int fd, const struct stub_record *r);
@@ -302,6 +294,25 @@ int stub_times_restore(int fd, const struct stub_record *r);
 /* ---- refused.c ---- */
 
 unsigned int stub_refused_count(const struct stub_refused *r);
+
+/* A record that has no place beside the file's other attributes is a lack of space to a
+ * client. */
+static inline int stub_record_told(int r)
+{
+	return r == -EOVERFLOW ? -ENOSPC : r;
+}
+
+/* ---- fold.c ---- */
+
+/* @keeper: see STUB_OPEN_KEEP */
+int stub_folder_create(struct stub_volume *v, bool keeper, struct stub_folder **out);
+void stub_folder_destroy(struct stub_folder *f); /* what is remembered is durable then */
+/*
+ * stub_record_store_fitting() of a record whose bytes are in the file, but perhaps not on
+ * the disk: it is remembered that it lags, or the file is synced, and it does not lag.
+ */
+int stub_record_store_lagging(struct stub_volume *v, int fd, const struct stub_handle *h,
+			      struct stub_record *r);
 
 /* ---- links.c: provisional files ---- */
 

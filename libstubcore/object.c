@@ -178,8 +178,7 @@ int stub_record_rehearse(const struct stub_volume *v, int fd, const struct stub_
 	return n < 0 ? n : xattr_write(fd, STUB_XATTR, buf, (size_t)n);
 }
 
-/* What @r counts as present becomes durable. */
-static int record_sync(struct stub_volume *v, const struct stub_handle *h, struct stub_record *r)
+int stub_record_sync(struct stub_volume *v, const struct stub_handle *h, struct stub_record *r)
 {
 	int e, fd CLEANUP_CLOSE = stub_handle_open(v, h, O_RDONLY | O_NONBLOCK);
 
@@ -203,18 +202,8 @@ int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_h
 
 	if (e != -E2BIG && e != -EOVERFLOW)
 		return e;
-	e = record_sync(v, h, r);
+	e = stub_record_sync(v, h, r);
 	return e < 0 ? e : stub_record_store(v, fd, r);
-}
-
-int stub_record_store_lagging(struct stub_volume *v, int fd, const struct stub_handle *h,
-			      struct stub_record *r)
-{
-	int e = 0;
-
-	if (stub_folder_note(v->folder, h, r) < 0)
-		e = record_sync(v, h, r);
-	return e < 0 ? e : stub_record_store_fitting(v, fd, h, r);
 }
 
 int stub_record_drop(int fd)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * remove.c - what becomes of .postcopy when a volume ends.
+ * remove.c - the end of a volume: nothing is missing any more, and .postcopy goes.
  *
  * volume.conf goes first: from then on the directory is no volume.  What a kill leaves of
  * the rest tells by its last file whose it is: the link of an abort (abort.c), or, here, a
@@ -12,6 +12,22 @@
 #include <sys/xattr.h>
 
 #include "volume.h"
+
+STUB_PUBLIC int stub_volume_set_complete(struct stub_volume *v)
+{
+	struct stub_view root;
+	int r = stub_view(v, &v->root, &root);
+	int fd CLEANUP_CLOSE = openat(v->dir_fd, STUB_STATE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return -errno;
+	if (r < 0 || root.needs) /* whatever the journal says: this is not the end */
+		return r < 0 ? r : -EBUSY;
+	atomic_store_explicit(&v->state->complete, 1, memory_order_release);
+	stub_news_wake(v); /* nobody has to wait any more */
+	stub_ring_remove(v);
+	return fsync(fd) < 0 ? -errno : 0;
+}
 
 int stub_remove_tree(int dirfd, const char *name)
 {

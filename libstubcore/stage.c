@@ -21,15 +21,6 @@
 
 #define DIR_SIZE 4096 /* shown of a directory whose size is not known: a block */
 
-STUB_PUBLIC int stub_name_check(const char *name, size_t len)
-{
-	if (len == 0 || len > STUB_NAME_MAX || memchr(name, '/', len) || memchr(name, '\0', len))
-		return -EBADMSG;
-	if (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.')))
-		return -EBADMSG;
-	return 0;
-}
-
 static bool time_ok(struct timespec t)
 {
 	return t.tv_nsec >= 0 && t.tv_nsec <= 999999999;

@@ -22,12 +22,12 @@
 
 #define STUB_STATE_MAGIC 0x31706350u /* "Pcp1" */
 
-/* @text is taken apart.  -EBADMSG (*line_no says where), -EPROTONOSUPPORT. */
-int stub_conf_parse(char *text, struct stub_volume_info *info, unsigned int *line_no);
 uint64_t stub_boot_id(void);
 
-/* ---- create.c ---- */
+/* ---- conf.c ---- */
 
+/* The volume.conf of a .postcopy.  -ENOENT, -EBADMSG, -EPROTONOSUPPORT, -errno. */
+int stub_conf_load(int dir_fd, const struct stub_log *log, struct stub_volume_info *info);
 int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info);
 
 /* ---- remove.c ---- */
@@ -49,8 +49,6 @@ int stub_home_check(const struct stub_volume *v);
 /* The .postcopy of the directory @fd (O_PATH too): a descriptor.  -ENOENT: there is none
  * that root has made; -errno. */
 int stub_dir_open(int fd);
-/* Its volume.conf.  -ENOENT, -EBADMSG, -EPROTONOSUPPORT, -errno. */
-int stub_conf_load(int dir_fd, const struct stub_log *log, struct stub_volume_info *info);
 /* The directory above *@fd takes its place, opened with @flags.  -ENOENT: *fd is the root
  * of its file system; -errno. */
 int stub_dir_up(int *fd, int flags);
