@@ -198,6 +198,16 @@ static bool is_dummy(struct jobs *j, int dir, const char *name, struct stub_hand
 	return r == 0 && view.needs & STUB_NEEDS_ATTRS;
 }
 
+void jobs_ahead_done(struct jobs *j)
+{
+	struct ahead *a = j->ahead;
+
+	pthread_mutex_lock(&a->lock);
+	a->running--;
+	pthread_cond_signal(&a->wake);
+	pthread_mutex_unlock(&a->lock);
+}
+
 /* The next entry of @p. */
 static void step(struct ahead *a, struct place *p)
 {
@@ -218,7 +228,8 @@ static void step(struct ahead *a, struct place *p)
 	pthread_mutex_lock(&a->lock);
 	a->running++;
 	pthread_mutex_unlock(&a->lock);
-	jobs_attr_ahead(a->j, &h);
+	if (!jobs_attr_ahead(a->j, &h))
+		jobs_ahead_done(a->j);
 }
 
 static struct place *next_place(struct ahead *a)
@@ -275,16 +286,6 @@ void jobs_ahead_asked(struct jobs *j, const struct stub_object *o)
 	pthread_mutex_unlock(&a->lock);
 	if (fd >= 0)
 		close(fd);
-}
-
-void jobs_ahead_done(struct jobs *j)
-{
-	struct ahead *a = j->ahead;
-
-	pthread_mutex_lock(&a->lock);
-	a->running--;
-	pthread_cond_signal(&a->wake);
-	pthread_mutex_unlock(&a->lock);
 }
 
 /* ---- life ---- */

@@ -1,40 +1,38 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * job_books.c - what is told of a job besides its answer: the log, the journal's
- * entry of an object that failed, and whose turn it is by the crawler's byte rate.
+ * job_books.c - what is told of a job besides its answer: the log, and the journal's
+ * entry of an object that failed.
  */
 #include <stdio.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "jobs/jobs_internal.h"
 
 bool jobs_may_warn(struct jobs *j)
 {
-	uint64_t now = stub_now_ms(), last = atomic_load(&j->warned_ms);
+	uint64_t now = stub_now_ms(), last = atomic_load(&j->books.warned_ms);
 
 	return (last == 0 || now - last > 60000) &&
-	       atomic_compare_exchange_strong(&j->warned_ms, &last, now);
+	       atomic_compare_exchange_strong(&j->books.warned_ms, &last, now);
 }
 
 bool jobs_parked_now(struct jobs *j, const struct stub_handle *h)
 {
-	return absent_known(&j->parked, stub_handle_sum(h), h, "", 0);
+	return absent_known(&j->books.parked, stub_handle_sum(h), h, "", 0);
 }
 
 bool jobs_later(struct jobs *j, const struct stub_handle *h)
 {
-	return absent_known(&j->later, stub_handle_sum(h), h, "", 0);
+	return absent_known(&j->books.later, stub_handle_sum(h), h, "", 0);
 }
 
 void jobs_note_later(struct jobs *j, const struct stub_handle *h)
 {
-	absent_remember(&j->later, stub_handle_sum(h), h, "", 0);
+	absent_remember(&j->books.later, stub_handle_sum(h), h, "", 0);
 }
 
 void jobs_retry(struct jobs *j)
 {
-	absent_forget(&j->parked);
+	absent_forget(&j->books.parked);
 }
 
 static void park(struct jobs *j, const struct stub_handle *h, enum stub_park how, int error,
@@ -43,7 +41,7 @@ static void park(struct jobs *j, const struct stub_handle *h, enum stub_park how
 	int r = stub_journal_fail(j->c.journal, h, how, error, reason);
 
 	if (how != STUB_PARK_NONE)
-		absent_remember(&j->parked, stub_handle_sum(h), h, "", 0);
+		absent_remember(&j->books.parked, stub_handle_sum(h), h, "", 0);
 	if (r < 0 && r != -ENOENT)
 		jobs_log(j, STUB_LOG_ERROR, "journal: cannot note \"%s\": %s", reason,
 			 strerror(-r));
@@ -78,7 +76,7 @@ int jobs_blame(struct jobs *j, const struct stub_handle *h, int error, const cha
 	char reason[STUB_REASON_MAX + 1];
 	bool last;
 
-	atomic_fetch_add(&j->errors, 1);
+	atomic_fetch_add(&j->n.errors, 1);
 	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-error));
 	last = error == -EBADMSG || error == -EMLINK ||
 	       (stub_journal_get(j->c.journal, h, &e) == 0 && e.tries + 1u >= j->c.max_tries);
@@ -92,7 +90,7 @@ int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char
 {
 	char reason[STUB_REASON_MAX + 1];
 
-	atomic_fetch_add(&j->errors, 1);
+	atomic_fetch_add(&j->n.errors, 1);
 	snprintf(reason, sizeof(reason), "%s: %s", what, strerror(-error));
 	park(j, h, STUB_PARK_ERROR, -error, reason);
 	jobs_tell(j, STUB_LOG_WARN, h, reason, "; parked");
@@ -103,52 +101,52 @@ int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reaso
 {
 	if (source_verify(j->c.source) == -ENOMEDIUM)
 		return -EAGAIN; /* it is not the object that was replaced */
-	atomic_fetch_add(&j->conflicts, 1);
+	atomic_fetch_add(&j->n.conflicts, 1);
 	park(j, h, STUB_PARK_CONFLICT, ESTALE, reason);
 	jobs_tell(j, STUB_LOG_WARN, h, reason, "; parked as conflict");
 	return -EREMOTEIO;
 }
 
-/* ---- turns ---- */
+/* ---- storing ---- */
 
-/* When may @bytes be fetched, by the rate of now? */
-static uint64_t take_turn(struct jobs *j, uint64_t bytes, uint64_t *change)
+int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what)
 {
-	uint64_t rate, until = 0, now = stub_now_us();
+	char own[160];
 
-	pthread_mutex_lock(&j->throttle_lock);
-	*change = atomic_load(&j->turn_changes);
-	rate = atomic_load(&j->throttle);
-	if (rate > 0 && bytes > 0) {
-		if (j->throttle_next_us < now)
-			j->throttle_next_us = now;
-		until = j->throttle_next_us;
-		j->throttle_next_us += bytes * 1000000 / rate;
+	if (error == -E2BIG || error == -EOVERFLOW) { /* its own: how full the volume is says nothing */
+		snprintf(own, sizeof(own), "%s: its attributes do not fit beside each other", what);
+		return jobs_failed(j, h, error, own);
 	}
-	pthread_mutex_unlock(&j->throttle_lock);
-	return until;
+	if (error != -ENOSPC && error != -EDQUOT && error != -EROFS && error != -EIO)
+		return jobs_failed(j, h, error, what);
+	full_note(&j->full, error);
+	if (error == -EIO) { /* one of the object's own, perhaps: it counts as a try */
+		jobs_blame(j, h, error, what);
+		return -EIO;
+	}
+	if (jobs_may_warn(j))
+		jobs_log(j, STUB_LOG_WARN,
+			 "%s: the new volume takes no data (%s); objects stay stubs, reads are passed on",
+			 what, strerror(-error));
+	return error;
 }
 
-void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes)
+void jobs_stored(struct jobs *j)
 {
-	uint64_t until, now, change;
-
-	if (job->kind != STUB_ASK_FILL)
-		return;
-	do {
-		while (atomic_load(&j->paused) && !atomic_load(&j->stopping))
-			usleep(50000);
-		until = take_turn(j, bytes, &change);
-		while ((now = stub_now_us()) < until && change == atomic_load(&j->turn_changes) &&
-		       !atomic_load(&j->stopping))
-			usleep(until - now > 50000 ? 50000 : (useconds_t)(until - now));
-	} while (change != atomic_load(&j->turn_changes) && !atomic_load(&j->stopping));
+	if (full_is_over(&j->full))
+		jobs_log(j, STUB_LOG_INFO, "the new volume takes data again");
 }
 
-void jobs_new_turns(struct jobs *j)
+/* ---- life ---- */
+
+void jobs_books_init(struct job_books *b)
 {
-	pthread_mutex_lock(&j->throttle_lock);
-	j->throttle_next_us = 0;
-	atomic_fetch_add(&j->turn_changes, 1);
-	pthread_mutex_unlock(&j->throttle_lock);
+	absent_init(&b->parked);
+	absent_init(&b->later);
+}
+
+void jobs_books_finish(struct job_books *b)
+{
+	absent_finish(&b->parked);
+	absent_finish(&b->later);
 }

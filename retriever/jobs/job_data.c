@@ -42,7 +42,7 @@ struct transfer {
 	struct job *job;
 	const struct stub_object *o;
 	enum source_priority priority;
-	enum source_priority budget; /* whose memory: a paused crawler may hold all of its own */
+	enum budget_whose budget; /* whose memory: a paused crawler may hold all of its own */
 	uint64_t end;	/* one past the last byte wanted */
 	uint64_t next;	/* where to look for the next missing byte */
 	uint64_t until_ms; /* no READ begins after; 0: no limit */
@@ -60,35 +60,6 @@ struct transfer {
 	pthread_cond_t arrived;
 	struct chunk *done;
 };
-
-static void budget_take(struct budget *b, enum source_priority p, uint32_t n)
-{
-	pthread_mutex_lock(&b->lock);
-	while (b->left[p] < n)
-		pthread_cond_wait(&b->freed, &b->lock);
-	b->left[p] -= n;
-	pthread_mutex_unlock(&b->lock);
-}
-
-static bool budget_try(struct budget *b, enum source_priority p, uint32_t n)
-{
-	bool ok;
-
-	pthread_mutex_lock(&b->lock);
-	ok = b->left[p] >= n;
-	if (ok)
-		b->left[p] -= n;
-	pthread_mutex_unlock(&b->lock);
-	return ok;
-}
-
-static void budget_give(struct budget *b, enum source_priority p, uint32_t n)
-{
-	pthread_mutex_lock(&b->lock);
-	b->left[p] += n;
-	pthread_cond_broadcast(&b->freed);
-	pthread_mutex_unlock(&b->lock);
-}
 
 static void chunk_free(struct chunk *c)
 {
@@ -202,7 +173,7 @@ static int send_reads(struct transfer *t)
 			free(c);
 			break;
 		}
-		jobs_wait_turn(t->j, t->job, c->length);
+		job_wait_turn(t->j, t->job, c->length);
 		r = source_read(t->j->c.source, t->priority, &t->o->origin, c->offset, c->length,
 				chunk_arrived, c);
 		if (r < 0) {
@@ -237,7 +208,7 @@ static void note_touched(struct transfer *t)
 	if (t->touched)
 		return;
 	t->touched = true;
-	if (atomic_fetch_add(&t->j->touched, 1) % 1000 == 0 && fstat(t->o->fd, &st) == 0)
+	if (atomic_fetch_add(&t->j->n.touched, 1) % 1000 == 0 && fstat(t->o->fd, &st) == 0)
 		jobs_log(t->j, STUB_LOG_WARN,
 			 "inode %llu: its attributes, not its content, have changed on the old "
 			 "server since it was listed: not taken over (said of every 1000th)",
@@ -304,8 +275,8 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 	if (left < 0)
 		return jobs_store_failed(t->j, &t->o->h, (int)left, "write to the new volume");
 	jobs_stored(t->j);
-	atomic_fetch_add(&t->j->bytes, c->length);
-	recalls_bytes(t->j->recalls, t->job->who, c->length, stub_now_us());
+	atomic_fetch_add(&t->j->n.bytes, c->length);
+	recalls_bytes(t->j->held.recalls, t->job->who, c->length, stub_now_us());
 	t->left = left;
 	return 0;
 }
@@ -320,9 +291,9 @@ static int know_limits(struct jobs *j)
 	r = source_limits(j->c.source, &l);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&j->lock);
+	pthread_mutex_lock(&j->table.lock);
 	j->limits = l;
-	pthread_mutex_unlock(&j->lock);
+	pthread_mutex_unlock(&j->table.lock);
 	atomic_store(&j->limits_known, true);
 	return 0;
 }
@@ -346,7 +317,7 @@ static int transfer_run(struct transfer *t)
 			t->error = r; /* no new READs; drain what is in flight */
 		}
 		if (r == 0 && t->job->kind != STUB_ASK_FILL)
-			job_answer_ready(t->j, t->job, t->o);
+			job_answer_ready(&t->j->table, t->j->c.volume, t->job, t->o);
 		if (atomic_load(&t->j->stopping) && t->error == 0)
 			t->error = -ECANCELED;
 	}
@@ -365,7 +336,7 @@ static struct transfer transfer_of(struct jobs *j, struct job *job, const struct
 		.job = job,
 		.o = o,
 		.priority = job_priority(job),
-		.budget = job->kind == STUB_ASK_FILL ? SOURCE_BACKGROUND : SOURCE_DEMAND,
+		.budget = job->kind == STUB_ASK_FILL ? BUDGET_CRAWLER : BUDGET_CLIENTS,
 		.end = UINT64_MAX,
 		.pass_fd = -1,
 		.left = -1,
@@ -387,7 +358,7 @@ int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t o
 {
 	struct transfer t = transfer_of(j, job, o);
 
-	t.budget = SOURCE_DEMAND;
+	t.budget = BUDGET_CLIENTS;
 	t.next = t.pass_start = offset;
 	t.end = offset + length;
 	t.pass_fd = fd;
@@ -402,7 +373,7 @@ static void waiters_range(struct jobs *j, struct job *job, uint64_t *first, uint
 
 	*first = start;
 	*end = start + j->c.block_bytes;
-	pthread_mutex_lock(&j->lock);
+	pthread_mutex_lock(&j->table.lock);
 	for (struct waiter *w = job->waiters; w; w = w->next) {
 		uint64_t to = w->r->ask.offset + w->r->ask.length;
 
@@ -411,7 +382,7 @@ static void waiters_range(struct jobs *j, struct job *job, uint64_t *first, uint
 		if (to > *end && to >= w->r->ask.offset)
 			*end = to;
 	}
-	pthread_mutex_unlock(&j->lock);
+	pthread_mutex_unlock(&j->table.lock);
 	if (*end > most)
 		*end = most;
 }

@@ -30,6 +30,18 @@ static bool untouched(struct jobs *j, const struct stub_object *o)
 	       first.end >= o->size;
 }
 
+/* Off the worker's hands, and in no queue; under the lock. */
+static void hold(struct jobs *j, struct job *job, uint64_t due_us)
+{
+	job->due_us = due_us;
+	job->held = true;
+	job->running = false;
+	job->queue_next = j->held.jobs;
+	j->held.jobs = job;
+	j->table.active--;
+	pthread_cond_signal(&j->held.wake);
+}
+
 bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o)
 {
 	uint64_t now, due;
@@ -40,23 +52,16 @@ bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o)
 	now = stub_now_us();
 	if (job->due_us && job->due_us <= now) /* it has been held, and paid for */
 		return false;
-	due = recalls_take(j->recalls, job->who, &job->h, now);
+	due = recalls_take(j->held.recalls, job->who, &job->h, now);
 	if (job->due_us && job->due_us < due)
 		due = job->due_us;
 	if (due <= now)
 		return false;
-	pthread_mutex_lock(&j->lock);
-	stop = j->stop;
-	if (!stop) {
-		job->due_us = due;
-		job->held = true;
-		job->running = false;
-		job->queue_next = j->held;
-		j->held = job;
-		j->active--;
-		pthread_cond_signal(&j->held_wake);
-	}
-	pthread_mutex_unlock(&j->lock);
+	pthread_mutex_lock(&j->table.lock);
+	stop = j->table.stop;
+	if (!stop)
+		hold(j, job, due);
+	pthread_mutex_unlock(&j->table.lock);
 	return !stop; /* the source is stopped: it ends by itself */
 }
 
@@ -67,20 +72,14 @@ bool jobs_put_off(struct jobs *j, struct job *job)
 	job->later_ms = job->later_ms ? job->later_ms * 2 : LATER_LEAST_MS;
 	if (job->later_ms > LATER_MOST_MS)
 		job->later_ms = LATER_MOST_MS;
-	pthread_mutex_lock(&j->lock);
-	stop = j->stop || stub_now_ms() - job->asked_ms > FORGOTTEN_MS;
+	pthread_mutex_lock(&j->table.lock);
+	stop = j->table.stop || stub_now_ms() - job->asked_ms > FORGOTTEN_MS;
 	if (!stop) {
-		j->retries -= job->retried;
+		j->held.retries -= job->retried;
 		job->retried = false;
-		job->due_us = stub_now_us() + job->later_ms * 1000ull;
-		job->held = true;
-		job->running = false;
-		job->queue_next = j->held;
-		j->held = job;
-		j->active--;
-		pthread_cond_signal(&j->held_wake);
+		hold(j, job, stub_now_us() + job->later_ms * 1000ull);
 	}
-	pthread_mutex_unlock(&j->lock);
+	pthread_mutex_unlock(&j->table.lock);
 	return !stop;
 }
 
@@ -93,14 +92,14 @@ static void release(struct jobs *j, struct job **at)
 	job->held = false;
 	if (job->later_ms) {
 		job->retried = true;
-		j->retries++;
+		j->held.retries++;
 	}
-	jobs_queue(j, job);
+	job_demand(&j->table, job);
 }
 
 void jobs_held_joined(struct jobs *j, struct job *job, const char *who)
 {
-	struct job **at = &j->held;
+	struct job **at = &j->held.jobs;
 
 	if (job->later_ms || !strcmp(job->who, who))
 		return;
@@ -113,13 +112,13 @@ void jobs_held_joined(struct jobs *j, struct job *job, const char *who)
 /* Lets go what is due; returns when the next is, UINT64_MAX: none is held. */
 static uint64_t release_due(struct jobs *j, uint64_t now)
 {
-	struct job **at = &j->held;
+	struct job **at = &j->held.jobs;
 	uint64_t next = UINT64_MAX;
 
 	while (*at) {
 		uint64_t due = (*at)->due_us;
 
-		if (due <= now && (*at)->later_ms && j->retries >= RETRIES_MOST) {
+		if (due <= now && (*at)->later_ms && j->held.retries >= RETRIES_MOST) {
 			due = now + LATER_LEAST_MS * 1000ull;
 		} else if (due <= now) {
 			release(j, at);
@@ -136,43 +135,60 @@ static void *held_thread(void *arg)
 {
 	struct jobs *j = arg;
 
-	pthread_mutex_lock(&j->lock);
-	while (!j->stop) {
+	pthread_mutex_lock(&j->table.lock);
+	while (!j->table.stop) {
 		uint64_t next = release_due(j, stub_now_us());
 		struct timespec until = { (time_t)(next / 1000000),
 					  (long)(next % 1000000 * 1000) };
 
 		if (next == UINT64_MAX)
-			pthread_cond_wait(&j->held_wake, &j->lock);
+			pthread_cond_wait(&j->held.wake, &j->table.lock);
 		else
-			pthread_cond_timedwait(&j->held_wake, &j->lock, &until);
+			pthread_cond_timedwait(&j->held.wake, &j->table.lock, &until);
 	}
-	pthread_mutex_unlock(&j->lock);
+	pthread_mutex_unlock(&j->table.lock);
 	return NULL;
 }
 
 int jobs_held_start(struct jobs *j)
 {
-	int r = -pthread_create(&j->held_thread, NULL, held_thread, j);
+	int r;
 
-	j->held_started = r == 0;
+	stub_cond_init(&j->held.wake);
+	r = recalls_create(j->c.recall_files_per_minute, j->c.recall_burst, &j->held.recalls);
+	if (r == 0)
+		r = -pthread_create(&j->held.thread, NULL, held_thread, j);
+	j->held.started = r == 0;
 	return r;
 }
 
 void jobs_held_stop(struct jobs *j)
 {
-	if (!j->held_started)
+	if (!j->held.started)
 		return;
-	pthread_mutex_lock(&j->lock);
-	pthread_cond_signal(&j->held_wake);
-	pthread_mutex_unlock(&j->lock);
-	pthread_join(j->held_thread, NULL);
-	j->held_started = false;
-	while (j->held)
-		release(j, &j->held);
+	pthread_mutex_lock(&j->table.lock);
+	pthread_cond_signal(&j->held.wake);
+	pthread_mutex_unlock(&j->table.lock);
+	pthread_join(j->held.thread, NULL);
+	j->held.started = false;
+	while (j->held.jobs)
+		release(j, &j->held.jobs);
+}
+
+void jobs_held_destroy(struct jobs *j)
+{
+	recalls_destroy(j->held.recalls);
+	pthread_cond_destroy(&j->held.wake);
+}
+
+void jobs_held_stats(struct jobs *j, struct jobs_stats *out)
+{
+	for (const struct job *job = j->held.jobs; job; job = job->queue_next)
+		*(job->later_ms ? &out->later : &out->held) += 1;
+	out->later += j->held.retries;
 }
 
 unsigned int jobs_recalls(struct jobs *j, struct recall_client out[RECALL_CLIENTS])
 {
-	return recalls_clients(j->recalls, out);
+	return recalls_clients(j->held.recalls, out);
 }

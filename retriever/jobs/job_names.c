@@ -2,27 +2,11 @@
 /*
  * job_names.c - names and attributes: LOOKUP, LIST, ATTR.
  */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "jobs/jobs_internal.h"
 
 #define LIST_TRIES 4 /* of a listing that the old server breaks off */
-
-void jobs_printable(const char *name, size_t len, char *out, size_t size)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < len && n + 5 < size; i++) {
-		unsigned char c = (unsigned char)name[i];
-
-		if (c < 0x20 || c > 0x7e || c == '\\')
-			n += (size_t)snprintf(out + n, size - n, "\\x%02x", c);
-		else
-			out[n++] = (char)c;
-	}
-	out[n] = '\0';
-}
 
 /* @name as the old server has it; @origin and @target are where @e keeps its own.  -ENOENT
  * also for a name that is too long over there. */
@@ -70,11 +54,11 @@ static void count_loss(struct jobs *j, atomic_uint_fast64_t *count, const char *
 static void count_losses(struct jobs *j, const struct stub_attr *a, const char *name, size_t len)
 {
 	if (a->acl)
-		count_loss(j, &j->acls,
+		count_loss(j, &j->n.acls,
 			   "not kept: its ACL; its mode gives nobody more than the ACL did", name,
 			   len);
 	if (a->time_unsure)
-		count_loss(j, &j->times,
+		count_loss(j, &j->n.times,
 			   "a time after 2038, or before 1970: NFSv3 does not say which, it is taken "
 			   "for the former", name, len);
 }
@@ -112,7 +96,7 @@ int job_lookup(struct jobs *j, struct job *job)
 		r = stub_make_entry(j->c.volume, &dir, &e);
 		local = r < 0;
 		if (r == 0) {
-			atomic_fetch_add(&j->entries, 1);
+			atomic_fetch_add(&j->n.entries, 1);
 			if (!e.dummy)
 				count_losses(j, &e.attr, job->name, job->name_len);
 		}
@@ -193,7 +177,7 @@ static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 			if (!e[i].dummy && !e[i].error)
 				count_losses(l->j, &e[i].attr, e[i].name, e[i].name_len);
 		l->n += n;
-		atomic_fetch_add(&l->j->entries, n);
+		atomic_fetch_add(&l->j->n.entries, n);
 	}
 	return r;
 }
@@ -416,7 +400,7 @@ static void tell_lost(struct jobs *j, const struct stub_origin *o, const char *l
 	path[len] = '\0';
 	for (; *lost; lost += len + (lost[len] == '\n')) {
 		len = strcspn(lost, "\n");
-		atomic_fetch_add(&j->lost, 1);
+		atomic_fetch_add(&j->n.lost, 1);
 		jobs_log(j, STUB_LOG_WARN, "\"%s\": not kept: %.*s", path, (int)len, lost);
 	}
 }
@@ -430,7 +414,7 @@ static void wait_turn(void *arg, uint64_t bytes)
 {
 	const struct turn *t = arg;
 
-	jobs_wait_turn(t->j, t->job, bytes);
+	job_wait_turn(t->j, t->job, bytes);
 }
 
 /* Attributes and what goes with them, fetched and stored.  0, or what the waiters get. */
@@ -491,26 +475,4 @@ int job_attr(struct jobs *j, struct job *job, struct stub_object *o)
 		return 0;
 	}
 	return r < 0 ? jobs_failed(j, &job->h, r, "stub record") : 0;
-}
-
-int jobs_changed(const struct stub_object *o, const struct stub_attr *a, char *why, size_t size)
-{
-	if ((a->mode & S_IFMT) != o->type || a->fileid != o->fileid || a->fsid != o->fsid)
-		snprintf(why, size, "replaced on the old server: file id %" PRIu64 " -> %" PRIu64,
-			 o->fileid, a->fileid);
-	else if (a->size != o->size)
-		snprintf(why, size, "changed on the old server: size %" PRIu64 " -> %" PRIu64
-			 " bytes", o->size, a->size);
-	else if (a->mtime.tv_sec != o->mtime.tv_sec || a->mtime.tv_nsec != o->mtime.tv_nsec)
-		snprintf(why, size, "changed on the old server: mtime %lld.%09ld -> %lld.%09ld",
-			 (long long)o->mtime.tv_sec, o->mtime.tv_nsec,
-			 (long long)a->mtime.tv_sec, a->mtime.tv_nsec);
-	else
-		return 0;
-	return 1;
-}
-
-bool jobs_touched(const struct stub_object *o, const struct stub_attr *a)
-{
-	return a->ctime.tv_sec != o->ctime.tv_sec || a->ctime.tv_nsec != o->ctime.tv_nsec;
 }

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * jobs_internal.h - shared by jobs.c (queues, joining, answering), job_books.c
- * (log, failures, turns), job_blame.c (whose error it is), job_held.c (the recall budget), job_ahead.c (attributes
- * before they are asked for), job_names.c (look-up,
- * listing, attributes), job_data.c (bytes) and job_pass.c (a volume that takes none).
+ * jobs_internal.h - what the files of jobs/ share.
+ *
+ * Parts that know nothing of the others: job_table.c (by what is asked, queues, waiters),
+ * turns.c (pause and byte rate), budget.c (memory), full.c (a volume that takes nothing),
+ * recall.c, absent.c, reserve.c.  Above them, each on those before:
+ *
+ *   job_look.c    an object as it is shown, and as it is over there
+ *   job_blame.c   whose error it is
+ *   job_books.c   log, failures, the journal's entries
+ *   job_held.c    jobs held back: over the recall budget, or put off
+ *   job_submit.c  an ask becomes a job
+ *   job_ahead.c   attributes before they are asked for
+ *   job_names.c   look-up, listing, attributes
+ *   job_data.c    bytes
+ *   job_pass.c    bytes for a volume that takes none
+ *   jobs.c        the workers
  */
 #ifndef JOBS_INTERNAL_H
 #define JOBS_INTERNAL_H
@@ -15,73 +27,14 @@
 #include <string.h>
 
 #include "jobs/absent.h"
+#include "jobs/budget.h"
+#include "jobs/full.h"
+#include "jobs/job_table.h"
 #include "jobs/jobs.h"
 #include "jobs/reserve.h"
+#include "jobs/turns.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-
-struct waiter {
-	struct waiter *next;
-	struct stub_request *r;
-};
-
-struct job {
-	/* what: the key by which asks join */
-	enum stub_ask_kind kind;
-	struct stub_handle h;
-	uint64_t block; /* DATA: number of the block; PASS: first byte */
-	uint64_t length; /* PASS: bytes */
-	char *name;	/* LOOKUP */
-	size_t name_len;
-	uint32_t hash;
-	struct job *hash_next;
-	/* who waits */
-	struct waiter *waiters;
-	int pass_fd; /* PASS: what they get, -1 else; the job's */
-	/* where */
-	struct job *queue_next;
-	bool background;
-	bool running;
-	bool held; /* in jobs.held */
-	unsigned int later_ms; /* the old server said "later" of it: put off for so long last time */
-	bool retried; /* in jobs.retries */
-	uint64_t asked_ms; /* by whoever wants it, last */
-	bool ahead; /* job_ahead.c waits for its end */
-	uint64_t due_us; /* held once: until then at most */
-	char who[STUB_WHO_MAX + 1]; /* DATA: who pays; changes while it is held only */
-};
-
-struct queue {
-	struct job *head, **tail;
-	pthread_cond_t wake;
-	unsigned int length;
-};
-
-/* Memory for data between a READ reply and the disk. */
-struct budget {
-	pthread_mutex_t lock;
-	pthread_cond_t freed;
-	uint64_t left[2]; /* SOURCE_DEMAND for clients with their read-ahead, SOURCE_BACKGROUND
-			   * for the crawler, so that neither waits for the other */
-};
-
-/* Data that was passed on a moment ago. */
-struct kept {
-	struct stub_handle h;
-	uint64_t offset, length, at_ms;
-	int fd; /* -1: free */
-};
-
-#define KEPT_MAX 16
-
-/* The new volume takes no data. */
-struct full {
-	pthread_mutex_t lock; /* a leaf */
-	atomic_int error; /* errno; 0: it takes data */
-	uint64_t since_ms, until_ms;
-	struct kept kept[KEPT_MAX];
-	unsigned int next_kept;
-};
 
 /* What is known of errors, see job_blame.c. */
 struct blame {
@@ -92,42 +45,49 @@ struct blame {
 	unsigned int told[STUB_LOG_DEBUG + 1]; /* failures since, by the line's level */
 };
 
-#define JOB_BUCKETS 4096
+/* See job_books.c. */
+struct job_books {
+	struct absent parked; /* a moment ago */
+	struct absent later; /* what the crawler need not ask for now */
+	atomic_uint_fast64_t warned_ms;
+};
+
+/* See job_held.c; under the table's lock. */
+struct held {
+	struct job *jobs; /* for their turns, or put off, by queue_next */
+	unsigned int retries; /* jobs that were put off and are queued or running again */
+	pthread_cond_t wake;
+	pthread_t thread;
+	bool started;
+	struct recalls *recalls; /* has a lock of its own */
+};
+
+struct job_counts {
+	atomic_uint_fast64_t fills, lookups, lists, attrs, data, joined, bytes, entries, errors,
+		conflicts, passed, lost, touched, acls, times;
+};
 
 struct jobs {
 	struct jobs_config c;
-	pthread_mutex_t lock; /* queues, table, waiters of all jobs */
-	struct queue demand, fill;
-	struct job *table[JOB_BUCKETS];
-	pthread_t *threads;
-	unsigned int n_threads;
-	bool stop;
 	atomic_bool stopping;
-	atomic_bool paused;
-	atomic_uint_fast64_t throttle;
-	atomic_uint_fast64_t turn_changes; /* who waits for a turn of before asks anew */
-	pthread_mutex_t throttle_lock;
-	uint64_t throttle_next_us;
-	struct recalls *recalls;
-	struct ahead *ahead;
-	struct job *held; /* for their turns, or put off, by queue_next; under the lock */
-	unsigned int retries; /* jobs that were put off and are queued or running again */
-	struct absent later; /* what the crawler need not ask for now, likewise */
-	pthread_cond_t held_wake;
-	pthread_t held_thread;
-	bool held_started;
+	/* the parts, each with its own lock */
+	struct job_table table;
+	struct held held;
+	struct turns turns;
 	struct budget budget;
-	struct absent absent, parked;
-	struct blame blame;
 	struct full full;
 	struct reserve reserve;
+	struct job_books books;
+	struct blame blame;
+	struct ahead *ahead;
+	struct absent absent; /* names: job_names.c */
+	struct job_counts n;
+	/* of job_data.c */
 	struct source_limits limits;
 	atomic_bool limits_known;
-	uint32_t active;
-	/* statistics */
-	atomic_uint_fast64_t fills, lookups, lists, attrs, data, joined, bytes, entries, errors,
-		conflicts, passed, lost, touched, acls, times;
-	atomic_uint_fast64_t warned_ms;
+	/* of jobs.c */
+	pthread_t *threads;
+	unsigned int n_threads;
 };
 
 #define jobs_log(j, level, ...) stub_log_to((j)->c.log, (j)->c.log_arg, level, __VA_ARGS__)
@@ -137,9 +97,13 @@ static inline enum source_priority job_priority(const struct job *job)
 	return job->background ? SOURCE_BACKGROUND : SOURCE_DEMAND;
 }
 
-/* Answer the waiters of @job who have now what they wait for: their bytes (DATA), room
- * in the record (ROOM). */
-void job_answer_ready(struct jobs *j, struct job *job, const struct stub_object *o);
+/* The crawler's work stops here while paused or over the byte rate.  Read-ahead does
+ * not: a client may be waiting for it by now, and there is one block of it at a time. */
+static inline void job_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes)
+{
+	if (job->kind == STUB_ASK_FILL)
+		turns_wait(&j->turns, bytes);
+}
 
 /*
  * A fetch is about to begin on behalf of job->who.  True: it is over the budget; the job
@@ -155,24 +119,21 @@ bool jobs_later(struct jobs *j, const struct stub_handle *h); /* a moment ago, f
 void jobs_note_later(struct jobs *j, const struct stub_handle *h);
 int jobs_held_start(struct jobs *j);
 void jobs_held_stop(struct jobs *j); /* all held jobs are in the demand queue then */
-void jobs_queue(struct jobs *j, struct job *job); /* demand; under the lock */
+void jobs_held_destroy(struct jobs *j);
+void jobs_held_stats(struct jobs *j, struct jobs_stats *out); /* under the lock */
 
 /* Start fetching @block of @h for nobody in particular, unless it is under way. */
 void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block);
 
 /* A client has asked for the attributes of @o, a dummy: it may want its neighbours' next. */
 void jobs_ahead_asked(struct jobs *j, const struct stub_object *o);
-/* Fetch the attributes of @h for nobody in particular; jobs_ahead_done() follows. */
-void jobs_attr_ahead(struct jobs *j, const struct stub_handle *h);
+/* Fetch the attributes of @h for nobody in particular; jobs_ahead_done() follows.  False:
+ * they are not fetched, or for somebody. */
+bool jobs_attr_ahead(struct jobs *j, const struct stub_handle *h);
 void jobs_ahead_done(struct jobs *j);
 int jobs_ahead_start(struct jobs *j);
 void jobs_ahead_stop(struct jobs *j); /* nothing is begun any more; jobs may still end */
 void jobs_ahead_destroy(struct jobs *j);
-
-/* The crawler's work stops here while paused or over the byte rate.  Read-ahead does
- * not: a client may be waiting for it by now, and there is one block of it at a time. */
-void jobs_wait_turn(struct jobs *j, const struct job *job, uint64_t bytes);
-void jobs_new_turns(struct jobs *j); /* all turns given out are void */
 
 /*
  * Something went wrong with @h.  Keeps the books (journal, log, statistics) and
@@ -224,10 +185,8 @@ int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t o
  * takes no data is answered as it is. */
 int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what);
 void jobs_stored(struct jobs *j); /* it takes data */
-int jobs_full_now(struct jobs *j); /* 0, or why there is no use in storing now */
-void jobs_full_init(struct jobs *j);
-void jobs_full_finish(struct jobs *j);
-void jobs_full_stats(struct jobs *j, struct jobs_stats *out);
+void jobs_books_init(struct job_books *b);
+void jobs_books_finish(struct job_books *b);
 
 /* Has the object's content changed over there since it was listed, as far as type, file
  * id, size and mtime tell?  Then 1 and why. */

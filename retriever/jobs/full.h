@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * full.h - the new volume takes nothing: full, over quota, read-only, broken.
+ *
+ * Objects stay stubs then.  What a client reads meanwhile is passed on without being
+ * stored (PASS, docs/decisions/0007), what the crawler asks for is answered with the
+ * error, and tried again.  No space and read-only are states of the whole volume: for
+ * a while after one nothing is fetched to be stored, since it would be thrown away.
+ *
+ * What was passed is kept for a while after its answer: a client that was told to come
+ * again because the source is slow finds it then.
+ */
+#ifndef FULL_H
+#define FULL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "stubcore.h"
+
+struct kept { /* bytes that were passed on a moment ago */
+	struct stub_handle h;
+	uint64_t offset, length, at_ms;
+	int fd; /* -1: free */
+};
+
+#define KEPT_MAX 16
+
+struct full {
+	pthread_mutex_t lock; /* a leaf */
+	atomic_int error; /* errno; 0: it takes data */
+	uint64_t since_ms, until_ms;
+	struct kept kept[KEPT_MAX];
+	unsigned int next_kept;
+};
+
+void full_init(struct full *f);
+void full_finish(struct full *f);
+
+/* Storing failed with @error: of those that say that the volume takes nothing. */
+void full_note(struct full *f, int error);
+bool full_is_over(struct full *f); /* storing worked: true if it had not before */
+int full_now(struct full *f); /* 0, or why there is no use in storing now */
+int full_state(struct full *f, uint64_t *for_ms); /* errno and for how long; 0 */
+
+/* What was passed of [offset, offset+length): a descriptor of the caller's own, or -1. */
+int full_find(struct full *f, const struct stub_handle *h, uint64_t offset, uint64_t length);
+void full_keep(struct full *f, const struct stub_handle *h, uint64_t offset, uint64_t length,
+	       int fd); /* a copy of it */
+void full_forget(struct full *f); /* all that is kept */
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* job_submit.c - an ask becomes a job, or joins the one that is doing the same already. */
+#include "jobs/jobs_internal.h"
+
+/* Join or queue; under the lock. */
+static void submit(struct jobs *j, struct job *job)
+{
+	struct job *other = job_find(&j->table, job);
+
+	if (!other) {
+		job_add(&j->table, job);
+		job_queue(&j->table, job);
+		return;
+	}
+	job_join(other, job);
+	other->asked_ms = job->asked_ms;
+	if (!job->background)
+		job_promote(&j->table, other);
+	if (!job->background && other->held)
+		jobs_held_joined(j, other, job->who);
+	atomic_fetch_add(&j->n.joined, 1);
+	job_free(job);
+}
+
+/* Does it say that a client looks at the object, and may compare what it sees later? */
+static bool is_looking(enum stub_ask_kind kind)
+{
+	return kind == STUB_ASK_DATA || kind == STUB_ASK_PASS || kind == STUB_ASK_LIST ||
+	       kind == STUB_ASK_LEAVE;
+}
+
+void jobs_submit(struct jobs *j, struct stub_request *r)
+{
+	struct job *job = job_create(&r->ask, j->c.block_bytes);
+	struct waiter *w = malloc(sizeof(*w));
+	bool stopped;
+
+	if (!job || !w) {
+		if (job)
+			job_free(job);
+		free(w);
+		stub_request_answer(r, -EAGAIN);
+		return;
+	}
+	*w = (struct waiter){ .r = r };
+	job->waiters = w;
+	if (is_looking(r->ask.kind))
+		stub_finisher_touch(j->c.finisher, &r->ask.h);
+	pthread_mutex_lock(&j->table.lock);
+	stopped = j->table.stop;
+	if (!stopped)
+		submit(j, job);
+	pthread_mutex_unlock(&j->table.lock);
+	if (stopped) {
+		job_answer(w, -EAGAIN, -1);
+		job_free(job);
+	}
+}
+
+void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block)
+{
+	struct stub_ask ask = { .kind = STUB_ASK_DATA, .h = *h, .offset = block * j->c.block_bytes };
+	struct job *job = job_create(&ask, j->c.block_bytes);
+
+	if (!job)
+		return;
+	job->background = true;
+	pthread_mutex_lock(&j->table.lock);
+	if (j->table.stop)
+		job_free(job);
+	else
+		submit(j, job);
+	pthread_mutex_unlock(&j->table.lock);
+}
+
+bool jobs_attr_ahead(struct jobs *j, const struct stub_handle *h)
+{
+	struct stub_ask ask = { .kind = STUB_ASK_ATTR, .h = *h };
+	struct job *job = job_create(&ask, j->c.block_bytes);
+	bool begun = false;
+
+	if (job) {
+		job->background = true;
+		pthread_mutex_lock(&j->table.lock);
+		if (j->table.stop || job_find(&j->table, job)) {
+			job_free(job);
+		} else {
+			begun = job->ahead = true;
+			submit(j, job);
+		}
+		pthread_mutex_unlock(&j->table.lock);
+	}
+	return begun;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bytes.h"
+#include "jobs/job_table.h"
+
+static void queue_init(struct queue *q)
+{
+	q->head = NULL;
+	q->tail = &q->head;
+	q->length = 0;
+	pthread_cond_init(&q->wake, NULL);
+}
+
+void job_table_init(struct job_table *t)
+{
+	pthread_mutex_init(&t->lock, NULL);
+	queue_init(&t->demand);
+	queue_init(&t->fill);
+}
+
+void job_table_finish(struct job_table *t)
+{
+	pthread_cond_destroy(&t->demand.wake);
+	pthread_cond_destroy(&t->fill.wake);
+	pthread_mutex_destroy(&t->lock);
+}
+
+/* ---- a job ---- */
+
+static uint32_t hash_of(const struct job *job)
+{
+	uint64_t h = stub_fnv(STUB_FNV, &job->kind, sizeof(job->kind));
+
+	h = stub_fnv(h, job->h.bytes, job->h.len);
+	h = stub_fnv(h, &job->block, sizeof(job->block));
+	if (job->name)
+		h = stub_fnv(h, job->name, job->name_len);
+	return (uint32_t)(h ^ h >> 32);
+}
+
+struct job *job_create(const struct stub_ask *ask, uint32_t block_bytes)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->pass_fd = -1;
+	job->asked_ms = stub_now_ms();
+	job->kind = ask->kind;
+	job->h = ask->h;
+	job->background = ask->kind == STUB_ASK_FILL;
+	if (ask->kind == STUB_ASK_DATA) {
+		job->block = ask->offset / block_bytes;
+		strcpy(job->who, ask->who);
+	}
+	if (ask->kind == STUB_ASK_PASS) {
+		job->block = ask->offset;
+		job->length = ask->length;
+	}
+	if (ask->kind == STUB_ASK_LOOKUP) {
+		job->name = malloc(ask->name_len + 1);
+		if (!job->name) {
+			free(job);
+			return NULL;
+		}
+		memcpy(job->name, ask->name, ask->name_len);
+		job->name[ask->name_len] = '\0';
+		job->name_len = ask->name_len;
+	}
+	job->hash = hash_of(job);
+	return job;
+}
+
+void job_free(struct job *job)
+{
+	if (job->pass_fd >= 0)
+		close(job->pass_fd);
+	free(job->name);
+	free(job);
+}
+
+/* ---- the table ---- */
+
+static bool is_same(const struct job *a, const struct job *b)
+{
+	return a->hash == b->hash && a->kind == b->kind && a->block == b->block &&
+	       a->length == b->length && a->name_len == b->name_len && stub_handle_equal(&a->h, &b->h) &&
+	       (a->name_len == 0 || !memcmp(a->name, b->name, a->name_len));
+}
+
+struct job *job_find(struct job_table *t, const struct job *key)
+{
+	struct job *job = t->bucket[key->hash % JOB_BUCKETS];
+
+	while (job && !is_same(job, key))
+		job = job->hash_next;
+	return job;
+}
+
+void job_add(struct job_table *t, struct job *job)
+{
+	struct job **head = &t->bucket[job->hash % JOB_BUCKETS];
+
+	job->hash_next = *head;
+	*head = job;
+}
+
+void job_remove(struct job_table *t, struct job *job)
+{
+	struct job **p = &t->bucket[job->hash % JOB_BUCKETS];
+
+	while (*p != job)
+		p = &(*p)->hash_next;
+	*p = job->hash_next;
+}
+
+void job_rename(struct job_table *t, struct job *job, enum stub_ask_kind kind)
+{
+	job_remove(t, job);
+	job->kind = kind;
+	job->hash = hash_of(job);
+}
+
+void job_join(struct job *other, struct job *job)
+{
+	struct waiter **end = &other->waiters;
+
+	while (*end)
+		end = &(*end)->next;
+	*end = job->waiters;
+	job->waiters = NULL;
+}
+
+/* ---- queues ---- */
+
+static void push(struct queue *q, struct job *job)
+{
+	job->queue_next = NULL;
+	*q->tail = job;
+	q->tail = &job->queue_next;
+	q->length++;
+	pthread_cond_signal(&q->wake);
+}
+
+void job_queue(struct job_table *t, struct job *job)
+{
+	push(job->background ? &t->fill : &t->demand, job);
+}
+
+void job_demand(struct job_table *t, struct job *job)
+{
+	push(&t->demand, job);
+}
+
+struct job *job_pop(struct queue *q)
+{
+	struct job *job = q->head;
+
+	if (job) {
+		q->head = job->queue_next;
+		if (!q->head)
+			q->tail = &q->head;
+		q->length--;
+	}
+	return job;
+}
+
+void job_promote(struct job_table *t, struct job *job)
+{
+	struct job **p = &t->fill.head;
+
+	if (!job->background || job->running)
+		return;
+	while (*p && *p != job)
+		p = &(*p)->queue_next;
+	if (!*p)
+		return;
+	*p = job->queue_next;
+	if (!*p)
+		t->fill.tail = p;
+	t->fill.length--;
+	job->background = false;
+	push(&t->demand, job);
+}
+
+/* ---- answers ---- */
+
+void job_answer(struct waiter *w, int result, int fd)
+{
+	while (w) {
+		struct waiter *next = w->next;
+
+		if (result == 0 && fd >= 0)
+			stub_request_pass(w->r, fd);
+		else
+			stub_request_answer(w->r, result);
+		free(w);
+		w = next;
+	}
+}
+
+static bool is_ready(struct stub_volume *v, const struct stub_request *r, const struct stub_object *o)
+{
+	uint64_t end = r->ask.offset + r->ask.length;
+	struct stub_range range;
+	struct stub_map map;
+	int n;
+
+	if (r->ask.kind == STUB_ASK_ROOM)
+		return stub_fill_room(v, o, 0, &map) < STUB_MAP_WRITES;
+	n = stub_fill_next(v, o, r->ask.offset, &range);
+	if (end < r->ask.offset)
+		end = UINT64_MAX;
+	return n == 0 || (n == 1 && range.start >= end);
+}
+
+void job_answer_ready(struct job_table *t, struct stub_volume *v, struct job *job,
+		      const struct stub_object *o)
+{
+	struct waiter *mine, *ready = NULL, **keep;
+
+	pthread_mutex_lock(&t->lock);
+	mine = job->waiters;
+	job->waiters = NULL;
+	pthread_mutex_unlock(&t->lock);
+
+	keep = &mine;
+	while (*keep) {
+		struct waiter *w = *keep;
+
+		if (is_ready(v, w->r, o)) {
+			*keep = w->next;
+			w->next = ready;
+			ready = w;
+		} else {
+			keep = &w->next;
+		}
+	}
+	if (mine) {
+		pthread_mutex_lock(&t->lock);
+		*keep = job->waiters; /* who came meanwhile */
+		job->waiters = mine;
+		pthread_mutex_unlock(&t->lock);
+	}
+	job_answer(ready, 0, -1);
+}

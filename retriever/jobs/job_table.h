@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * job_table.h - the jobs there are: by what is asked, in their queues, and who waits.
+ *
+ * A job is in the table, under its key, from its first ask until its last answer; an ask
+ * for the same key meanwhile becomes one more waiter.  The lock covers the table, both
+ * queues, what holds jobs back (job_held.c) and all lists of waiters; no source call, no
+ * disk access and no answer happens under it (answers are collected first).
+ */
+#ifndef JOB_TABLE_H
+#define JOB_TABLE_H
+
+#include <pthread.h>
+
+#include "stubcore.h"
+
+struct waiter {
+	struct waiter *next;
+	struct stub_request *r;
+};
+
+struct job {
+	/* what: the key by which asks join */
+	enum stub_ask_kind kind;
+	struct stub_handle h;
+	uint64_t block; /* DATA: number of the block; PASS: first byte */
+	uint64_t length; /* PASS: bytes */
+	char *name;	/* LOOKUP */
+	size_t name_len;
+	uint32_t hash;
+	struct job *hash_next;
+	/* who waits */
+	struct waiter *waiters;
+	int pass_fd; /* PASS: what they get, -1 else; the job's */
+	/* where */
+	struct job *queue_next;
+	bool background;
+	bool running;
+	bool held; /* in held.jobs */
+	unsigned int later_ms; /* the old server said "later" of it: put off for so long last time */
+	bool retried; /* in held.retries */
+	uint64_t asked_ms; /* by whoever wants it, last */
+	bool ahead; /* job_ahead.c waits for its end */
+	uint64_t due_us; /* held once: until then at most */
+	char who[STUB_WHO_MAX + 1]; /* DATA: who pays; changes while it is held only */
+};
+
+struct queue {
+	struct job *head, **tail;
+	pthread_cond_t wake;
+	unsigned int length;
+};
+
+#define JOB_BUCKETS 4096
+
+struct job_table {
+	pthread_mutex_t lock;
+	/* guarded by lock */
+	struct queue demand, fill; /* for waiting clients, for the crawler */
+	struct job *bucket[JOB_BUCKETS];
+	uint32_t active; /* in a worker's hands */
+	bool stop;
+};
+
+void job_table_init(struct job_table *t);
+void job_table_finish(struct job_table *t);
+
+/* @block_bytes: unit of DATA.  NULL: out of memory. */
+struct job *job_create(const struct stub_ask *ask, uint32_t block_bytes);
+void job_free(struct job *job); /* one that nobody waits for, and not in the table */
+
+/* The calls below are for who has the lock. */
+
+struct job *job_find(struct job_table *t, const struct job *key); /* NULL: there is none */
+void job_add(struct job_table *t, struct job *job);
+void job_remove(struct job_table *t, struct job *job);
+void job_join(struct job *other, struct job *job); /* @other has the waiters of @job, too */
+/* @job has another key from now on: @kind. */
+void job_rename(struct job_table *t, struct job *job, enum stub_ask_kind kind);
+
+void job_queue(struct job_table *t, struct job *job); /* demand, unless it is background */
+void job_demand(struct job_table *t, struct job *job); /* whose ever it is */
+struct job *job_pop(struct queue *q); /* NULL: empty */
+/* A client asks for what only the crawler wanted so far: to the front with it. */
+void job_promote(struct job_table *t, struct job *job);
+
+/* And these take it. */
+
+/* To all of @w, which is freed.  @fd goes with a result of 0, -1: none. */
+void job_answer(struct waiter *w, int result, int fd);
+/* Answer the waiters of @job who have now what they wait for: their bytes (DATA), room
+ * in the record (ROOM). */
+void job_answer_ready(struct job_table *t, struct stub_volume *v, struct job *job,
+		      const struct stub_object *o);
+
+#endif

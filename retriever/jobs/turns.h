@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * turns.h - when the crawler's work may go on: not while paused, and not faster than the
+ * byte rate.
+ */
+#ifndef TURNS_H
+#define TURNS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct turns {
+	atomic_bool paused, stopped;
+	atomic_uint_fast64_t rate; /* bytes per second; 0: no limit */
+	atomic_uint_fast64_t changes; /* who waits for a turn of before asks anew */
+	pthread_mutex_t lock; /* a leaf */
+	uint64_t next_us; /* the next turn, by stub_now_us() */
+};
+
+void turns_init(struct turns *t);
+void turns_finish(struct turns *t);
+void turns_pause(struct turns *t, bool paused);
+void turns_throttle(struct turns *t, uint64_t bytes_per_second);
+void turns_stop(struct turns *t); /* nobody waits any more, now or later */
+
+/* Waits until @bytes may be fetched; 0: only while paused. */
+void turns_wait(struct turns *t, uint64_t bytes);
+
+#endif
