@@ -244,6 +244,20 @@ void nfs_dial_on_step(struct rpc_context *rpc, int status, void *data, void *arg
 /* @queued: what queueing the call gave; @what: whom it was sent to. */
 int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what);
 
+/* ---- nfs_link.c ---- */
+
+void nfs_conn_wake(struct nfs_conn *c);
+/* For nfs_call.c, on the thread: this connection must go.  Not before service is over. */
+void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+uint32_t nfs_call_load(const struct nfs_call *c); /* bytes its reply may bring */
+const char *nfs_op_name(enum nfs_op op);
+
+/* ---- nfs_limits.c ---- */
+
+/* Configuration with its numbers brought into their limits. */
+struct source_config nfs_config(const struct source_config *c);
+int nfs_source_limits(struct source *s, struct source_limits *out);
+
 /* ---- nfs_identity.c ---- */
 
 /* NULL is everything. */
@@ -286,10 +300,7 @@ int nfs_probe_addresses(const char *uri, unsigned int timeout_ms, nfs_try_fn try
 /* ---- nfs_conn.c ---- */
 
 int nfs_conn_start(struct nfs_source *s, unsigned int index);
-void nfs_conn_wake(struct nfs_conn *c);
 void nfs_conn_join(struct nfs_conn *c);
-/* For nfs_call.c, on the thread: this connection must go.  Not before service is over. */
-void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- nfs_queue.c ---- */
 
@@ -314,8 +325,6 @@ int nfs_wait_known(struct nfs_source *s);
 
 /* Encode and queue @c on its connection's context: 0 or -ENOMEM. */
 int nfs_call_send(struct nfs_call *c);
-uint32_t nfs_call_load(const struct nfs_call *c); /* bytes its reply may bring */
-const char *nfs_op_name(enum nfs_op op);
 
 /* One call that a thread waits for: submit, then wait for done(). */
 struct nfs_wait {
@@ -349,11 +358,8 @@ int nfs_source_list(struct source *s, enum source_priority p, const struct stub_
 	     const struct source_id *as, source_entries_fn fn, void *arg);
 int nfs_source_read(struct source *s, enum source_priority p, const struct stub_origin *o,
 	     uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
-int nfs_source_limits(struct source *s, struct source_limits *out);
 
 #define nfs_log(s, level, ...) \
 	stub_log_to((s)->config.log, (s)->config.log_arg, level, __VA_ARGS__)
-/* Configuration with its numbers brought into their limits. */
-struct source_config nfs_config(const struct source_config *c);
 
 #endif

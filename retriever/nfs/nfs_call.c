@@ -18,28 +18,6 @@
 
 #include "nfs/nfs.h"
 
-const char *nfs_op_name(enum nfs_op op)
-{
-	static const char *const names[] = { "GETATTR", "LOOKUP",      "READLINK", "ACCESS",
-					     "READ",	"READDIRPLUS", "READDIR",  "GETACL" };
-
-	return names[op];
-}
-
-uint32_t nfs_call_load(const struct nfs_call *c)
-{
-	switch (c->op) {
-	case NFS_OP_READ:
-	case NFS_OP_READDIRPLUS:
-	case NFS_OP_READDIR:
-		return 256 + c->count;
-	case NFS_OP_GETACL:
-		return 1024;
-	default:
-		return 256;
-	}
-}
-
 /* ---- replies ---- */
 
 enum verdict { VERDICT_LOST, VERDICT_GARBAGE, VERDICT_REFUSED };

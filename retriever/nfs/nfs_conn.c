@@ -28,22 +28,6 @@
 
 #include "nfs/nfs.h"
 
-void nfs_conn_wake(struct nfs_conn *c)
-{
-	eventfd_write(c->wake, 1);
-}
-
-void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (c->broken[0])
-		return; /* the first reason is the cause */
-	va_start(ap, fmt);
-	vsnprintf(c->broken, sizeof(c->broken), fmt, ap);
-	va_end(ap);
-}
-
 static bool is_stopped(void *arg)
 {
 	struct nfs_conn *c = arg;

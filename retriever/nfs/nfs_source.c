@@ -12,23 +12,6 @@
 
 #include "nfs/nfs.h"
 
-static unsigned int within(unsigned int value, unsigned int low, unsigned int high)
-{
-	return value < low ? low : value > high ? high : value;
-}
-
-struct source_config nfs_config(const struct source_config *c)
-{
-	struct source_config out = *c;
-
-	out.connections = within(c->connections, 1, NFS_CONNECTIONS_MAX);
-	out.readdir_bytes = within(c->readdir_bytes, NFS_READDIR_MIN, NFS_READDIR_MAX);
-	out.read_bytes = within(c->read_bytes ? c->read_bytes : NFS_READ_MAX, 4096, NFS_READ_MAX);
-	out.call_timeout_ms = c->call_timeout_ms ? within(c->call_timeout_ms, 100, 600000) : 15000;
-	out.inflight = c->inflight ? within(c->inflight, 1, 256) : 16;
-	return out;
-}
-
 /* ---- life ---- */
 
 static struct nfs_source *allocate(const struct source_config *c)
@@ -143,19 +126,6 @@ static void state(struct source *base, struct source_state *out)
 	else if (s->astray_ms && stub_now_ms() - s->astray_ms < NFS_ASTRAY_MS)
 		snprintf(out->trouble, sizeof(out->trouble), "%s", s->astray);
 	pthread_mutex_unlock(&s->lock);
-}
-
-int nfs_source_limits(struct source *base, struct source_limits *out)
-{
-	struct nfs_source *s = nfs_of(base);
-	int r = nfs_wait_known(s);
-
-	if (r)
-		return r;
-	pthread_mutex_lock(&s->lock);
-	*out = s->limits;
-	pthread_mutex_unlock(&s->lock);
-	return 0;
 }
 
 /* ---- blocking calls ---- */

@@ -3,7 +3,8 @@
  * smb.h - what the rooms of the SMB source share; nobody else includes it.
  *
  *   smb_uri.c     smb://... into its parts
- *   smb_login.c   the file with user and password
+ *   smb_password.c  the file with user and password
+ *   smb_login.c   which way we log in
  *   smb_ticket.c  Kerberos tickets, and when to get newer ones (smb_ticket.h)
  *   smb_krb5.c    how to get them (smb_krb5.h)
  *   smb_source.c  life, state and the calls: the backend's table
@@ -49,7 +50,7 @@ struct smb_uri {
 /* smb://host[:port]/share[/dir...]: 0, or -EINVAL with one line in @why. */
 int smb_uri_parse(const char *uri, struct smb_uri *out, char *why, size_t why_size);
 
-/* ---- smb_login.c ---- */
+/* ---- smb_password.c ---- */
 
 struct smb_login {
 	char user[256], domain[256], password[256];
@@ -62,6 +63,12 @@ struct smb_login {
  */
 int smb_login_read(const char *path, struct smb_login *out, char *why, size_t why_size);
 
+/* Is @path a regular file that nobody but its owner, root or us, may read?
+ *   -EACCES, -ENOENT, -EINVAL ...  with one line in @why */
+int smb_private_file(const char *path, char *why, size_t why_size);
+
+/* ---- smb_login.c ---- */
+
 struct smb_source;
 
 /*
@@ -70,10 +77,6 @@ struct smb_source;
  */
 int smb_login_prepare(struct smb_source *s, const struct source_smb *o, char *why,
 		      size_t why_size);
-
-/* Is @path a regular file that nobody but its owner, root or us, may read?
- *   -EACCES, -ENOENT, -EINVAL ...  with one line in @why */
-int smb_private_file(const char *path, char *why, size_t why_size);
 
 /* ---- calls ---- */
 

@@ -150,23 +150,6 @@ static int make_context(struct worker *w)
 	return 0;
 }
 
-char *worker_url(const struct worker *w, const char *path)
-{
-	size_t size = 3 * strlen(path) + 1;
-	char *encoded = malloc(size), *url = NULL, port[8] = "";
-
-	if (w->port)
-		snprintf(port, sizeof(port), ":%u", w->port);
-	if (!encoded)
-		return NULL;
-	smbc_urlencode(encoded, (char *)path, (int)size);
-	if (asprintf(&url, "smb://%s%s/%s%s%s", w->host, port, w->share, *path ? "/" : "",
-		     encoded) < 0)
-		url = NULL;
-	free(encoded);
-	return url;
-}
-
 static int resolve(struct worker *w)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list;

@@ -2,6 +2,7 @@
 /* smb_files.c - attributes, and bytes: a file stays open between its blocks. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,23 @@ void worker_attr(const struct worker *w, const char *path, const char *name,
 		.mtime = i->mtime,
 		.ctime = i->ctime,
 	};
+}
+
+char *worker_url(const struct worker *w, const char *path)
+{
+	size_t size = 3 * strlen(path) + 1;
+	char *encoded = malloc(size), *url = NULL, port[8] = "";
+
+	if (w->port)
+		snprintf(port, sizeof(port), ":%u", w->port);
+	if (!encoded)
+		return NULL;
+	smbc_urlencode(encoded, (char *)path, (int)size);
+	if (asprintf(&url, "smb://%s%s/%s%s%s", w->host, port, w->share, *path ? "/" : "",
+		     encoded) < 0)
+		url = NULL;
+	free(encoded);
+	return url;
 }
 
 int worker_getattr(struct worker *w, const char *path, struct stub_attr *out)

@@ -8,13 +8,16 @@
  * retriever goes away, it ends the process, even in the middle of a call.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <linux/tcp.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "smb/smb_home.h"
 #include "smb_worker/smb_worker.h"
 
 #define PULSE_MS 250
@@ -37,7 +40,7 @@ static uint64_t bytes_received(void)
 	return sum;
 }
 
-int pulse_send(int fd, const struct smb_out *o)
+static int send_all(int fd, const struct smb_out *o)
 {
 	int r;
 
@@ -45,6 +48,15 @@ int pulse_send(int fd, const struct smb_out *o)
 	r = smb_wire_send(fd, o, UINT32_MAX, -1);
 	pthread_mutex_unlock(&lock);
 	return r;
+}
+
+int worker_send(struct worker *w)
+{
+	if (smb_out_end(&w->out) < 0) {
+		snprintf(w->why, sizeof(w->why), "an answer that is too long");
+		return -EBADMSG;
+	}
+	return send_all(w->fd, &w->out) < 0 ? WORKER_LOST : 0;
 }
 
 /* Says so, unless an answer is on its way: that says it better. */
@@ -56,6 +68,26 @@ static void say_alive(int fd, struct smb_out *o)
 	if (smb_out_end(o) == 0)
 		smb_wire_send(fd, o, PULSE_MS, -1);
 	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * The other thread may be in the middle of a call that makes files, or makes the home
+ * again: a child waits until there are no threads, and removes it.
+ */
+void worker_leave(const struct worker *w)
+{
+	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+	int alive[2];
+	char c;
+
+	pthread_mutex_lock(&once);
+	if (pipe2(alive, O_CLOEXEC) == 0 && fork() == 0) {
+		close(alive[1]);
+		while (read(alive[0], &c, 1) < 0 && errno == EINTR)
+			;
+		smb_home_remove(w->home);
+	}
+	_exit(0);
 }
 
 static void *pulse(void *arg)

@@ -4,9 +4,7 @@
  * starts it and speaks the protocol of smb_wire.h with it on descriptor 3.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <locale.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +14,7 @@
 #include "smb/smb_home.h"
 #include "smb_worker/smb_worker.h"
 
-/* What the server itself has said of an object, rather than of the connection. */
-static const struct {
-	int from, to;
-} finals[] = {
-	{ ENOTDIR, -ENOTDIR }, { EACCES, -EACCES },	      { EPERM, -EACCES },
-	{ EISDIR, -ESTALE },   { ENAMETOOLONG, -ENAMETOOLONG }, { ENOMEM, -ENOMEM },
-	{ EBUSY, -EIO }, /* somebody over there has it for himself */
-};
-
+/* Is it only what was asked for that is gone? */
 static bool root_there(struct worker *w)
 {
 	char why[sizeof(w->why)];
@@ -36,50 +26,6 @@ static bool root_there(struct worker *w)
 	if (there)
 		memcpy(w->why, why, sizeof(why));
 	return there;
-}
-
-int worker_failed(struct worker *w, int e, const char *what, const char *path)
-{
-	snprintf(w->why, sizeof(w->why), "%s of \"%.160s\": %s", what, path, strerror(e));
-	for (size_t i = 0; i < sizeof(finals) / sizeof(finals[0]); i++)
-		if (finals[i].from == e)
-			return finals[i].to;
-	/* it is gone, or everything is: the share, or what it showed */
-	if (e == ENOENT && strcmp(path, w->root) && root_there(w))
-		return -ENOENT;
-	return WORKER_LOST;
-}
-
-int worker_refused(struct worker *w, const char *why, const char *what, const char *path)
-{
-	worker_lost(w, why, what, path);
-	return -EIO;
-}
-
-int worker_lost(struct worker *w, const char *why, const char *what, const char *path)
-{
-	snprintf(w->why, sizeof(w->why), "%s of \"%.160s\": %s", what, path, why);
-	return WORKER_LOST;
-}
-
-int worker_absent(struct worker *w, const char *path, const char *name)
-{
-	snprintf(w->why, sizeof(w->why), "no \"%.80s\" in \"%.120s\"", name, path);
-	return -ENOENT;
-}
-
-SMBCCTX *worker_context(struct worker *w)
-{
-	return w->context;
-}
-
-int worker_send(struct worker *w)
-{
-	if (smb_out_end(&w->out) < 0) {
-		snprintf(w->why, sizeof(w->why), "an answer that is too long");
-		return -EBADMSG;
-	}
-	return pulse_send(w->fd, &w->out) < 0 ? WORKER_LOST : 0;
 }
 
 static char *text(const struct smb_text *t)
@@ -138,26 +84,6 @@ static int run(struct worker *w, const struct smb_request *r)
 	return e;
 }
 
-/*
- * The other thread may be in the middle of a call that makes files, or makes the home
- * again: a child waits until there are no threads, and removes it.
- */
-void worker_leave(const struct worker *w)
-{
-	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-	int alive[2];
-	char c;
-
-	pthread_mutex_lock(&once);
-	if (pipe2(alive, O_CLOEXEC) == 0 && fork() == 0) {
-		close(alive[1]);
-		while (read(alive[0], &c, 1) < 0 && errno == EINTR)
-			;
-		smb_home_remove(w->home);
-	}
-	_exit(0);
-}
-
 /* One request.  False: the worker ends. */
 static bool serve(struct worker *w)
 {
@@ -189,7 +115,7 @@ static bool serve(struct worker *w)
 
 int main(int argc, char **argv)
 {
-	static struct worker w = { .fd = SMB_WIRE_FD };
+	static struct worker w = { .fd = SMB_WIRE_FD, .root_there = root_there };
 
 	if (argc != 2 || isatty(SMB_WIRE_FD)) {
 		fputs("postcopy-smb-worker: is started by postcopy-retriever\n", stderr);

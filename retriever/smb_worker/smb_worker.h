@@ -7,6 +7,7 @@
  *   smb_names.c    look-ups and listings
  *   smb_files.c    attributes, and bytes through handles that stay open
  *   smb_bring.c    what else the server knows of an object, as it is to be stored
+ *   smb_failed.c   what a failed call means
  *   smb_exact.c    what libsmbclient does not tell, from Samba's libsmb below it
  *   smb_pulse.c    tells the retriever that the server is sending; ends with it
  *
@@ -49,18 +50,12 @@ struct worker {
 	uint64_t clock;
 	struct smb_out out;
 	char why[256]; /* of the last failure, for people */
+	bool (*root_there)(struct worker *w); /* the share shows what it did, now */
 };
-
-/* ---- smb_worker.c: and smb_failed.h ---- */
-
-int worker_send(struct worker *w); /* w->out: 0 or WORKER_LOST */
-void worker_leave(const struct worker *w) __attribute__((noreturn)); /* by any thread */
 
 /* ---- smb_connect.c ---- */
 
 int worker_connect(struct worker *w, const struct smb_start *s, struct stub_attr *root);
-/* The URL of a path below the share, malloc()ed; NULL: no memory. */
-char *worker_url(const struct worker *w, const char *path);
 
 /* ---- smb_names.c ---- */
 
@@ -71,6 +66,8 @@ int worker_lookup(struct worker *w, const char *path, const char *name);
 
 void worker_attr(const struct worker *w, const char *path, const char *name,
 		 const struct exact_info *i, struct stub_attr *out);
+/* The URL of a path below the share, malloc()ed; NULL: no memory. */
+char *worker_url(const struct worker *w, const char *path);
 int worker_getattr(struct worker *w, const char *path, struct stub_attr *out);
 int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t length);
 
@@ -86,6 +83,7 @@ int worker_stream(struct worker *w, const char *path, const char *name, uint64_t
 
 int pulse_start(struct worker *w);
 void pulse_busy(bool busy); /* a request is being worked on */
-int pulse_send(int fd, const struct smb_out *o); /* the one way to the retriever */
+int worker_send(struct worker *w); /* w->out: 0 or WORKER_LOST; the one way to the retriever */
+void worker_leave(const struct worker *w) __attribute__((noreturn)); /* by any thread */
 
 #endif

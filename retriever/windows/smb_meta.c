@@ -22,74 +22,6 @@
 /* For the stub's own record, where space is shared: with an origin of up to ORIGIN_ROOM. */
 #define RECORD_ROOM 768
 #define ORIGIN_ROOM 256
-#define ATTR_COST   24 /* of an attribute's head, likewise */
-
-/* ---- lists ---------------------------------------------------------------------- */
-
-bool smb_meta_grow(void **list, size_t n, size_t size)
-{
-	void *more;
-
-	if (n & (n - 1)) /* room is a power of two */
-		return true;
-	more = reallocarray(*list, n ? 2 * n : 1, size);
-	if (more)
-		*list = more;
-	return more;
-}
-
-static int lose(struct smb_meta *out, enum smb_lost_why why, uint64_t size, const char *fmt,
-		va_list ap)
-{
-	char *what;
-
-	if (vasprintf(&what, fmt, ap) < 0)
-		return -ENOMEM;
-	if (!smb_meta_grow((void **)&out->lost, out->n_lost, sizeof(*out->lost))) {
-		free(what);
-		return -ENOMEM;
-	}
-	out->lost[out->n_lost++] = (struct smb_lost){ why, what, size };
-	return 0;
-}
-
-int smb_meta_lose(struct smb_maker *m, enum smb_lost_why why, uint64_t size, const char *fmt, ...)
-{
-	va_list ap;
-	int r;
-
-	va_start(ap, fmt);
-	r = lose(m->out, why, size, fmt, ap);
-	va_end(ap);
-	return r;
-}
-
-int smb_meta_add(struct smb_maker *m, const char *name, void *value, size_t len, const char *fmt,
-		 ...)
-{
-	size_t cost = len + strlen(name) + ATTR_COST;
-	struct smb_meta *out = m->out;
-	va_list ap;
-	char *copy;
-	int r;
-
-	if (len > m->value_max || cost > m->room) {
-		va_start(ap, fmt);
-		r = lose(out, SMB_LOST_SIZE, len, fmt, ap);
-		va_end(ap);
-		free(value);
-		return r;
-	}
-	copy = strdup(name);
-	if (!copy || !smb_meta_grow((void **)&out->x, out->n, sizeof(*out->x))) {
-		free(copy);
-		free(value);
-		return -ENOMEM;
-	}
-	out->x[out->n++] = (struct smb_xattr){ copy, value, len };
-	m->room -= cost;
-	return 0;
-}
 
 /* ---- times ----------------------------------------------------------------------- */
 
@@ -179,8 +111,8 @@ static int add_acl(struct smb_maker *m, const struct smb_posix_acl *acl, const c
 /* As smb_meta_add() counts; what is no more than a mode is not stored. */
 static size_t acl_cost(const struct smb_posix *p)
 {
-	size_t access = p->access.n > 3 ? 4 + 8 * p->access.n + strlen(ACCESS) + ATTR_COST : 0;
-	size_t def = p->def.n ? 4 + 8 * p->def.n + strlen(DEFAULT) + ATTR_COST : 0;
+	size_t access = p->access.n > 3 ? 4 + 8 * p->access.n + strlen(ACCESS) + SMB_ATTR_COST : 0;
+	size_t def = p->def.n ? 4 + 8 * p->def.n + strlen(DEFAULT) + SMB_ATTR_COST : 0;
 
 	return access + def;
 }

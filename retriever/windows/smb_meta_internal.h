@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* smb_meta_internal.h - between smb_meta.c and smb_streams.c */
+/* smb_meta_internal.h - between smb_meta.c, smb_meta_list.c and smb_streams.c */
 #ifndef SMB_META_INTERNAL_H
 #define SMB_META_INTERNAL_H
 
 #include "windows/smb_meta.h"
+
+#define SMB_ATTR_COST 24 /* bytes of an attribute's head, where space is shared */
 
 struct smb_maker {
 	struct smb_meta *out;
 	size_t value_max;
 	size_t room; /* bytes left for all attributes */
 };
+
+/* ---- smb_meta_list.c ---- */
 
 /* Appends an attribute; takes @value over in any case.  What does not fit goes to the
  * lost ones under the name that @fmt makes.  -ENOMEM */
@@ -22,6 +26,8 @@ int smb_meta_lose(struct smb_maker *m, enum smb_lost_why why, uint64_t size, con
 
 /* Room for one more; the list is a power of two long.  False: no memory. */
 bool smb_meta_grow(void **list, size_t n, size_t size);
+
+/* ---- smb_streams.c ---- */
 
 /* Streams for a depot, and their mark. */
 int smb_meta_depot(struct smb_maker *m, const struct smb_meta_in *in);

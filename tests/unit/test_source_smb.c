@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_source_smb.c - retriever/smb/smb_uri.c, smb_login.c, smb_wire.c */
+/* test_source_smb.c - retriever/smb/smb_uri.c, smb_password.c, smb_wire.c */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
