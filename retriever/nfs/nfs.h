@@ -54,6 +54,7 @@
 #include <nfsc/libnfs-raw-mount.h>
 #include <nfsc/libnfs-raw-nfs.h>
 
+#include "source/pool.h"
 #include "source/source_ops.h"
 
 #define NFS_CONNECTIONS_MAX  16
@@ -68,7 +69,7 @@
 #define NFS_GARBAGE_MAX	     3 /* undecodable replies until a call fails */
 #define NFS_LOSSES_MAX	     5 /* connections lost under a call until it travels alone */
 #define NFS_CONN_STACK_BYTES (16 * 1024 * 1024) /* libnfs decodes entries by recursion */
-#define NFS_WHY_MAX	     256
+#define NFS_WHY_MAX	     SOURCE_WHY_MAX
 #define NFS_ACL_TRIES	     3 /* connections on which a server may keep quiet about ACLs */
 #define NFS_ASTRAY_MS	     60000 /* so long is an object in another's place news */
 
@@ -164,10 +165,6 @@ struct nfs_conn {
 	bool framing; /* ... because replies could not be told apart */
 };
 
-struct nfs_counters {
-	uint64_t reconnects, calls, lookups, readdirs, reads, read_bytes, retries;
-};
-
 struct nfs_source {
 	struct source base;
 	/* constant after creation */
@@ -176,25 +173,17 @@ struct nfs_source {
 	unsigned int n; /* connections */
 	uint64_t silence_ms; /* without an answer a connection is given up */
 
-	pthread_mutex_t lock;
-	/* guarded by lock */
-	pthread_cond_t ready; /* root became known, or stop, or given up */
+	struct source_pool pool; /* known: root and limits are */
+	/* guarded by pool.lock */
 	pthread_cond_t schedule; /* wakes the timer thread */
-	bool stop;
-	bool known; /* root and limits are */
 	bool acl; /* it has the ACL protocol; constant once known */
 	bool wrong_root; /* it is not the one that the migration began with */
 	uint64_t astray_ms; /* when an object was met in another's place; 0: never */
 	char astray[NFS_WHY_MAX];
 	struct stub_origin root;
 	struct source_limits limits;
-	unsigned int usable; /* connections */
-	uint64_t lost_since_ms; /* 0 if usable */
-	bool given_up; /* logged */
-	char trouble[NFS_WHY_MAX]; /* last logged reason for not connecting */
 	struct nfs_calls queue[2]; /* by priority */
 	struct nfs_calls delayed;
-	struct nfs_counters counters;
 
 	pthread_t timer;
 	struct nfs_conn conn[NFS_CONNECTIONS_MAX];

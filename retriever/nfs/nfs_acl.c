@@ -121,9 +121,9 @@ bool nfs_acl_wanted(struct nfs_source *s, const struct stub_attr *a)
 {
 	bool acl;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	acl = s->acl;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return acl && !S_ISLNK(a->mode);
 }
 
@@ -185,8 +185,8 @@ int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
 			"source %s: does not tell of POSIX ACLs (%s): modes are taken as they are, in "
 			"which an ACL's mask would be the group's rights",
 			s->uri.host, d->why);
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	s->acl = there;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return 0;
 }

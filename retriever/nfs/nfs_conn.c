@@ -33,9 +33,9 @@ static bool is_stopped(void *arg)
 	struct nfs_conn *c = arg;
 	bool stop;
 
-	pthread_mutex_lock(&c->s->lock);
-	stop = c->s->stop;
-	pthread_mutex_unlock(&c->s->lock);
+	pthread_mutex_lock(&c->s->pool.lock);
+	stop = c->s->pool.stop;
+	pthread_mutex_unlock(&c->s->pool.lock);
 	return stop;
 }
 
@@ -43,9 +43,9 @@ static bool has_wrong_root(struct nfs_conn *c)
 {
 	bool wrong;
 
-	pthread_mutex_lock(&c->s->lock);
+	pthread_mutex_lock(&c->s->pool.lock);
 	wrong = c->s->wrong_root;
-	pthread_mutex_unlock(&c->s->lock);
+	pthread_mutex_unlock(&c->s->pool.lock);
 	return wrong;
 }
 
@@ -58,9 +58,9 @@ static void send_inbox(struct nfs_conn *c)
 	uint64_t now = stub_now_ms();
 	bool idle = TAILQ_EMPTY(&c->flight) && !c->pinging;
 
-	pthread_mutex_lock(&c->s->lock);
+	pthread_mutex_lock(&c->s->pool.lock);
 	TAILQ_CONCAT(&list, &c->inbox, link);
-	pthread_mutex_unlock(&c->s->lock);
+	pthread_mutex_unlock(&c->s->pool.lock);
 	if (TAILQ_EMPTY(&list))
 		return;
 	if (idle)
@@ -156,9 +156,9 @@ static void service_failed(struct nfs_conn *c)
 
 static void refill(struct nfs_conn *c)
 {
-	pthread_mutex_lock(&c->s->lock);
+	pthread_mutex_lock(&c->s->pool.lock);
 	nfs_pump(c->s);
-	pthread_mutex_unlock(&c->s->lock);
+	pthread_mutex_unlock(&c->s->pool.lock);
 }
 
 /* Until the connection breaks or the source is stopped. */
@@ -239,11 +239,11 @@ static bool wait_turn(struct nfs_conn *c)
 	struct nfs_source *s = c->s;
 	bool known;
 
-	pthread_mutex_lock(&s->lock);
-	while (c->index > 0 && !s->known && !s->stop)
-		pthread_cond_wait(&s->ready, &s->lock);
-	known = s->known;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
+	while (c->index > 0 && !s->pool.known && !s->pool.stop)
+		pthread_cond_wait(&s->pool.ready, &s->pool.lock);
+	known = s->pool.known;
+	pthread_mutex_unlock(&s->pool.lock);
 	return known;
 }
 
@@ -269,12 +269,11 @@ static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address,
 		c->rpc = NULL;
 		return r;
 	}
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	s->root = root;
 	s->limits = limits;
-	s->known = true;
-	pthread_cond_broadcast(&s->ready);
-	pthread_mutex_unlock(&s->lock);
+	source_pool_known(&s->pool);
+	pthread_mutex_unlock(&s->pool.lock);
 	return 0;
 }
 
@@ -286,9 +285,9 @@ static int come_back(struct nfs_conn *c, struct nfs_dial *d, const char *address
 
 	if (r)
 		return r;
-	pthread_mutex_lock(&c->s->lock);
+	pthread_mutex_lock(&c->s->pool.lock);
 	root = c->s->root;
-	pthread_mutex_unlock(&c->s->lock);
+	pthread_mutex_unlock(&c->s->pool.lock);
 	r = nfs_root_check(c->s, d, c->rpc, &root);
 	if (r) {
 		rpc_destroy_context(c->rpc);
@@ -326,11 +325,9 @@ static void complain(struct nfs_conn *c, const char *why)
 	struct nfs_source *s = c->s;
 	bool tell;
 
-	pthread_mutex_lock(&s->lock);
-	tell = !s->stop && strcmp(s->trouble, why);
-	if (tell)
-		snprintf(s->trouble, sizeof(s->trouble), "%s", why);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
+	tell = source_pool_trouble(&s->pool, why);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (tell)
 		nfs_log(s, STUB_LOG_WARN, "source %s: %s; trying on", s->uri.host, why);
 }

@@ -42,9 +42,9 @@ int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct rpc_context 
 			 s->uri.path, now.fsid, now.fileid, as->fsid, as->fileid);
 		return -ENOENT;
 	}
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	s->wrong_root = false;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return 0;
 }
 
@@ -58,10 +58,10 @@ int nfs_source_verify(struct source *base)
 
 	if (nfs_wait_known(s))
 		return -ENOMEDIUM;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	root = s->root;
 	wrong = s->wrong_root;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (wrong)
 		return -ENOMEDIUM;
 	r = source_getattr(base, SOURCE_DEMAND, &root, &now);
@@ -69,11 +69,11 @@ int nfs_source_verify(struct source *base)
 		return 0;
 	if (r == -ECANCELED || r == -ETIMEDOUT || r == -ENOMEM)
 		return -ENOMEDIUM; /* it says nothing, so nothing can be said of an object */
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	s->wrong_root = true;
 	for (unsigned int i = 0; i < s->n; i++)
 		nfs_conn_wake(&s->conn[i]);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return -ENOMEDIUM;
 }
 
@@ -84,7 +84,7 @@ int nfs_astray(struct nfs_source *s, const struct source_id *as, const struct st
 
 	if (nfs_source_verify(&s->base))
 		return -ENOMEDIUM; /* the connections will say why */
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	tell = !s->astray_ms || ms - s->astray_ms >= NFS_ASTRAY_MS;
 	s->astray_ms = ms;
 	snprintf(s->astray, sizeof(s->astray),
@@ -92,7 +92,7 @@ int nfs_astray(struct nfs_source *s, const struct source_id *as, const struct st
 		 ") in place of fsid %" PRIu64 ", file id %" PRIu64
 		 ": is a disk of its not mounted? Waiting for it",
 		 now->fsid, now->fileid, as->fsid, as->fileid);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (tell)
 		nfs_log(s, STUB_LOG_WARN, "source %s: %s", s->uri.host, s->astray);
 	return -ENOMEDIUM;

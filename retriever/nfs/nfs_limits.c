@@ -26,8 +26,8 @@ int nfs_source_limits(struct source *base, struct source_limits *out)
 
 	if (r)
 		return r;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	*out = s->limits;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return 0;
 }

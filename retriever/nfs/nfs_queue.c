@@ -2,7 +2,7 @@
 /*
  * nfs_queue.c - which call goes to which connection, and when.
  *
- * Invariants, with nfs_source.lock held:
+ * Invariants, with nfs_source.pool.lock held:
  *   - a call is in one list: queue[], delayed, or one connection's inbox or flight
  *   - conn.inflight and conn.load are those of its inbox and flight
  *   - after nfs_pump() no call waits that some connection could take
@@ -30,7 +30,7 @@ static bool has_room(const struct nfs_conn *c, const struct nfs_call *call)
 		return false;
 	if (call->suspect)
 		return c->inflight == 0;
-	if (call->prio == SOURCE_BACKGROUND && c->index == 0 && c->s->usable > 1)
+	if (call->prio == SOURCE_BACKGROUND && c->index == 0 && c->s->pool.usable > 1)
 		return false;
 	if (call->prio == SOURCE_BACKGROUND && window >= 4)
 		window -= window / 4;
@@ -78,25 +78,19 @@ void nfs_pump(struct nfs_source *s)
 	}
 }
 
-static bool gave_up(const struct nfs_source *s)
-{
-	return s->lost_since_ms && s->config.give_up_ms &&
-	       stub_now_ms() - s->lost_since_ms >= s->config.give_up_ms;
-}
-
 static void count(struct nfs_source *s, const struct nfs_call *c)
 {
-	s->counters.calls++;
+	s->pool.n.calls++;
 	switch (c->op) {
 	case NFS_OP_LOOKUP:
-		s->counters.lookups++;
+		s->pool.n.lookups++;
 		break;
 	case NFS_OP_READ:
-		s->counters.reads++;
+		s->pool.n.reads++;
 		break;
 	case NFS_OP_READDIR:
 	case NFS_OP_READDIRPLUS:
-		s->counters.readdirs++;
+		s->pool.n.readdirs++;
 		break;
 	default:
 		break;
@@ -108,17 +102,17 @@ int nfs_submit(struct nfs_source *s, struct nfs_call *c)
 	c->conn = NULL;
 	c->garbage = c->losses = c->backoff_ms = 0;
 	c->suspect = false;
-	pthread_mutex_lock(&s->lock);
-	if (s->stop) {
-		pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
+	if (s->pool.stop) {
+		pthread_mutex_unlock(&s->pool.lock);
 		return -ECANCELED;
 	}
 	count(s, c);
 	TAILQ_INSERT_TAIL(&s->queue[c->prio], c, link);
 	nfs_pump(s);
-	if (!s->usable && s->config.give_up_ms)
+	if (!s->pool.usable && s->config.give_up_ms)
 		pthread_cond_signal(&s->schedule);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return 0;
 }
 
@@ -128,29 +122,22 @@ void nfs_conn_up(struct nfs_conn *c)
 {
 	struct nfs_source *s = c->s;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	c->usable = true;
-	if (!s->usable++) {
-		s->lost_since_ms = 0;
-		s->given_up = false;
-		s->trouble[0] = '\0';
-	}
-	if (c->ever)
-		s->counters.reconnects++;
+	source_pool_up(&s->pool, c->ever);
 	c->ever = true;
 	nfs_pump(s);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 void nfs_conn_down(struct nfs_conn *c, uint64_t silent_ms)
 {
 	struct nfs_source *s = c->s;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	c->usable = false;
-	if (!--s->usable)
-		s->lost_since_ms = stub_now_ms() - silent_ms;
-	pthread_mutex_unlock(&s->lock);
+	source_pool_down(&s->pool, silent_ms);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 /* Ends calls that are in no list any more. */
@@ -170,7 +157,7 @@ void nfs_give_back(struct nfs_conn *c)
 	struct nfs_calls list = TAILQ_HEAD_INITIALIZER(list), ended = TAILQ_HEAD_INITIALIZER(ended);
 	struct nfs_call *call;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	TAILQ_CONCAT(&list, &c->flight, link);
 	TAILQ_CONCAT(&list, &c->inbox, link);
 	c->inflight = 0;
@@ -180,15 +167,15 @@ void nfs_give_back(struct nfs_conn *c)
 	while ((call = TAILQ_LAST(&list, nfs_calls))) {
 		TAILQ_REMOVE(&list, call, link);
 		call->conn = NULL;
-		s->counters.retries++;
-		if (s->stop)
+		s->pool.n.retries++;
+		if (s->pool.stop)
 			TAILQ_INSERT_HEAD(&ended, call, link);
 		else
 			TAILQ_INSERT_HEAD(&s->queue[call->prio], call, link);
 	}
 	nfs_pump(s);
 	pthread_cond_signal(&s->schedule);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	end_all(&ended, -ECANCELED);
 }
 
@@ -197,12 +184,12 @@ void nfs_settle(struct nfs_conn *c, struct nfs_call *call)
 	struct nfs_source *s = c->s;
 
 	TAILQ_REMOVE(&c->flight, call, link);
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	c->inflight--;
 	c->load -= nfs_call_load(call);
 	c->solo = false;
 	call->conn = NULL;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 void nfs_delay(struct nfs_source *s, struct nfs_call *call)
@@ -217,14 +204,14 @@ void nfs_delay(struct nfs_source *s, struct nfs_call *call)
 	if (call->backoff_ms > NFS_JUKEBOX_MAX_MS)
 		call->backoff_ms = NFS_JUKEBOX_MAX_MS;
 	call->due_ms = stub_now_ms() + call->backoff_ms;
-	pthread_mutex_lock(&s->lock);
-	stop = s->stop;
+	pthread_mutex_lock(&s->pool.lock);
+	stop = s->pool.stop;
 	if (!stop) {
-		s->counters.retries++;
+		s->pool.n.retries++;
 		TAILQ_INSERT_TAIL(&s->delayed, call, link);
 		pthread_cond_signal(&s->schedule);
 	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (stop)
 		call->done(call, -ECANCELED, NULL);
 }
@@ -264,17 +251,16 @@ static void take_waiting(struct nfs_source *s, struct nfs_calls *out)
 static int overdue(struct nfs_source *s, struct nfs_calls *ended, uint64_t *next)
 {
 	*next = run_delayed(s);
-	if (s->stop) {
+	if (s->pool.stop) {
 		take_waiting(s, ended);
 		return -ECANCELED;
 	}
-	if (gave_up(s)) {
+	if (source_pool_gave_up(&s->pool)) {
 		take_waiting(s, ended);
-		pthread_cond_broadcast(&s->ready);
 		return -ETIMEDOUT;
 	}
-	if (s->lost_since_ms && s->config.give_up_ms) {
-		uint64_t end = s->lost_since_ms + s->config.give_up_ms;
+	if (s->pool.lost_since_ms && s->config.give_up_ms) {
+		uint64_t end = s->pool.lost_since_ms + s->config.give_up_ms;
 
 		*next = end < *next ? end : *next;
 	}
@@ -289,31 +275,30 @@ static void *timer_main(void *arg)
 	bool stop = false, tell;
 	int err;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	while (!stop) {
 		err = overdue(s, &ended, &next);
-		stop = s->stop;
+		stop = s->pool.stop;
 		if (err) {
-			tell = err == -ETIMEDOUT && !s->given_up;
-			s->given_up = s->given_up || tell;
+			tell = err == -ETIMEDOUT && source_pool_give_up(&s->pool);
 			if (TAILQ_EMPTY(&ended) && !stop && !tell) {
-				pthread_cond_wait(&s->schedule, &s->lock);
+				pthread_cond_wait(&s->schedule, &s->pool.lock);
 				continue;
 			}
-			pthread_mutex_unlock(&s->lock);
+			pthread_mutex_unlock(&s->pool.lock);
 			if (tell)
 				nfs_log(s, STUB_LOG_ERROR,
 					"source %s: lost for more than %u s, calls fail until it is back",
 					s->uri.host, s->config.give_up_ms / 1000);
 			end_all(&ended, err);
-			pthread_mutex_lock(&s->lock);
+			pthread_mutex_lock(&s->pool.lock);
 		} else if (next == UINT64_MAX) {
-			pthread_cond_wait(&s->schedule, &s->lock);
+			pthread_cond_wait(&s->schedule, &s->pool.lock);
 		} else {
-			stub_cond_wait_until(&s->schedule, &s->lock, next);
+			stub_cond_wait_until(&s->schedule, &s->pool.lock, next);
 		}
 	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return NULL;
 }
 
@@ -324,16 +309,10 @@ int nfs_queue_start(struct nfs_source *s)
 
 int nfs_wait_known(struct nfs_source *s)
 {
-	int r = 0;
+	int r;
 
-	pthread_mutex_lock(&s->lock);
-	while (!s->known) {
-		r = s->stop ? -ECANCELED : gave_up(s) ? -ETIMEDOUT : 0;
-		if (r)
-			break;
-		pthread_cond_signal(&s->schedule);
-		pthread_cond_wait(&s->ready, &s->lock);
-	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
+	r = source_pool_wait_known(&s->pool, &s->schedule);
+	pthread_mutex_unlock(&s->pool.lock);
 	return r;
 }

@@ -28,9 +28,9 @@ static void deliver(struct reading *r, int64_t result, const void *data)
 	r->result.result = result;
 	r->result.data = data;
 	if (result > 0) {
-		pthread_mutex_lock(&r->s->lock);
-		r->s->counters.read_bytes += (uint64_t)result;
-		pthread_mutex_unlock(&r->s->lock);
+		pthread_mutex_lock(&r->s->pool.lock);
+		r->s->pool.n.read_bytes += (uint64_t)result;
+		pthread_mutex_unlock(&r->s->pool.lock);
 	}
 	r->fn(r->arg, &r->result);
 	free(r->pieces);

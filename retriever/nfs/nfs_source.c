@@ -26,9 +26,7 @@ static struct nfs_source *allocate(const struct source_config *c)
 	s->silence_ms = s->config.call_timeout_ms;
 	if (c->give_up_ms && c->give_up_ms < s->silence_ms)
 		s->silence_ms = c->give_up_ms;
-	s->lost_since_ms = stub_now_ms();
-	pthread_mutex_init(&s->lock, NULL);
-	stub_cond_init(&s->ready);
+	source_pool_init(&s->pool, s->config.give_up_ms);
 	stub_cond_init(&s->schedule);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);
@@ -39,8 +37,7 @@ static struct nfs_source *allocate(const struct source_config *c)
 static void release(struct nfs_source *s)
 {
 	pthread_cond_destroy(&s->schedule);
-	pthread_cond_destroy(&s->ready);
-	pthread_mutex_destroy(&s->lock);
+	source_pool_finish(&s->pool);
 	free(s);
 }
 
@@ -49,13 +46,13 @@ static void stop(struct source *base)
 	struct nfs_source *s = nfs_of(base);
 	unsigned int i;
 
-	pthread_mutex_lock(&s->lock);
-	s->stop = true;
-	pthread_cond_broadcast(&s->ready);
+	pthread_mutex_lock(&s->pool.lock);
+	s->pool.stop = true;
+	pthread_cond_broadcast(&s->pool.ready);
 	pthread_cond_broadcast(&s->schedule);
 	for (i = 0; i < s->n; i++)
 		nfs_conn_wake(&s->conn[i]);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 static void destroy(struct source *base)
@@ -90,11 +87,11 @@ static int create(const struct source_config *c, struct source **out)
 	}
 	/* No thread looks at s->n connections before all are there. */
 	n = s->config.connections;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	for (i = 0; i < n && !r; i++)
 		r = nfs_conn_start(s, i);
 	s->n = r ? i - 1 : n;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (r) {
 		destroy(&s->base);
 		return r;
@@ -109,23 +106,15 @@ static void state(struct source *base, struct source_state *out)
 	unsigned int i;
 
 	memset(out, 0, sizeof(*out));
-	pthread_mutex_lock(&s->lock);
-	out->connected = s->usable > 0;
-	out->lost_since_ms = s->lost_since_ms;
-	out->reconnects = s->counters.reconnects;
-	out->calls = s->counters.calls;
-	out->lookups = s->counters.lookups;
-	out->readdirs = s->counters.readdirs;
-	out->reads = s->counters.reads;
-	out->read_bytes = s->counters.read_bytes;
-	out->retries = s->counters.retries;
+	pthread_mutex_lock(&s->pool.lock);
+	source_pool_state(&s->pool, out);
 	for (i = 0; i < s->n; i++)
 		out->inflight += s->conn[i].inflight;
-	if (!s->usable)
-		snprintf(out->trouble, sizeof(out->trouble), "%s", s->trouble);
-	else if (s->astray_ms && stub_now_ms() - s->astray_ms < NFS_ASTRAY_MS)
+	if (s->pool.usable)
+		out->trouble[0] = '\0';
+	if (s->pool.usable && s->astray_ms && stub_now_ms() - s->astray_ms < NFS_ASTRAY_MS)
 		snprintf(out->trouble, sizeof(out->trouble), "%s", s->astray);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 /* ---- blocking calls ---- */
@@ -248,9 +237,9 @@ static int root(struct source *base, struct stub_origin *out, struct stub_attr *
 
 	if (r)
 		return r;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	*out = s->root;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	r = getattr(base, SOURCE_DEMAND, out, attr);
 	return r ? r : rights(base, SOURCE_DEMAND, out, attr);
 }

@@ -29,6 +29,7 @@
 
 #include "smb/smb_ticket.h"
 #include "smb/smb_wire.h"
+#include "source/pool.h"
 #include "source/source_ops.h"
 
 #define SMB_CONNECTIONS_MAX 16
@@ -36,7 +37,7 @@
 #define SMB_BACKOFF_MAX_MS  5000
 #define SMB_LOSSES_MAX	    3 /* connections lost under a call until it fails, each newer */
 #define SMB_PING_MS	    15000 /* an idle connection is tried so often */
-#define SMB_WHY_MAX	    256
+#define SMB_WHY_MAX	    SOURCE_WHY_MAX
 
 /* ---- smb_uri.c ---- */
 
@@ -100,7 +101,7 @@ struct smb_conn {
 	struct smb_source *s;
 	unsigned int index;
 	pthread_t thread;
-	bool usable;  /* guarded by smb_source.lock */
+	bool usable;  /* guarded by smb_source.pool.lock */
 	uint64_t number; /* likewise: of smb_source.made */
 	bool working; /* likewise: has a call */
 	/* the thread's own */
@@ -140,20 +141,14 @@ struct smb_source {
 	unsigned int n;
 	int wake; /* eventfd, readable after stop */
 
-	pthread_mutex_t lock;
-	/* guarded by lock */
+	struct source_pool pool; /* known: the root is */
+	/* guarded by pool.lock */
 	pthread_cond_t work; /* something to do, or stop */
-	pthread_cond_t ready; /* the root became known, or stop, or given up */
-	bool stop, known, given_up;
 	struct stub_attr root;
-	unsigned int usable;
-	uint64_t lost_since_ms; /* 0 if usable */
 	uint64_t epoch; /* connections that could not be made so far */
 	uint64_t made; /* and those that were */
-	char trouble[SMB_WHY_MAX]; /* why there is no connection */
 	struct smb_calls queue[2];
 	struct smb_pace pace;
-	uint64_t reconnects, calls, lookups, readdirs, reads, read_bytes, retries;
 	uint64_t mangled; /* names listed that may be made up */
 
 	struct smb_conn conn[SMB_CONNECTIONS_MAX];

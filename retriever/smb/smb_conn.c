@@ -273,10 +273,10 @@ static int check_root(struct smb_conn *c, const struct stub_attr *root)
 	struct smb_source *s = c->s;
 	uint64_t want = s->config.smb.root_fileid;
 
-	pthread_mutex_lock(&s->lock);
-	if (s->known)
+	pthread_mutex_lock(&s->pool.lock);
+	if (s->pool.known)
 		want = s->root.fileid;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (!want || want == root->fileid)
 		return 0;
 	lost(c, "the share shows another directory than before");
@@ -385,9 +385,9 @@ static void renew(struct smb_conn *c)
 	c->out = fresh.out;
 	c->in = fresh.in;
 	c->in_size = fresh.in_size;
-	pthread_mutex_lock(&c->s->lock);
+	pthread_mutex_lock(&c->s->pool.lock);
 	c->number = ++c->s->made;
-	pthread_mutex_unlock(&c->s->lock);
+	pthread_mutex_unlock(&c->s->pool.lock);
 }
 
 static void *conn_main(void *arg)

@@ -37,9 +37,9 @@ static void on_tickets(void *arg)
 {
 	struct smb_source *s = arg;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	pthread_cond_broadcast(&s->work);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 static void on_told(void *arg, enum stub_log_level level, const char *line)

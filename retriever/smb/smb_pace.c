@@ -100,9 +100,9 @@ static bool try_file(struct smb_source *s)
 	if (!s->pace.path || same_file(&st, &s->pace.file))
 		return false;
 	s->pace.dialing = true;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	another = read_again(s);
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	if (!another)
 		turn_over(s);
 	return another;
@@ -112,8 +112,8 @@ bool smb_pace_begin(struct smb_source *s, bool patient)
 {
 	bool mine = false;
 
-	pthread_mutex_lock(&s->lock);
-	while (!s->stop && !mine) {
+	pthread_mutex_lock(&s->pool.lock);
+	while (!s->pool.stop && !mine) {
 		uint64_t until = stub_now_ms() + LOOK_MS;
 
 		if (s->pace.dialing) {
@@ -125,11 +125,11 @@ bool smb_pace_begin(struct smb_source *s, bool patient)
 			break;
 		} else if (try_file(s)) {
 			mine = true;
-		} else if (!s->stop) {
+		} else if (!s->pool.stop) {
 			smb_wait_work(s, s->pace.next_ms < until ? s->pace.next_ms : until);
 		}
 	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (mine)
 		read_again(s);
 	return mine;
@@ -140,7 +140,7 @@ void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t se
 	struct smb_pace *p = &s->pace;
 	unsigned int wait_s = 0;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	if (result == -EKEYREJECTED) {
 		p->backoff_ms = !p->refused			   ? REFUSED_MIN_MS :
 				p->backoff_ms * 2 > REFUSED_MAX_MS ? REFUSED_MAX_MS :
@@ -149,15 +149,15 @@ void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t se
 		p->next_ms = stub_now_ms() + p->backoff_ms;
 		p->serial = serial;
 		snprintf(p->why, sizeof(p->why), "%s", why);
-		snprintf(s->trouble, sizeof(s->trouble), "%s", why);
+		snprintf(s->pool.trouble, sizeof(s->pool.trouble), "%s", why);
 		wait_s = p->backoff_ms / 1000;
 	} else if (result == 0) {
 		if (p->refused)
-			s->trouble[0] = '\0';
+			s->pool.trouble[0] = '\0';
 		p->refused = false;
 	}
 	turn_over(s);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (wait_s)
 		smb_log(s, STUB_LOG_WARN, "source %s: %s; mend %s, or the account; next try in %u s",
 			s->uri.host, why, p->path ? p->path : "it", wait_s);
@@ -165,11 +165,11 @@ void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t se
 
 void smb_pace_hurry(struct smb_source *s)
 {
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	s->pace.hurry = true;
 	memset(&s->pace.file, 0, sizeof(s->pace.file)); /* whatever it looks like */
 	pthread_cond_broadcast(&s->work);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	smb_ticket_hurry(s->ticket);
 }
 

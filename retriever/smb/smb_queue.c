@@ -15,16 +15,10 @@
 
 static void count(struct smb_source *s, const struct smb_call *c)
 {
-	s->calls++;
-	s->lookups += c->request.type == SMB_WIRE_LOOKUP;
-	s->readdirs += c->request.type == SMB_WIRE_LIST;
-	s->reads += c->request.type == SMB_WIRE_READ_;
-}
-
-static bool gave_up(const struct smb_source *s)
-{
-	return s->lost_since_ms && s->config.give_up_ms &&
-	       stub_now_ms() - s->lost_since_ms >= s->config.give_up_ms;
+	s->pool.n.calls++;
+	s->pool.n.lookups += c->request.type == SMB_WIRE_LOOKUP;
+	s->pool.n.readdirs += c->request.type == SMB_WIRE_LIST;
+	s->pool.n.reads += c->request.type == SMB_WIRE_READ_;
 }
 
 bool smb_ticket_is_old(const struct smb_conn *c)
@@ -38,15 +32,15 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 
 	c->losses = 0;
 	c->begun = false;
-	pthread_mutex_lock(&s->lock);
-	if (s->stop) {
+	pthread_mutex_lock(&s->pool.lock);
+	if (s->pool.stop) {
 		r = -ECANCELED;
 	} else {
 		count(s, c);
 		TAILQ_INSERT_TAIL(&s->queue[c->prio], c, link);
 		pthread_cond_broadcast(&s->work); /* the next one to wake might not take it */
 	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return r;
 }
 
@@ -57,7 +51,7 @@ static struct smb_call *take(struct smb_conn *c)
 	for (unsigned int p = 0; p < 2; p++) {
 		struct smb_call *call = TAILQ_FIRST(&s->queue[p]);
 
-		if (!call || (p == SOURCE_BACKGROUND && c->index == 0 && s->usable > 1))
+		if (!call || (p == SOURCE_BACKGROUND && c->index == 0 && s->pool.usable > 1))
 			continue;
 		TAILQ_REMOVE(&s->queue[p], call, link);
 		return call;
@@ -71,13 +65,13 @@ struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 	uint64_t until = stub_now_ms() + SMB_PING_MS;
 	struct smb_call *call = NULL;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	c->working = false;
-	while (!s->stop && !smb_ticket_is_old(c) && !(call = take(c)) && stub_now_ms() < until)
-		stub_cond_wait_until(&s->work, &s->lock, until);
+	while (!s->pool.stop && !smb_ticket_is_old(c) && !(call = take(c)) && stub_now_ms() < until)
+		stub_cond_wait_until(&s->work, &s->pool.lock, until);
 	c->working = call != NULL;
-	*ping = !call && !s->stop;
-	pthread_mutex_unlock(&s->lock);
+	*ping = !call && !s->pool.stop;
+	pthread_mutex_unlock(&s->pool.lock);
 	return call;
 }
 
@@ -88,15 +82,15 @@ void smb_lost(struct smb_conn *conn, struct smb_call *c)
 	struct smb_source *s = conn->s;
 	int err = 0;
 
-	pthread_mutex_lock(&s->lock);
-	s->retries++;
+	pthread_mutex_lock(&s->pool.lock);
+	s->pool.n.retries++;
 	if (!c->losses || c->epoch != s->epoch)
 		c->losses = 1;
 	else if (conn->number > c->made)
 		c->losses++;
 	c->epoch = s->epoch;
 	c->made = s->made;
-	if (s->stop)
+	if (s->pool.stop)
 		err = -ECANCELED;
 	else if (c->begun) /* some of it is with the caller: not from the start again */
 		err = -EAGAIN;
@@ -105,7 +99,7 @@ void smb_lost(struct smb_conn *conn, struct smb_call *c)
 	else
 		TAILQ_INSERT_HEAD(&s->queue[c->prio], c, link);
 	pthread_cond_broadcast(&s->work);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (err)
 		c->done(c, err, NULL);
 }
@@ -114,21 +108,15 @@ void smb_conn_up(struct smb_conn *c, const struct stub_attr *root)
 {
 	struct smb_source *s = c->s;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	c->usable = true;
 	c->number = ++s->made;
-	if (!s->usable++) {
-		s->lost_since_ms = 0;
-		s->given_up = false;
-		s->trouble[0] = '\0';
-	}
-	s->reconnects += c->ever;
+	source_pool_up(&s->pool, c->ever);
 	c->ever = true;
 	s->root = *root;
-	s->known = true;
-	pthread_cond_broadcast(&s->ready);
+	source_pool_known(&s->pool);
 	pthread_cond_broadcast(&s->work);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	c->backoff_ms = 0;
 }
 
@@ -136,12 +124,12 @@ void smb_conn_down(struct smb_conn *c, uint64_t silent_ms)
 {
 	struct smb_source *s = c->s;
 
-	pthread_mutex_lock(&s->lock);
-	if (c->usable && !--s->usable)
-		s->lost_since_ms = stub_now_ms() - silent_ms;
+	pthread_mutex_lock(&s->pool.lock);
+	if (c->usable)
+		source_pool_down(&s->pool, silent_ms);
 	c->usable = false;
 	pthread_cond_broadcast(&s->work); /* for connection 0 the rules have changed */
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 static void take_all(struct smb_source *s, struct smb_calls *out)
@@ -164,9 +152,9 @@ void smb_end_all(struct smb_source *s, int err)
 {
 	struct smb_calls list = TAILQ_HEAD_INITIALIZER(list);
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	take_all(s, &list);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	end_list(&list, err);
 }
 
@@ -174,27 +162,25 @@ void smb_end_all(struct smb_source *s, int err)
 static void give_up(struct smb_source *s)
 {
 	struct smb_calls list = TAILQ_HEAD_INITIALIZER(list);
-	bool tell = !s->given_up;
+	bool tell = source_pool_give_up(&s->pool);
 
-	s->given_up = true;
 	take_all(s, &list);
-	pthread_cond_broadcast(&s->ready);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (tell)
 		smb_log(s, STUB_LOG_ERROR,
 			"source %s: lost for more than %u s, calls fail until it is back",
 			s->uri.host, s->config.give_up_ms / 1000);
 	end_list(&list, -ETIMEDOUT);
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 }
 
 void smb_wait_work(struct smb_source *s, uint64_t until_ms)
 {
-	if (gave_up(s) &&
-	    (!s->given_up || TAILQ_FIRST(&s->queue[0]) || TAILQ_FIRST(&s->queue[1])))
+	if (source_pool_gave_up(&s->pool) &&
+	    (!s->pool.given_up || TAILQ_FIRST(&s->queue[0]) || TAILQ_FIRST(&s->queue[1])))
 		give_up(s);
 	else
-		stub_cond_wait_until(&s->work, &s->lock, until_ms);
+		stub_cond_wait_until(&s->work, &s->pool.lock, until_ms);
 }
 
 bool smb_conn_wait(struct smb_conn *c)
@@ -207,34 +193,28 @@ bool smb_conn_wait(struct smb_conn *c)
 	if (c->backoff_ms > SMB_BACKOFF_MAX_MS)
 		c->backoff_ms = SMB_BACKOFF_MAX_MS;
 	until = stub_now_ms() + c->backoff_ms;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	s->epoch++;
-	tell = !s->stop && !s->usable && strcmp(s->trouble, c->why);
-	if (tell)
-		snprintf(s->trouble, sizeof(s->trouble), "%s", c->why);
-	pthread_mutex_unlock(&s->lock);
+	tell = !s->pool.usable && source_pool_trouble(&s->pool, c->why);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (tell)
 		smb_log(s, STUB_LOG_WARN, "source %s: %s", s->uri.host, c->why);
-	pthread_mutex_lock(&s->lock);
-	while (!s->stop && stub_now_ms() < until)
+	pthread_mutex_lock(&s->pool.lock);
+	while (!s->pool.stop && stub_now_ms() < until)
 		smb_wait_work(s, until);
-	stop = s->stop;
-	pthread_mutex_unlock(&s->lock);
+	stop = s->pool.stop;
+	pthread_mutex_unlock(&s->pool.lock);
 	return !stop;
 }
 
 int smb_wait_known(struct smb_source *s, struct stub_attr *root)
 {
-	int r = 0;
+	int r;
 
-	pthread_mutex_lock(&s->lock);
-	while (!s->known && r == 0) {
-		r = s->stop ? -ECANCELED : gave_up(s) ? -ETIMEDOUT : 0;
-		if (r == 0)
-			pthread_cond_wait(&s->ready, &s->lock);
-	}
+	pthread_mutex_lock(&s->pool.lock);
+	r = source_pool_wait_known(&s->pool, NULL);
 	if (r == 0 && root)
 		*root = s->root;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return r;
 }

@@ -28,8 +28,7 @@ static void release(struct smb_source *s)
 {
 	smb_ticket_destroy(s->ticket); /* first: it calls back */
 	pthread_cond_destroy(&s->work);
-	pthread_cond_destroy(&s->ready);
-	pthread_mutex_destroy(&s->lock);
+	source_pool_finish(&s->pool);
 	explicit_bzero(&s->login, sizeof(s->login));
 	free(s->pace.path);
 	free(s->worker);
@@ -59,10 +58,8 @@ static struct smb_source *allocate(const struct source_config *c)
 	s->idmap = strdup(c->smb.idmap ? c->smb.idmap : "");
 	s->config.smb.idmap = NULL;
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	s->lost_since_ms = stub_now_ms();
-	pthread_mutex_init(&s->lock, NULL);
+	source_pool_init(&s->pool, c->give_up_ms);
 	stub_cond_init(&s->work);
-	stub_cond_init(&s->ready);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);
 	if (s->worker && s->idmap && s->wake >= 0)
@@ -90,11 +87,11 @@ static void stop(struct source *base)
 	uint64_t one = 1;
 
 	smb_ticket_stop(s->ticket);
-	pthread_mutex_lock(&s->lock);
-	s->stop = true;
+	pthread_mutex_lock(&s->pool.lock);
+	s->pool.stop = true;
 	pthread_cond_broadcast(&s->work);
-	pthread_cond_broadcast(&s->ready);
-	pthread_mutex_unlock(&s->lock);
+	pthread_cond_broadcast(&s->pool.ready);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (write(s->wake, &one, sizeof(one)) < 0)
 		return; /* it is readable already */
 }
@@ -138,22 +135,13 @@ static void state(struct source *base, struct source_state *out)
 	struct smb_source *s = smb_of(base);
 
 	memset(out, 0, sizeof(*out));
-	pthread_mutex_lock(&s->lock);
-	out->connected = s->usable > 0;
-	out->lost_since_ms = s->lost_since_ms;
-	out->reconnects = s->reconnects;
-	out->calls = s->calls;
-	out->lookups = s->lookups;
-	out->readdirs = s->readdirs;
-	out->reads = s->reads;
-	out->read_bytes = s->read_bytes;
-	out->retries = s->retries;
+	pthread_mutex_lock(&s->pool.lock);
+	source_pool_state(&s->pool, out);
 	out->mangled = s->mangled;
 	for (unsigned int i = 0; i < s->n; i++)
 		out->inflight += s->conn[i].working;
-	snprintf(out->trouble, sizeof(out->trouble), "%s", s->trouble);
 	smb_pace_state(s, out);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 static void reload(struct source *base)
@@ -465,10 +453,10 @@ static void note_mangled(struct smb_source *s, const struct stub_entry *e, size_
 	}
 	if (!found)
 		return;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	before = s->mangled;
 	s->mangled += found;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (!before)
 		smb_log(s, STUB_LOG_WARN,
 			"source %s: \"%.*s\" may be a name that Samba made up for one that "
@@ -573,9 +561,9 @@ static void on_read(struct smb_call *call, int err, struct smb_answer *a)
 
 	if (!err) {
 		out = (struct source_read){ (int64_t)a->rest_len, a->rest, true, a->attr };
-		pthread_mutex_lock(&r->s->lock);
-		r->s->read_bytes += a->rest_len;
-		pthread_mutex_unlock(&r->s->lock);
+		pthread_mutex_lock(&r->s->pool.lock);
+		r->s->pool.n.read_bytes += a->rest_len;
+		pthread_mutex_unlock(&r->s->pool.lock);
 	}
 	r->fn(r->arg, &out);
 	free(r);

@@ -119,14 +119,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	CHECK(s);
 	s->base.ops = &nfs_source_ops;
-	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->pool.lock, NULL);
 	s->limits = (struct source_limits){ 65536, 65536, INT64_MAX };
 	s->root = (struct stub_origin){ 4, "root" };
 	strcpy(s->uri.host, "host");
 	input = (struct fuzz_in){ data, size };
 	for (int calls = 0; calls < CALLS_MAX && input.left; calls++)
 		nfs_calls_make(&s->base, (unsigned int)fuzz_take(&input, 1) % 7);
-	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->pool.lock);
 	free(s);
 	return 0;
 }

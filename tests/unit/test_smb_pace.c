@@ -42,9 +42,9 @@ static int setup(void **state)
 	close(fd);
 	say(w, "username = joe\npassword = one\n");
 	strcpy(w->s.uri.host, "old");
-	pthread_mutex_init(&w->s.lock, NULL);
+	pthread_mutex_init(&w->s.pool.lock, NULL);
 	stub_cond_init(&w->s.work);
-	stub_cond_init(&w->s.ready);
+	stub_cond_init(&w->s.pool.ready);
 	TAILQ_INIT(&w->s.queue[0]);
 	TAILQ_INIT(&w->s.queue[1]);
 	assert_int_equal(smb_pace_prepare(&w->s, w->path, why, sizeof(why)), 0);
@@ -110,7 +110,7 @@ static void longer_and_longer(void **state)
 	assert_true(smb_pace_begin(&w->s, true));
 	smb_pace_end(&w->s, 0, "", 0);
 	assert_false(told(w).refused);
-	assert_string_equal(w->s.trouble, "");
+	assert_string_equal(w->s.pool.trouble, "");
 	assert_true(smb_pace_begin(&w->s, true)); /* from the start again */
 	smb_pace_end(&w->s, -EKEYREJECTED, "no", 0);
 	assert_true(w->s.pace.next_ms <= stub_now_ms() + MINUTE_MS);
@@ -127,7 +127,7 @@ static void another_password(void **state)
 	assert_string_equal(w->s.login.password, "another");
 	smb_pace_end(&w->s, -EKEYREJECTED, "no", 0);
 	say(w, "# nothing new\nusername = joe\npassword = another\n");
-	w->s.stop = true; /* nobody waits */
+	w->s.pool.stop = true; /* nobody waits */
 	assert_false(smb_pace_begin(&w->s, true));
 }
 
