@@ -64,7 +64,7 @@ int stub_era_draw(const struct stub_volume *v, uint32_t *era)
 	return n == (ssize_t)sizeof(*era) ? 0 : n < 0 ? -errno : -EIO;
 }
 
-STUB_PUBLIC int stub_volume_new_era(struct stub_volume *v)
+int stub_volume_new_era(struct stub_volume *v)
 {
 	uint32_t era;
 	int r = stub_era_draw(v, &era);

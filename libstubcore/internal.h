@@ -79,6 +79,49 @@ static inline int stub_time_cmp(struct timespec a, struct timespec b)
 	return 0;
 }
 
+/* ---- map.c: and stubtypes.h ---- */
+
+void stub_map_init(struct stub_map *m, uint64_t size); /* [0, size), or empty */
+void stub_map_copy(struct stub_map *dst, const struct stub_map *src);
+bool stub_map_empty(const struct stub_map *m);
+/* Does [start, end) meet a missing byte? */
+bool stub_map_overlaps(const struct stub_map *m, uint64_t start, uint64_t end);
+/* Take [start, end) out.  -ENOSPC: would need more than STUB_MAP_MAX ranges; @m unchanged. */
+int stub_map_subtract(struct stub_map *m, uint64_t start, uint64_t end);
+/* Take everything at and beyond @size out. */
+void stub_map_clip(struct stub_map *m, uint64_t size);
+/* a := a without what is not in b.  -ENOSPC as above; @a unchanged. */
+int stub_map_intersect(struct stub_map *a, const struct stub_map *b);
+/* a without b, and a with b.  -ENOSPC: more than STUB_MAP_MAX ranges; @out undefined. */
+int stub_map_difference(const struct stub_map *a, const struct stub_map *b, struct stub_map *out);
+int stub_map_union(const struct stub_map *a, const struct stub_map *b, struct stub_map *out);
+/* The smallest ranges, each of whose fetch makes the map one range shorter: so many that
+ * @keep are left, or until they are @bytes together; one at least, unless @m is empty. */
+void stub_map_smallest(const struct stub_map *m, uint32_t keep, uint64_t bytes,
+		       struct stub_map *out);
+
+/* ---- journal.c: and stubfill.h ---- */
+
+/* Add or replace @n entries; returns when they are durable.  Calls of several
+ * threads at once share one transaction and one sync (group commit).  An entry
+ * that is there already keeps its tries and park state.  -ENOSPC, -EIO: none of
+ * them may be made visible. */
+int stub_journal_add(struct stub_journal *j, const struct stub_journal_entry *e, size_t n);
+
+/* Remove; entries that are not there are ignored.  Not synced by itself: a
+ * removal that is lost leaves a stale entry, which is harmless. */
+int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, size_t n);
+
+/* Move @n entries to another kind (file with all data, but names missing: LINKS) in
+ * one transaction; durable on return.  Returns how many there were: handles without
+ * an entry are passed over.  -EINVAL, -ENOSPC, -EIO: none was moved. */
+int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h, size_t n,
+			  enum stub_journal_kind kind);
+
+/* Entries that removals have taken out since the journal was opened for writing.  Waits
+ * for those handed in before the call. */
+uint64_t stub_journal_removed(struct stub_journal *j);
+
 /* ---- record.c ---- */
 
 enum {
@@ -236,7 +279,12 @@ int stub_commit_prepare_quiet(struct stub_volume *v, const struct stub_handle *h
 			      struct stub_commit *c);
 int stub_commit_fold(struct stub_commit *c);
 
-/* ---- era.c ---- */
+/* ---- era.c: and stubserver.h ---- */
+
+/* A sync of the volume or of a file in it has failed: nothing that is not durable
+ * counts as present any more, in all processes.
+ *   -EIO, -EROFS ...  only this process could be told */
+int stub_volume_new_era(struct stub_volume *v);
 
 /* Boot and era in one: what is not durable counts only in a record that carries it. */
 uint64_t stub_volume_boot(const struct stub_volume *v);

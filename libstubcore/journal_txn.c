@@ -454,7 +454,7 @@ static int64_t submit(struct stub_journal *j, struct op *op)
 
 /* ---- what callers see ---- */
 
-STUB_PUBLIC int stub_journal_add(struct stub_journal *j, const struct stub_journal_entry *e,
+int stub_journal_add(struct stub_journal *j, const struct stub_journal_entry *e,
 				 size_t n)
 {
 	struct op op = { .kind = OP_ADD, .entry = e, .n = n };
@@ -465,7 +465,7 @@ STUB_PUBLIC int stub_journal_add(struct stub_journal *j, const struct stub_journ
 	return n ? (int)submit(j, &op) : 0;
 }
 
-STUB_PUBLIC int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, size_t n)
+int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, size_t n)
 {
 	struct stub_jwriter *w = j->writer;
 	struct op *op;
@@ -539,7 +539,7 @@ STUB_PUBLIC int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask
 	return total;
 }
 
-STUB_PUBLIC int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h, size_t n,
+int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h, size_t n,
 				      enum stub_journal_kind kind)
 {
 	struct op op = { .kind = OP_KIND, .h = h, .n = n, .to = kind };
@@ -552,7 +552,7 @@ STUB_PUBLIC int stub_journal_set_kind(struct stub_journal *j, const struct stub_
 	return n ? (int)submit(j, &op) : 0;
 }
 
-STUB_PUBLIC uint64_t stub_journal_removed(struct stub_journal *j)
+uint64_t stub_journal_removed(struct stub_journal *j)
 {
 	if (!j->writer)
 		return 0;

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stubcore.h"
+#include "internal.h"
 
 #define BATCH 10000
 

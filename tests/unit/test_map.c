@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "stubcore.h"
+#include "internal.h"
 
 #define SIZE 512u
 

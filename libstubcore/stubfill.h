@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * stubfill.h - what fills a volume: the retriever, and the crawler that asks it for everything.
+ *
+ * The order of things, which a crash may break off anywhere (docs/design.md):
+ *
+ *   stub_journal_open(), stub_volume_open(.. KEEP | NEWS), stub_staging_clean()
+ *   stub_server_create(): asks come in, each answered once
+ *     LIST     stub_object_open(); stub_list_batch() for what the old server lists;
+ *              stub_list_finish()
+ *     LOOKUP   stub_make_entry() of the one name
+ *     ATTR     stub_fill_attr()
+ *     DATA     stub_fill_next(): what is missing; fetched without any lock; stub_fill_data(),
+ *              which writes what is missing still
+ *   stub_finisher_add() of what misses nothing any more; the entry goes some time later
+ *   stub_journal_fail() of what does not work; parked in the end, until it is resolved
+ *   stub_journal_counts(): 0, and a scan agrees: stub_volume_set_complete()
+ */
+#ifndef STUBFILL_H
+#define STUBFILL_H
+
+#include "stubserver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- pending journal (the retriever writes, tools read) ----------------- */
+
+struct stub_journal; /* may be used by all threads at once */
+
+enum stub_journal_kind {
+	STUB_JOURNAL_DIR = 0,  /* unlisted directory */
+	STUB_JOURNAL_FILE = 1, /* file with missing data or attributes */
+	STUB_JOURNAL_LINKS = 2, /* hard-linked inode waiting for its other names */
+};
+
+enum stub_park { STUB_PARK_NONE = 0, STUB_PARK_ERROR = 1, STUB_PARK_CONFLICT = 2 };
+
+struct stub_journal_entry {
+	struct stub_handle h;
+	uint8_t kind; /* enum stub_journal_kind */
+	uint8_t park; /* enum stub_park */
+	uint16_t tries; /* failures so far, saturating */
+	int32_t error;	/* last errno, 0 if none */
+	uint64_t size;	/* bytes at the source */
+	int64_t mtime;	/* seconds, at the source */
+	char reason[STUB_REASON_MAX + 1]; /* why parked, text for the administrator */
+};
+
+struct stub_journal_counts {
+	uint64_t total; /* the counter */
+	uint64_t dirs, files, links; /* not parked, by kind */
+	uint64_t errors, conflicts;  /* parked */
+};
+
+enum {
+	STUB_JOURNAL_READONLY = 1,
+	/* there must be one: an empty one in place of a lost one would say "all done" */
+	STUB_JOURNAL_EXISTING = 2,
+};
+
+/*
+ * Open the LMDB environment in directory @dir (".../.postcopy/journal").  One
+ * process may have it open for writing.
+ *   -EBUSY    another process is writing it
+ *   -EBADMSG  it is damaged or not a journal
+ *   -ENOENT   there is none (read-only, existing)
+ */
+int stub_journal_open(const char *dir, unsigned int flags, stub_log_fn log, void *log_arg,
+		      struct stub_journal **out);
+void stub_journal_close(struct stub_journal *j);
+
+/* Record a failure: tries + 1, error and reason; @park other than NONE parks it.
+ * -ENOENT: no such entry (added then: a failure is never lost). */
+int stub_journal_fail(struct stub_journal *j, const struct stub_handle *h, enum stub_park park,
+		      int error, const char *reason);
+
+/* Un-park one entry.  -ENOENT: there is none. */
+int stub_journal_unpark(struct stub_journal *j, const struct stub_handle *h);
+
+/* Un-park everything of the kinds in @mask (1 << STUB_PARK_...); returns how many. */
+int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask);
+
+int stub_journal_get(struct stub_journal *j, const struct stub_handle *h,
+		     struct stub_journal_entry *out); /* -ENOENT */
+int stub_journal_counts(struct stub_journal *j, struct stub_journal_counts *out);
+
+/* A walk in working order: directories, small files, large files, links.  Entries
+ * that are parked are only met with @parked.  A cursor is plain memory, holds
+ * nothing open, and stays valid whatever is added or removed; zero it to start. */
+struct stub_journal_cursor {
+	uint16_t len;
+	uint8_t key[160];
+};
+/* Start at the first entry that is parked. */
+void stub_journal_parked(struct stub_journal_cursor *c);
+/* Up to @max entries after the cursor; returns how many, 0 at the end. */
+int stub_journal_next(struct stub_journal *j, struct stub_journal_cursor *c, bool parked,
+		      struct stub_journal_entry *out, size_t max);
+
+/* ---- the volume --------------------------------------------------------- */
+
+/*
+ * The volume is at home where it is now: for one made before volumes knew that, and after
+ * its file system was copied block by block or got another UUID.  Takes the only writer of
+ * its journal.  0, also if that was known.
+ *   -EXDEV  its root is another directory, or nothing of what @j names is here
+ */
+int stub_volume_settle(struct stub_volume *v, struct stub_journal *j);
+
+/* This process asks for what nobody has asked for yet, until it closes @v or dies.
+ *   -ENOLCK ...  others do not know of it */
+int stub_crawler_enter(struct stub_volume *v);
+/* Does another one, or more?  One system call. */
+bool stub_crawler_runs(const struct stub_volume *v);
+
+/* ---- materialising and filling ------------------------------------------ */
+
+/* An object opened by handle, with its record as it is now. */
+struct stub_object {
+	struct stub_handle h;
+	int fd; /* O_RDWR for files, O_RDONLY for directories and on a read-only file system */
+	unsigned int needs;
+	uint16_t depth;
+	struct stub_origin origin;
+	uint64_t size;		    /* at the source when it was listed */
+	struct timespec mtime, ctime; /* likewise */
+	uint64_t fsid, fileid;
+	uint32_t nlink;
+	mode_t type; /* S_IFREG, S_IFDIR */
+};
+
+/* -ESTALE no such inode; -ENOENT no record: it is normal; -EBADMSG damaged record, or
+ * another inode's; -EIO ... */
+int stub_object_open(struct stub_volume *v, const struct stub_handle *h, struct stub_object *out);
+void stub_object_close(struct stub_object *o);
+/* The old server has another origin for it now: into its record and @o.
+ *   -ENOENT it is normal; -ENOSPC, -EDQUOT, -EROFS, -EIO, -E2BIG: the record cannot be stored */
+int stub_object_move(struct stub_volume *v, struct stub_object *o,
+		     const struct stub_origin *origin);
+
+/*
+ * Make one name of the unlisted directory @dir.  Idempotent: the name may be
+ * there already (then 0).
+ *   -EBADMSG  the entry is hostile (name, type, size); -EMLINK too deep
+ *   what stub_refusal() knows: the new file system will not have it, or (-EOVERFLOW) its
+ *   origin is longer than STUB_ORIGIN_MAX; nothing was made
+ *   -ENOSPC, -EDQUOT, -EIO: nothing was made
+ */
+int stub_make_entry(struct stub_volume *v, const struct stub_object *dir,
+		    const struct stub_entry *e);
+
+/* Is @name (bytes) one that a file may have?  0 or -EBADMSG ("", ".", "..", '/', NUL, too long). */
+int stub_name_check(const char *name, size_t len);
+
+/*
+ * List: feed all entries in batches of any size, then finish.  Each batch is
+ * prepared, journalled in one transaction and linked in; the directory stays
+ * unlisted (hidden by the plugins) until finish() drops its record, or with @keep leaves
+ * one that says nothing any more: what clients see of the directory does not move then
+ * before the finisher drops it.
+ * A batch may be fed again after a failure or a crash.
+ * An entry that is fine but that the new file system refuses (stub_refusal) is left
+ * out and goes into @refused, which starts zeroed, stays with the listing, and is
+ * handed to finish(): the directory is listed then, and its record remembers them.
+ * So does one that is impossible, but for its name.
+ *   -EBADMSG  hostile name; *bad is its index
+ *   -ENOENT   @dir is listed by now, somebody else did it: nothing to do any more
+ *   -ENOSPC, -EDQUOT, -EIO
+ *   what stub_refusal() knows: more names are refused than a record holds
+ */
+struct stub_refused {
+	uint16_t len;
+	uint8_t names[STUB_REFUSED_MAX]; /* of each: a byte of length, its bytes */
+	int error; /* of the last one; not kept on disk */
+};
+
+int stub_list_batch(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
+		    const struct stub_entry *e, size_t n, struct stub_refused *refused,
+		    size_t *bad);
+int stub_list_finish(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
+		     const struct stub_refused *refused, bool keep);
+
+/* Put down a name that is not made, and why: 0, or @error if there is no room for it. */
+int stub_refused_add(struct stub_refused *r, const char *name, size_t len, int error);
+
+/* Does this error of making an entry mean that the file system will not have it
+ * (too long, too large, not permitted ...), rather than that something is broken or full? */
+bool stub_refusal(int error);
+
+bool stub_refused_contains(const struct stub_refused *r, const char *name, size_t len);
+
+/* Walk the names: zero *at to start, false at the end. */
+bool stub_refused_next(const struct stub_refused *r, size_t *at, const char **name, size_t *len);
+
+/* The names that the directory behind @h is listed without; none for any other
+ * object.  Errors as stub_view. */
+int stub_refused_load(struct stub_volume *v, const struct stub_handle *h, struct stub_refused *out);
+
+/* Is @name one of them?  1, 0, or as stub_view. */
+int stub_refused_has(struct stub_volume *v, const struct stub_handle *h, const char *name);
+
+/*
+ * Try one of them again: make @e, or forget it if @e is NULL (the old server has it
+ * no more).  A name that is there already is a client's and stays.  The last one
+ * makes the directory normal.  0, also if @name is none of them.
+ *   what stub_refusal() knows: refused again, nothing has changed
+ *   -ENOENT   the directory is normal or gone
+ *   -EBADMSG, -ENOSPC, -EDQUOT, -EIO
+ */
+int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
+		      const char *name, size_t len, const struct stub_entry *e);
+
+/*
+ * dummy -> partial.  @times: access and write time that clients are to see, NULL: those of
+ * @attr, with which the old server is compared later.  Stored are owner, mode, then the
+ * @n extended attributes in the order given, then size, times and record.  It stays a
+ * dummy until all are there; done again, it is the same.  @bad may be NULL; after a failure
+ * it is the index of the extended attribute that could not be stored, or @n: it was
+ * something else.  An object that is no dummy is left alone (then 0).
+ *   -ESTALE   @attr is another object's (fsid, fileid, type)
+ *   -EBUSY    the file was changed around the servers
+ *   -EBADMSG  @attr is hostile, or an attribute is one of ours
+ *   -ENOSPC, -EDQUOT, -EROFS, -EIO; what stub_refusal() knows, -E2BIG, -ERANGE: the file
+ *   system has no place for an extended attribute, or (-EOVERFLOW) for the record beside
+ *   them, of this one object
+ */
+int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
+		   const struct stub_attr *attr, const struct timespec *times,
+		   const struct stub_xattr *x, size_t n, size_t *bad);
+
+/*
+ * The same, with something that is kept elsewhere: @place is called first, in the object's
+ * exclusion and only while it is a dummy, and what it has done must be durable when it
+ * returns.  Its failure, a -errno, is the call's, and nothing is stored.
+ */
+int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
+		       const struct stub_attr *attr, const struct timespec *times,
+		       const struct stub_xattr *x, size_t n, size_t *bad, int (*place)(void *arg),
+		       void *arg);
+
+/*
+ * Store fetched bytes where, and only where, they are still missing.
+ * Returns the number of missing bytes left in the whole file, or -errno (nothing
+ * is marked as present then): -ENOSPC, -EDQUOT, -EROFS, -EIO, -ENOENT (it is normal now),
+ * -E2BIG (the map would have too many ranges: fill from the first missing byte), -EAGAIN
+ * (the version of @o was given up for another one, stub_resolve_theirs(): open it anew), -EBUSY
+ * (the file was changed around the servers: what is there is nobody's to overwrite), -EOVERFLOW
+ * (this one file has no place for its record beside its other attributes; a map of one range
+ * may fit).
+ */
+int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
+		       const void *data, size_t length);
+
+/* The next missing range at or after @offset: 1 and *out, 0 none, -errno. */
+int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
+		   struct stub_range *out);
+
+/*
+ * What to fetch to make room in the record: its smallest missing ranges, until
+ * STUB_MAP_ROOM are left or they are @bytes together, in order of offset.
+ * Returns how many are missing now (0: nothing to fetch), or -errno.
+ */
+int stub_fill_room(struct stub_volume *v, const struct stub_object *o, uint64_t bytes,
+		   struct stub_map *out);
+
+/*
+ * What is parked, and what the administrator says of it.  @note is called before anything
+ * changes, in the object's exclusion: what is decided must be written down, durably, with
+ * the ranges of a file that are @missing.  Its failure, a -errno, is the call's.
+ */
+typedef int (*stub_resolve_fn)(void *arg, const struct stub_map *missing);
+
+/*
+ * The old server's present version, from its beginning: @o is a dummy again, of which
+ * nothing is here, and is to have attributes and data as @attr says they are now.  Durable
+ * on return.
+ *   -ENOENT   it is normal: nothing is missing
+ *   -EBUSY    a client has changed it here since it was listed: that would be lost
+ *   -ESTALE   @attr is of an object of another type
+ *   -EMLINK   a hard-linked one, and @attr is of another inode
+ *   -EISDIR   a directory, whose attributes are here
+ *   -EBADMSG  @attr is hostile
+ *   -ENOSPC, -EIO ...
+ */
+int stub_resolve_theirs(struct stub_volume *v, const struct stub_object *o,
+			const struct stub_attr *attr, stub_resolve_fn note, void *arg);
+
+/*
+ * What lies here counts, and of attributes and data nothing is missing any more; what
+ * nobody has written reads as zeros.  Names of a directory are left to stub_list_finish()
+ * and stub_refused_make().
+ *   -ENOENT   it is normal
+ *   -ENODATA  not @lost, and something is missing that nobody has written here
+ *   -ENOSPC, -EIO ...
+ */
+int stub_resolve_here(struct stub_volume *v, const struct stub_object *o, bool lost,
+		      stub_resolve_fn note, void *arg);
+
+/*
+ * Batched completion.  Hand in objects that need nothing more; they are finished
+ * in the background: one syncfs for many, then their records are dropped, and
+ * their journal entries after the next sync.
+ */
+struct stub_finisher; /* may be used by all threads at once; has one thread of its own */
+struct stub_finish_stats {
+	uint64_t done;	   /* objects whose entry has gone since creation */
+	uint64_t inflight; /* handed in, entry not yet removed */
+	uint64_t split;	   /* objects finished with fewer names than at the source; each is logged */
+	uint64_t kept;	   /* handed in, and not begun with since clients ask for them */
+};
+int stub_finisher_create(struct stub_volume *v, struct stub_journal *j, stub_log_fn log,
+			 void *log_arg, struct stub_finisher **out);
+/* Stops; what is not finished stays in the journal. */
+void stub_finisher_destroy(struct stub_finisher *f);
+void stub_finisher_add(struct stub_finisher *f, const struct stub_handle *h);
+/* As stub_finisher_add(), once every directory is listed: a hard-linked inode whose
+ * other names have not come by now is finished without them. */
+void stub_finisher_add_last(struct stub_finisher *f, const struct stub_handle *h);
+/* An entry whose object is gone or normal: removed after the next sync. */
+void stub_finisher_add_stale(struct stub_finisher *f, const struct stub_handle *h);
+/* A client asks for @h: it is not finished before it has not been asked for during the delay,
+ * lest its change time move while it is read; nor is a directory before that holds for what is
+ * in it.  The delay is 0 at first. */
+void stub_finisher_touch(struct stub_finisher *f, const struct stub_handle *h);
+/* Would @h be kept if it were handed in now? */
+bool stub_finisher_keeps(struct stub_finisher *f, const struct stub_handle *h);
+void stub_finisher_set_delay(struct stub_finisher *f, unsigned int seconds);
+/* Wait until everything handed in before, also what is kept, is finished and durable. */
+int stub_finisher_drain(struct stub_finisher *f);
+void stub_finisher_stats(struct stub_finisher *f, struct stub_finish_stats *out);
+
+/* Remove what a crash may have left in .postcopy/staging.  Only at the retriever's start. */
+int stub_staging_clean(struct stub_volume *v);
+
+/* Counter is 0 and durable: set the volume-wide flag of stub_volume_complete().
+ *   -EBUSY  the root is a stub still: the counter is wrong */
+int stub_volume_set_complete(struct stub_volume *v);
+
+/* ---- serving ------------------------------------------------------------ */
+
+/* One ask that came in.  Belongs to the server until answered. */
+struct stub_request {
+	struct stub_ask ask; /* name points into the request */
+	uint64_t since_ms;   /* CLOCK_MONOTONIC when it came */
+};
+
+/* Called on the server's thread for every valid ask.  Must not block; must lead to
+ * exactly one stub_request_answer(), at once or later from any thread. */
+typedef void (*stub_serve_fn)(void *arg, struct stub_request *r);
+
+struct stub_server;
+/* Listens on the volume's socket (mode 0600, root only by SO_PEERCRED).
+ *   -EADDRINUSE  another retriever is serving this volume, or a copy of it */
+int stub_server_create(struct stub_volume *v, stub_serve_fn fn, void *arg, stub_log_fn log,
+		       void *log_arg, struct stub_server **out);
+void stub_server_destroy(struct stub_server *s); /* unanswered requests are answered -EAGAIN */
+void stub_request_answer(struct stub_request *r, int result);
+/* The answer DONE to a PASS: @fd is a memory file, sealed against every change, of
+ * ask.length bytes.  It stays the caller's. */
+void stub_request_pass(struct stub_request *r, int fd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * stubtools.h - a volume's beginning and end, and a look at all of it: the administrator's tools.
+ */
+#ifndef STUBTOOLS_H
+#define STUBTOOLS_H
+
+#include "stubfill.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- create ------------------------------------------------------------- */
+
+/*
+ * Make @dir (an empty directory) a volume: .postcopy/ with the journal, and the
+ * stub record of the root, which becomes an unlisted directory with the given
+ * origin and the attributes of the source's root, a @dummy if more is to come for it.
+ * The volume exists when
+ * volume.conf is in place, the last step; a half-made one is made again.
+ *   -EEXIST      it is a volume already
+ *   -ENOTEMPTY   something else is in it
+ *   -EOPNOTSUPP  the file system lacks trusted xattrs, handles or O_TMPFILE
+ *   -ENOSPC, -EIO, -EPERM (not root) ...
+ */
+int stub_volume_create(const char *dir, const struct stub_volume_info *info,
+		       const struct stub_origin *root, const struct stub_attr *attr, bool dummy,
+		       stub_log_fn log, void *log_arg);
+
+/* ---- scan --------------------------------------------------------------- */
+
+struct stub_scan {
+	uint64_t objects;	/* inodes met, root included */
+	uint64_t files, dirs, others;
+	uint64_t stubs;		/* other objects with a record than unlisted directories */
+	uint64_t dummies, partials;
+	uint64_t unlisted;	/* directories with a record */
+	uint64_t refused;	/* names that listed directories are without */
+	uint64_t covered;	/* records named by the journal */
+	uint64_t in_unlisted;	/* records covered by an unlisted directory above */
+	uint64_t uncovered;	/* records covered by neither: invariant 4 is broken */
+	uint64_t corrupt;	/* damaged records */
+	uint64_t foreign;	/* records that are another inode's (copies of stubs) */
+	uint64_t leftovers;	/* names in staging and provisional */
+	uint64_t provisional;	/* of these, provisional files */
+	uint64_t journal;	/* entries */
+	uint64_t parked;	/* of these, parked */
+	uint64_t stale;		/* of these, naming no stub */
+	uint64_t missing_bytes;
+};
+/* Walk the whole volume.  @progress may be NULL; called about every 10 000 objects. */
+int stub_scan(struct stub_volume *v, void (*progress)(void *arg, const struct stub_scan *s),
+	      void *arg, struct stub_scan *out);
+
+/* The same, all of it optional. */
+struct stub_scan_calls {
+	struct stub_journal *journal; /* the caller's: a process may have it open only once */
+	/* about every 10 000 objects; false ends the scan with -ECANCELED */
+	bool (*progress)(void *arg, const struct stub_scan *s);
+	/* a damaged or foreign record: the object @fd (O_PATH) with the handle @h */
+	void (*found)(void *arg, int fd, const struct stub_handle *h, bool foreign);
+	void *arg;
+};
+int stub_scan_calling(struct stub_volume *v, const struct stub_scan_calls *calls,
+		      struct stub_scan *out);
+
+/* Does it say that nothing is missing any more, whatever the journal says? */
+bool stub_scan_whole(const struct stub_scan *s);
+
+/* Remove .postcopy/ and the root's traces.  -EBUSY: the scan found anything left. */
+int stub_volume_remove(struct stub_volume *v);
+/* What a crash in stub_volume_remove() has left in @dir, which is no volume any more; done
+ * as well if it has left nothing.
+ *   -ENOENT  no volume has ended there; -EBUSY it is a volume */
+int stub_volume_remove_rest(const char *dir);
+
+/* ---- abort: give the migration up, and leave what is there -------------- */
+
+/* From now on, and until @v is closed, nobody else opens it.
+ *   -EBUSY  somebody else has it open */
+int stub_volume_alone(struct stub_volume *v);
+
+/* One name of an object that misses something; of a directory, the directory. */
+struct stub_lack {
+	const char *path; /* bytes, below the root; "." is the root; "?/NAME": too long to say */
+	struct stat st;
+	unsigned int needs; /* STUB_NEEDS_* */
+	bool unknown;	    /* its record is damaged, or (@foreign) another inode's */
+	bool foreign;
+	bool changed; /* clients have changed it, its data or its attributes */
+	/* NULL if unknown */
+	const struct stub_map *missing;
+	const struct stub_refused *refused;
+	const struct stub_origin *origin;
+};
+typedef int (*stub_lack_fn)(void *arg, const struct stub_lack *l);
+
+/* What misses something, in no order.  A failure of @fn, a -errno, ends the walk and is
+ * the call's.  Exact for who has the volume alone. */
+int stub_abort_list(struct stub_volume *v, stub_lack_fn fn, void *arg);
+
+/*
+ * End the migration as it is.  @list is the path of the file with what stub_abort_list()
+ * told, on the disk by now; it is for who repeats an abort that broke off.  An incomplete
+ * object that is no directory becomes NAME.postcopy-incomplete (with the inode's number
+ * where that is too long or taken) with mode 0 and owner root; one without a name goes
+ * into nameless.postcopy-incomplete/ in the root so.  Directories stay, of mode 0700 and root's if their attributes are
+ * missing.  Then all records go, and .postcopy.  Done again after a failure or a crash it
+ * goes on; only STUB_OPEN_ABORT opens the volume in between.
+ *   -EBUSY   somebody else has it open
+ *   -EAGAIN  somebody has changed something past the servers meanwhile
+ *   -EPERM (an immutable file; the log says which), -ENOSPC, -EIO ...
+ */
+int stub_abort(struct stub_volume *v, const char *list);
+/* Has an abort begun, with which @list?  1, 0, -errno. */
+int stub_abort_begun(const struct stub_volume *v, char *list, size_t size);
+/* What a crash in the last step has left in @dir, which is no volume any more.
+ *   -ENOENT  nothing; -EBUSY it is a volume */
+int stub_abort_rest(const char *dir);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
