@@ -44,8 +44,9 @@ def _create(w, op):
     if made:
         return made
     number = w[op["dir"]].entries[op["name"]]
-    if op["how"] == "guarded":
-        return _fails(w, frozenset((errors.EXIST,)))
+    if op["how"] == "guarded":             # smbd: what is a directory, or is there at all
+        return _fails(w, frozenset((errors.EXIST,) if w[number].type != DIR else
+                                   (errors.EXIST, errors.ISDIR)))
     if w[number].type != REG:
         return _fails(w, REFUSED)
     if "size" not in op:
