@@ -96,10 +96,12 @@ def delayed(c, fh):
 
 
 def test_short_outages_blame_nobody(m, fake):
-    """It is back before anybody has asked the root."""
+    """It is back before anybody has asked the root.  Where it was the root that could not be
+    listed, that is one try of it that failed."""
     fake.hook("READ LOOKUP READDIRPLUS", hooks.first(1, hooks.status(errors.STALE)))
     m.crawl()
-    nothing_is_wrong(m)
+    status = m.status()
+    assert status["parked"] == status["conflicts"] == 0 and status["errors"] <= 1, status
     m.audit(complete=True)
 
 
