@@ -286,13 +286,14 @@ static uint64_t end_of(uint64_t offset, uint64_t length)
 	return offset + length < offset ? UINT64_MAX : offset + length;
 }
 
-STUB_PUBLIC int stub_data_missing(struct stub_volume *v, const struct stub_handle *h,
-				  uint64_t offset, uint64_t length, struct stub_range *out)
+int stub_data_look(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,
+		   uint64_t length, bool *normal, struct stub_range *out)
 {
 	struct stub_record rec;
 	struct stat st;
 	int r = stub_record_load_at(v, h, &st, &rec);
 
+	*normal = r == -ENOENT;
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
@@ -302,6 +303,14 @@ STUB_PUBLIC int stub_data_missing(struct stub_volume *v, const struct stub_handl
 		return 1;
 	}
 	return stub_map_first(&rec.now, offset, end_of(offset, length), out);
+}
+
+STUB_PUBLIC int stub_data_missing(struct stub_volume *v, const struct stub_handle *h,
+				  uint64_t offset, uint64_t length, struct stub_range *out)
+{
+	bool normal;
+
+	return stub_data_look(v, h, offset, length, &normal, out);
 }
 
 STUB_PUBLIC int stub_data_ready(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,

@@ -6,7 +6,8 @@
  * misses, who may change it when, and how it becomes a normal file.  It knows
  * nothing of Ganesha, Samba, NFS or SMB.  Three kinds of program use it:
  *
- *   stubserver.h  server plugins: look, ask, change; how to write one, in a page
+ *   stubserver.h  server plugins: look, ask and change, through what stubfront.h makes of
+ *                 these; how to write one, in a page
  *   stubfill.h    the retriever: lists, fills, finishes, keeps the journal, serves asks
  *   stubtools.h   tools: create a volume, scan it, end it
  *

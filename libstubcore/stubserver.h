@@ -2,7 +2,8 @@
 /*
  * stubserver.h - what a file server's plugin does with libstubcore.
  *
- * A plugin, in a page
+ * A plugin, in a page.  stubfront.h puts steps 3 to 6 together to what an operation of a
+ * client needs, so that all servers answer alike: use that, and this to know what it does.
  *
  * 1. Open.  For each export or share once, as root: stub_volume_open() with SEARCH, FOLD
  *    and, to keep caches true, NEWS.  -ENOENT: there is nothing to migrate, and the plugin
