@@ -164,10 +164,10 @@ static fsal_status_t fetch(struct fsal_obj_handle *sub, struct fsal_attrlist *at
 static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrlist *attrs)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	struct stub_view view;
 	fsal_status_t status;
-	int r = glue_show_attrs(stubfs_obj(obj), &wait, &view);
+	int r = stub_need_shown(FRONT(stubfs_obj(obj)), &wait, &view);
 
 	if (r < 0)
 		return attrs_failed(attrs, going_status(stubfs_obj(obj), glue_status(r)));
@@ -177,7 +177,7 @@ static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrl
 	return going_status(stubfs_obj(obj), status);
 }
 
-fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
+fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct stub_wait *w,
 				  struct fsal_attrlist *attrs)
 {
 	struct fsal_obj_handle *sub = o->below;
@@ -192,9 +192,9 @@ fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
 		attrs_show(o, &view, attrs);
 		return status;
 	}
-	glue_look(o, &view); /* what is wrong with it, the next line says */
+	stub_front_look(FRONT(o), &view); /* what is wrong with it, the next line says */
 	needed = view.needs;
-	r = glue_show_attrs(o, w, &view);
+	r = stub_need_shown(FRONT(o), w, &view);
 	if (r < 0)
 		status = glue_status(r);
 	else if (!view.needs || needed & STUB_NEEDS_ATTRS) {
@@ -223,26 +223,23 @@ static fsal_status_t obj_test_access(struct fsal_obj_handle *obj, fsal_accessfla
 	return fsal_test_access(obj, access, allowed, denied, owner_skip);
 }
 
-static fsal_status_t setattr_within(struct stubfs_obj *o, struct glue_wait *w, bool bypass,
+static fsal_status_t setattr_within(struct stubfs_obj *o, struct stub_wait *w, bool bypass,
 				    struct state_t *state, struct fsal_attrlist *attrs)
 {
-	struct glue_change change;
-	struct stub_view view;
+	struct stub_bracket change;
 	fsal_status_t status;
-	int r = glue_need_attrs(o, w, &view);
+	int r = stub_bracket_attrs(FRONT(o), w, &change);
 
-	if (r == 0)
-		r = glue_change_begin(&change, &o, 1);
 	if (r < 0)
 		return glue_status(r);
 	status = below(o->below->obj_ops->setattr2(o->below, bypass, state, attrs));
-	return glue_change_end(&change, status);
+	return glue_end(&change, status);
 }
 
 static fsal_status_t obj_setattr2(struct fsal_obj_handle *obj, bool bypass, struct state_t *state,
 				  struct fsal_attrlist *attrs)
 {
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 
 	return setattr_within(stubfs_obj(obj), &wait, bypass, state, attrs);
 }
@@ -251,7 +248,7 @@ static fsal_status_t obj_setattr2(struct fsal_obj_handle *obj, bool bypass, stru
  * FSAL_VFS truncates in open as root, before the permission check that the layer
  * above does later; here it comes first.
  */
-fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct glue_wait *w, struct state_t *state)
+fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct stub_wait *w, struct state_t *state)
 {
 	struct fsal_attrlist attrs;
 	fsal_status_t status = obj_test_access(&o->handle, FSAL_WRITE_ACCESS, NULL, NULL, false);

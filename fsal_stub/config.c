@@ -145,7 +145,8 @@ static void stack(struct fsal_module *fsal, const struct fsal_up_vector *up,
 	x->export.up_ops = up;
 	x->export.fsal = fsal;
 	x->options = *options;
-	x->volume = volume;
+	x->gate.volume = volume;
+	x->gate.ops = &glue_gate_ops;
 	x->fs = x->export.sub_export->root_fs;
 	fsal_attach_export(fsal, &x->export.exports);
 	scope_settle(&x->export, fsal);
@@ -197,7 +198,7 @@ fsal_status_t stubfs_update_export(struct fsal_module *fsal, void *node,
 	if (!FSAL_IS_ERROR(status))
 		status = check_permissions(err);
 	if (!FSAL_IS_ERROR(status))
-		status = volume_check(err, &b, stubfs_export_of(original)->volume);
+		status = volume_check(err, &b, stubfs_export_of(original)->gate.volume);
 	if (!FSAL_IS_ERROR(status))
 		status = sub->m_ops.update_export(sub, b.sub.fsal_node, err, original->sub_export,
 						  fsal);

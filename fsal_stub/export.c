@@ -57,7 +57,7 @@ static void export_release(struct fsal_export *exp)
 	fsal_put(fsal);
 	fsal_detach_export(exp->fsal, &exp->exports);
 	free_export_ops(exp);
-	stub_volume_close(x->volume);
+	stub_volume_close(x->gate.volume);
 	gsh_free(x);
 }
 
@@ -68,7 +68,7 @@ static fsal_status_t export_lookup_path(struct fsal_export *exp, const char *pat
 {
 	struct fsal_export *sub = exp->sub_export;
 	struct fsal_obj_handle *obj = NULL;
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	fsal_status_t status = below(sub->exp_ops.lookup_path(sub, path, &obj, attrs));
 
 	*out = NULL;
@@ -84,7 +84,7 @@ static fsal_status_t export_lookup_junction(struct fsal_export *exp,
 {
 	struct fsal_export *sub = exp->sub_export;
 	struct fsal_obj_handle *obj = NULL;
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	fsal_status_t status =
 		below(sub->exp_ops.lookup_junction(sub, stubfs_below(junction), &obj));
 
@@ -98,7 +98,7 @@ static fsal_status_t export_create_handle(struct fsal_export *exp, struct gsh_bu
 {
 	struct fsal_export *sub = exp->sub_export;
 	struct fsal_obj_handle *obj = NULL;
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	fsal_status_t status = below(sub->exp_ops.create_handle(sub, desc, &obj, attrs));
 
 	*out = NULL;

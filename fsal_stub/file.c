@@ -3,7 +3,7 @@
  * file.c - content: read, write, commit, seek, punch, locks.
  *
  *   - Nothing is read below before its range is there (docs/design.md, invariant 1): a hole of a
- *     stub says nothing.  Where the volume takes no data it is passed on (pass.c).
+ *     stub says nothing.  Where the volume takes no data it is passed on.
  *     SEEK tells a missing range as data.
  *   - A write is in the bracket from before the bytes until the record says that
  *     they are the client's (invariant 2).  It does not wait for the old server.
@@ -18,9 +18,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "pass.h"
-
-#define ROOM_TRIES 16 /* fetches that make room in a record for one write */
+#include "stub_glue.h"
 
 static uint64_t io_length(const struct fsal_io_arg *io)
 {
@@ -37,16 +35,15 @@ struct passing {
 	struct fsal_obj_handle *obj;
 	fsal_async_cb done;
 	void *arg;
-	bool stub;
-	uint64_t era; /* in which what is read was found to be there */
+	struct stub_front front; /* of what is read, and what was found to be there */
+	struct stub_need need;
 };
 
 static void passing_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
 {
 	struct passing *p = arg;
 
-	/* it may be gone from the page cache before the read: look again */
-	if (p->stub && !FSAL_IS_ERROR(status) && above(glue_era()) != p->era)
+	if (!FSAL_IS_ERROR(status) && !stub_need_stands(&p->front, &p->need))
 		status = glue_status(-EAGAIN);
 	above(p->done(p->obj, status, io, p->arg));
 	gsh_free(p);
@@ -58,6 +55,45 @@ static struct passing *passing_create(struct fsal_obj_handle *obj, fsal_async_cb
 
 	*p = (struct passing){ .obj = obj, .done = done, .arg = arg };
 	return p;
+}
+
+/* FSAL_VFS is done when read2 or write2 returns; another FSAL may need until later. */
+struct waiting {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	bool is_done;
+	fsal_status_t status;
+};
+
+static void waiting_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
+{
+	struct waiting *w = arg;
+
+	pthread_mutex_lock(&w->lock);
+	w->status = status;
+	w->is_done = true;
+	pthread_cond_signal(&w->done);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* A read2 or write2 of the FSAL below, waited for. */
+static fsal_status_t io_below(void (*op)(struct fsal_obj_handle *, bool, fsal_async_cb,
+					 struct fsal_io_arg *, void *),
+			      struct fsal_obj_handle *sub, bool bypass, struct fsal_io_arg *io)
+{
+	struct waiting w = {
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.done = PTHREAD_COND_INITIALIZER,
+	};
+
+	below(op(sub, bypass, waiting_done, io, &w));
+	pthread_mutex_lock(&w.lock);
+	while (!w.is_done)
+		pthread_cond_wait(&w.done, &w.lock);
+	pthread_mutex_unlock(&w.lock);
+	pthread_cond_destroy(&w.done);
+	pthread_mutex_destroy(&w.lock);
+	return w.status;
 }
 
 /* ---- read ---- */
@@ -81,27 +117,67 @@ static bool is_read_plus(const struct fsal_io_arg *io)
 	return compound && compound->opcode == NFS4_OP_READ_PLUS;
 }
 
+/* A stub whose volume takes no data. */
+struct passed {
+	struct stubfs_obj *o;
+	bool bypass;
+	struct fsal_io_arg *io;
+	fsal_status_t status;
+};
+
+static ssize_t passed_read(void *arg)
+{
+	struct passed *p = arg;
+
+	p->io->io_amount = 0;
+	p->status = io_below(p->o->below->obj_ops->read2, p->o->below, p->bypass, p->io);
+	return FSAL_IS_ERROR(p->status) ? glue_errno(p->status) : (ssize_t)p->io->io_amount;
+}
+
+/* It may be short, which every protocol allows. */
+static fsal_status_t read_passed(struct stubfs_obj *o, struct stub_wait *w, bool bypass,
+				 struct fsal_io_arg *io)
+{
+	struct passed local = { .o = o, .bypass = bypass, .io = io };
+	const struct stub_passing p = {
+		.iov = io->iov,
+		.n_iov = io->iov_count,
+		.offset = io->offset,
+		.read = passed_read,
+		.arg = &local,
+	};
+	ssize_t n = stub_front_pass(FRONT(o), w, &p);
+
+	if (n < 0)
+		return n == glue_errno(local.status) ? local.status : glue_status((int)n);
+	if ((size_t)n < io->io_amount) {
+		io->io_amount = (size_t)n;
+		io->end_of_file = false;
+	}
+	return fsalstat(ERR_FSAL_NO_ERROR, 0);
+}
+
 static void obj_read2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb done,
 		      struct fsal_io_arg *io, void *arg)
 {
-	struct fsal_obj_handle *sub = stubfs_below(obj);
-	struct glue_wait wait = { 0 };
-	uint64_t era = glue_era();
-	fsal_status_t status = stubfs_refuses(stubfs_obj(obj));
+	struct stub_need need = { .what = STUB_NEED_DATA, .offset = io->offset,
+				  .length = io_length(io) };
+	struct stubfs_obj *o = stubfs_obj(obj);
+	struct stub_front front = glue_front(o);
+	fsal_status_t status = stubfs_refuses(o);
+	struct stub_wait wait = { 0 };
 	struct passing *p;
 	int r;
 
+	if (!FSAL_IS_ERROR(status) && is_read_plus(io))
+		status = fsalstat(ERR_FSAL_NOTSUPP, 0);
 	if (FSAL_IS_ERROR(status)) {
 		done(obj, status, io, arg);
 		return;
 	}
-	if (is_read_plus(io)) {
-		done(obj, fsalstat(ERR_FSAL_NOTSUPP, 0), io, arg);
-		return;
-	}
-	r = glue_need_data(stubfs_obj(obj), &wait, io->offset, io_length(io));
-	if (pass_instead(r)) {
-		done(obj, pass_read(stubfs_obj(obj), &wait, bypass, io), io, arg);
+	r = stub_need_wait(&front, &need, &wait);
+	if (stub_takes_no_data(r)) {
+		done(obj, read_passed(o, &wait, bypass, io), io, arg);
 		return;
 	}
 	if (r < 0) {
@@ -109,75 +185,24 @@ static void obj_read2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb do
 		return;
 	}
 	p = passing_create(obj, done, arg);
-	p->stub = glue_maybe_stub(stubfs_obj(obj));
-	p->era = era;
-	below(sub->obj_ops->read2(sub, bypass, passing_done, io, p));
+	p->front = front;
+	p->need = need;
+	below(o->below->obj_ops->read2(o->below, bypass, passing_done, io, p));
 }
 
 /* ---- write ---- */
 
-/* FSAL_VFS is done when read2 or write2 returns; another FSAL may need until later. */
-struct waiting {
-	pthread_mutex_t lock;
-	pthread_cond_t done;
-	bool is_done;
-	fsal_status_t status;
-};
-
-static void waiting_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
+/* Close a range's bracket: @done bytes are the client's now. */
+static fsal_status_t range_end(struct stub_bracket *change, struct stub_front *f,
+			       fsal_status_t status, uint64_t offset, uint64_t done)
 {
-	struct waiting *w = arg;
-
-	pthread_mutex_lock(&w->lock);
-	w->status = status;
-	w->is_done = true;
-	pthread_cond_signal(&w->done);
-	pthread_mutex_unlock(&w->lock);
+	return glue_both(status, stub_bracket_range_end(change, f, glue_errno(status), offset,
+							done));
 }
 
-fsal_status_t io_below(void (*op)(struct fsal_obj_handle *, bool, fsal_async_cb,
-				  struct fsal_io_arg *, void *),
-		       struct fsal_obj_handle *sub, bool bypass, struct fsal_io_arg *io)
+static uint64_t era_now(void)
 {
-	struct waiting w = {
-		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.done = PTHREAD_COND_INITIALIZER,
-	};
-
-	below(op(sub, bypass, waiting_done, io, &w));
-	pthread_mutex_lock(&w.lock);
-	while (!w.is_done)
-		pthread_cond_wait(&w.done, &w.lock);
-	pthread_mutex_unlock(&w.lock);
-	pthread_cond_destroy(&w.done);
-	pthread_mutex_destroy(&w.lock);
-	return w.status;
-}
-
-/* Open the bracket for a change of [offset, offset+length), with room in the record. */
-static int range_begin(struct stubfs_obj *o, struct glue_wait *w, struct glue_change *change,
-		       uint64_t offset, uint64_t length)
-{
-	struct stub_view view;
-	int r = glue_need_attrs(o, w, &view);
-
-	for (int i = 0; r >= 0 && i < ROOM_TRIES; i++) {
-		r = glue_change_begin(change, &o, 1);
-		if (r == 0)
-			r = glue_change_room(change, o, w, offset, length);
-		if (r == 0)
-			return 0;
-	}
-	return r < 0 ? r : -EAGAIN;
-}
-
-/* Close it: @done bytes are the client's now. */
-static fsal_status_t range_end(struct glue_change *change, fsal_status_t status, uint64_t offset,
-			       uint64_t done)
-{
-	int r = FSAL_IS_ERROR(status) ? 0 : stub_change_written(&change->c, 0, offset, done);
-
-	return glue_change_end(change, r < 0 ? glue_status(r) : status);
+	return stub_gate_era(&stubfs_export()->gate);
 }
 
 /* Commit what was changed since @era was read. */
@@ -187,17 +212,18 @@ static fsal_status_t commit_own(struct stubfs_obj *o, uint64_t offset, uint64_t 
 	fsal_status_t status = glue_commit(o, (off_t)offset, length);
 
 	/* the record may not say any more what the commit made durable */
-	return !FSAL_IS_ERROR(status) && glue_era() != era ? glue_status(-EAGAIN) : status;
+	return !FSAL_IS_ERROR(status) && era_now() != era ? glue_status(-EAGAIN) : status;
 }
 
 static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal_io_arg *io)
 {
-	struct glue_wait wait = { 0 };
-	struct glue_change change;
+	struct stub_front f = glue_front(o);
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
 	bool stub, stable = io->fsal_stable;
-	uint64_t era = glue_era();
+	uint64_t era = era_now();
 	fsal_status_t status;
-	int r = range_begin(o, &wait, &change, io->offset, io_length(io));
+	int r = stub_bracket_range(&f, &wait, io->offset, io_length(io), &change);
 
 	if (r < 0)
 		return glue_status(r);
@@ -205,8 +231,7 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 	if (stub)
 		io->fsal_stable = false; /* one sync, with the record, is enough */
 	status = io_below(o->below->obj_ops->write2, o->below, bypass, io);
-	status = range_end(&change, status, io->offset, io->io_amount);
-	glue_room_ahead(&change, o);
+	status = range_end(&change, &f, status, io->offset, io->io_amount);
 	if (stub && stable && !FSAL_IS_ERROR(status)) {
 		status = commit_own(o, io->offset, io->io_amount, era);
 		io->fsal_stable = !FSAL_IS_ERROR(status);
@@ -238,74 +263,31 @@ static fsal_status_t obj_commit2(struct fsal_obj_handle *obj, off_t offset, size
 
 /* ---- seek ---- */
 
-/* One SEEK below.  The end of the file is a hole: *at is @size then. */
-static fsal_status_t seek_below(struct fsal_obj_handle *sub, struct state_t *state,
-				data_content4 what, uint64_t size, uint64_t *at)
-{
-	struct io_info info = { .io_content = { .what = what } };
+struct seeking {
+	struct fsal_obj_handle *sub;
+	struct state_t *state;
 	fsal_status_t status;
+};
 
-	info.io_content.hole.di_offset = *at;
-	status = below(sub->obj_ops->seek2(sub, state, &info));
-	if (!FSAL_IS_ERROR(status))
-		*at = info.io_eof ? size : info.io_content.hole.di_offset;
-	return status;
-}
-
-/*
- * What is missing is asked first, then the file: bytes are there before the record
- * says so.  The other way round a range that is filled in between would be neither
- * missing nor data.
- */
-
-/* The first of local data and of missing ranges. */
-static fsal_status_t seek_data(struct stubfs_obj *o, struct state_t *state, uint64_t size,
-			       uint64_t *at)
+static int seek_below(void *arg, bool data, uint64_t at, uint64_t size, uint64_t *found)
 {
-	struct stub_range missing;
-	uint64_t data = *at;
-	int r = glue_missing(o, *at, size, &missing);
-	fsal_status_t status;
+	struct io_info info = { .io_content.what = data ? NFS4_CONTENT_DATA : NFS4_CONTENT_HOLE };
+	struct seeking *s = arg;
 
-	if (r < 0)
-		return glue_status(r);
-	status = seek_below(o->below, state, NFS4_CONTENT_DATA, size, &data);
-	if (!FSAL_IS_ERROR(status))
-		*at = r > 0 && missing.start < data ? missing.start : data;
-	return status;
-}
-
-/* The first local hole that is not missing. */
-static fsal_status_t seek_hole(struct stubfs_obj *o, struct state_t *state, uint64_t size,
-			       uint64_t *at)
-{
-	struct stub_range missing;
-
-	while (*at < size) {
-		int r = glue_missing(o, *at, size, &missing);
-		fsal_status_t status;
-		uint64_t hole = *at;
-
-		if (r < 0)
-			return glue_status(r);
-		status = seek_below(o->below, state, NFS4_CONTENT_HOLE, size, &hole);
-		if (FSAL_IS_ERROR(status))
-			return status;
-		if (r == 0 || missing.start > hole) {
-			*at = hole;
-			break;
-		}
-		*at = missing.end;
-	}
-	return fsalstat(ERR_FSAL_NO_ERROR, 0);
+	info.io_content.hole.di_offset = at;
+	s->status = below(s->sub->obj_ops->seek2(s->sub, s->state, &info));
+	*found = info.io_eof ? size : info.io_content.hole.di_offset;
+	return glue_errno(s->status);
 }
 
 static fsal_status_t seek_stub(struct stubfs_obj *o, struct state_t *state, struct io_info *info)
 {
-	uint64_t at = info->io_content.hole.di_offset;
+	struct seeking seek = { .sub = o->below, .state = state };
+	bool data = info->io_content.what == NFS4_CONTENT_DATA;
+	uint64_t size, at = info->io_content.hole.di_offset;
 	struct fsal_attrlist attrs;
 	fsal_status_t status;
-	uint64_t size;
+	int r;
 
 	fsal_prepare_attrs(&attrs, ATTR_SIZE);
 	status = below(o->below->obj_ops->getattrs(o->below, &attrs));
@@ -315,12 +297,11 @@ static fsal_status_t seek_stub(struct stubfs_obj *o, struct state_t *state, stru
 		return status;
 	if (at >= size)
 		return posix2fsal_status(ENXIO);
-	status = info->io_content.what == NFS4_CONTENT_DATA ? seek_data(o, state, size, &at) :
-							      seek_hole(o, state, size, &at);
-	if (FSAL_IS_ERROR(status))
-		return status;
+	r = stub_front_seek(FRONT(o), data, at, size, seek_below, &seek, &at);
+	if (r < 0)
+		return FSAL_IS_ERROR(seek.status) ? seek.status : glue_status(r);
 	info->io_eof = at >= size;
-	if (!info->io_eof || info->io_content.what == NFS4_CONTENT_HOLE)
+	if (!info->io_eof || !data)
 		info->io_content.hole.di_offset = at;
 	return status;
 }
@@ -336,7 +317,7 @@ static fsal_status_t obj_seek2(struct fsal_obj_handle *obj, struct state_t *stat
 
 	if (FSAL_IS_ERROR(status))
 		return status;
-	r = glue_look(o, &view);
+	r = stub_front_look(FRONT(o), &view);
 	if (r < 0)
 		return glue_status(r);
 	if (view.needs && (info->io_content.what == NFS4_CONTENT_DATA ||
@@ -362,22 +343,22 @@ static fsal_status_t obj_fallocate(struct fsal_obj_handle *obj, struct state_t *
 				   uint64_t offset, uint64_t length, bool allocate)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
-	struct glue_wait wait = { 0 };
-	struct glue_change change;
-	uint64_t changed = allocate ? 0 : length, era = glue_era();
+	struct stub_front f = glue_front(stubfs_obj(obj));
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
+	uint64_t changed = allocate ? 0 : length, era = era_now();
 	fsal_status_t status = stubfs_refuses(stubfs_obj(obj));
 	bool stub;
 	int r;
 
 	if (FSAL_IS_ERROR(status))
 		return status;
-	r = range_begin(stubfs_obj(obj), &wait, &change, offset, changed);
+	r = stub_bracket_range(&f, &wait, offset, changed, &change);
 	if (r < 0)
 		return glue_status(r);
 	stub = stub_change_any(&change.c);
 	status = below(sub->obj_ops->fallocate(sub, state, offset, length, allocate));
-	status = range_end(&change, status, offset, changed);
-	glue_room_ahead(&change, stubfs_obj(obj));
+	status = range_end(&change, &f, status, offset, changed);
 	if (stub && !allocate && !FSAL_IS_ERROR(status))
 		status = commit_own(stubfs_obj(obj), offset, length, era);
 	return status;

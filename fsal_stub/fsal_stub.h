@@ -3,7 +3,7 @@
  * fsal_stub.h - a stackable FSAL that shows a volume while it is being filled.
  *
  * It stands between MDCACHE and FSAL_VFS.  Every operation first asks libstubcore
- * (stub_glue.h) whether what it needs is there, then calls the FSAL below.  What
+ * (stubfront.h, stub_glue.h) whether what it needs is there, then calls the FSAL below.  What
  * a stub is, only libstubcore knows.
  *
  * Rooms:
@@ -13,13 +13,12 @@
  *   file.c     read, write, seek, locks      attrs.c    attributes
  *   xattrs.c   extended attributes           visible.c  what clients never see
  *   guard.c    what is another volume's, or none's
- *   pass.c     reading where nothing can be stored
  *   news.c     what other processes do reaches MDCACHE
  *   key.c      Ganesha's keys and the kernel's handles
  *   mount.c    what the MOUNT protocol asks for
  *   stub_glue.c  asks libstubcore            below.h    enters the FSAL below
  *
- * Lock order: MDCACHE's locks, the bracket of libstubcore (glue_change), locks of
+ * Lock order: MDCACHE's locks, the bracket of libstubcore, locks of
  * the FSAL below.  A bracket is never open while the old server is waited for or
  * a layer above is called.
  */
@@ -31,7 +30,7 @@
 #include "below.h"
 #include "FSAL/fsal_commonlib.h"
 
-#include "stubcore.h"
+#include "stubfront.h"
 
 struct stubfs_options {
 	uint32_t delay_v3; /* milliseconds a request may wait */
@@ -46,17 +45,14 @@ struct stubfs_listener;
 
 struct stubfs_export {
 	struct fsal_export export;
-	struct stub_volume *volume; /* NULL: nothing to migrate, everything passes through */
+	struct stub_gate gate; /* with the volume, if there is anything to migrate */
 	/* the volume's.  Not sub_export->root_fs, which moves: FSAL_VFS, asked for ".." of
 	 * the root of a mount, claims the file system above and calls that the root's. */
 	struct fsal_filesystem *fs;
 	struct stubfs_options options;
 	atomic_uint waiting; /* requests that wait for the old server now */
 	atomic_uint mounting; /* those of the MOUNT protocol among them */
-	atomic_int_least64_t absent; /* since when no retriever runs, ms; 0: one does */
-	atomic_int_least64_t absent_seen; /* when that was noticed last, ms */
 	atomic_bool stopping;
-	atomic_bool finished; /* .postcopy is gone, see visible.c */
 	atomic_int_least64_t told; /* guard.c: when it wrote to the log last, ms */
 	struct stubfs_listener *listener; /* news.c; NULL: nothing to listen to */
 };
@@ -64,8 +60,7 @@ struct stubfs_export {
 struct stubfs_obj {
 	struct fsal_obj_handle handle;
 	struct fsal_obj_handle *below;
-	atomic_bool normal; /* one way: no stub, never looked at again */
-	atomic_int_least64_t room_asked; /* when room in its record was asked for last, ms */
+	struct stub_known known;
 	atomic_int_least64_t fine; /* guard.c: when it was looked at, ms; 0: never */
 	atomic_int_least64_t going; /* attrs.c: until when its name is being removed, ms */
 };
@@ -125,14 +120,12 @@ void stubfs_news_stop(struct stubfs_export *x);
 struct stubfs_obj *stubfs_obj_create(struct fsal_obj_handle *below);
 void stubfs_obj_destroy(struct stubfs_obj *o);
 
-struct glue_wait;
-
 /*
  * handle.c: what the FSAL below has just given, made ready for the layer above:
  * hidden or not, wrapped, attributes corrected.  @below is consumed either way.
  * @hidden is answered for what clients must not see.
  */
-fsal_status_t stubfs_obj_adopt(struct fsal_obj_handle *below, struct glue_wait *w,
+fsal_status_t stubfs_obj_adopt(struct fsal_obj_handle *below, struct stub_wait *w,
 			       fsal_errors_t hidden, struct fsal_attrlist *attrs,
 			       struct fsal_obj_handle **out);
 
@@ -144,7 +137,7 @@ void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs
  * look whether it is a stub.  Completes and corrects them.  Where the caller can
  * do without (ATTR_RDATTR_ERR), that is said instead of failing.
  */
-fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct glue_wait *w,
+fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct stub_wait *w,
 				  struct fsal_attrlist *attrs);
 
 /*
@@ -155,7 +148,7 @@ int64_t stubfs_going_begin(struct stubfs_obj *o);
 void stubfs_going_end(struct stubfs_obj *o, int64_t before, bool gone);
 
 /* attrs.c: the one function that truncates for open: size 0, under the bracket */
-fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct glue_wait *w, struct state_t *state);
+fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct stub_wait *w, struct state_t *state);
 
 /* guard.c: an error for a directory whose names must not be reached, and for a file that
  * must not be read or written */

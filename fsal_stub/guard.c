@@ -62,7 +62,7 @@ static int object_open(struct stubfs_obj *o)
 static int directory_look(struct stubfs_export *x, int fd)
 {
 	char path[PATH_MAX];
-	int r = stub_dir_foreign(x->volume, fd, path, sizeof(path));
+	int r = stub_dir_foreign(x->gate.volume, fd, path, sizeof(path));
 
 	if (r <= 0)
 		return r;
@@ -94,7 +94,7 @@ fsal_status_t stubfs_refuses(struct stubfs_obj *o)
 	int64_t now, fine;
 	int r;
 
-	if ((x->volume && o->handle.fs == x->fs) ||
+	if ((x->gate.volume && o->handle.fs == x->fs) ||
 	    (o->handle.type != DIRECTORY && o->handle.type != REGULAR_FILE))
 		return fsalstat(ERR_FSAL_NO_ERROR, 0);
 	fine = atomic_load(&o->fine);

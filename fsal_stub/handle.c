@@ -45,7 +45,7 @@ void stubfs_obj_destroy(struct stubfs_obj *o)
 	gsh_free(o);
 }
 
-fsal_status_t stubfs_obj_adopt(struct fsal_obj_handle *sub, struct glue_wait *w,
+fsal_status_t stubfs_obj_adopt(struct fsal_obj_handle *sub, struct stub_wait *w,
 			       fsal_errors_t hidden, struct fsal_attrlist *attrs,
 			       struct fsal_obj_handle **out)
 {
@@ -99,7 +99,7 @@ static fsal_status_t obj_lookup(struct fsal_obj_handle *dir, const char *name,
 				struct fsal_obj_handle **out, struct fsal_attrlist *attrs)
 {
 	struct fsal_obj_handle *parent = stubfs_below(dir), *sub = NULL;
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	fsal_status_t status = stubfs_name_check(stubfs_obj(dir), name, ERR_FSAL_NOENT);
 	int r;
 
@@ -108,7 +108,7 @@ static fsal_status_t obj_lookup(struct fsal_obj_handle *dir, const char *name,
 		return status;
 	status = below(parent->obj_ops->lookup(parent, name, &sub, attrs));
 	if (status.major == ERR_FSAL_NOENT) {
-		r = glue_need_name(stubfs_obj(dir), &wait, name);
+		r = stub_need_name(FRONT(stubfs_obj(dir)), &wait, name);
 		if (r == 0)
 			status = below(parent->obj_ops->lookup(parent, name, &sub, attrs));
 		else if (r != -ENOENT)
@@ -125,7 +125,7 @@ static fsal_status_t obj_lookup(struct fsal_obj_handle *dir, const char *name,
 
 struct reading {
 	struct stubfs_obj *dir;
-	struct glue_wait wait;
+	struct stub_wait wait;
 	fsal_cookie_t at; /* of the last entry */
 	int tries; /* since that */
 	fsal_status_t failed;
@@ -195,7 +195,7 @@ static fsal_status_t obj_readdir(struct fsal_obj_handle *dir, fsal_cookie_t *whe
 
 	if (FSAL_IS_ERROR(status))
 		return status;
-	r = glue_need_entries(rd.dir, &rd.wait);
+	r = stub_need_entries(FRONT(rd.dir), &rd.wait);
 	if (r < 0)
 		return glue_status(r);
 	status = read_on(&rd, mask, eof);

@@ -34,7 +34,7 @@ fsal_status_t names_find(struct stubfs_obj *dir, const char *name, struct stubfs
 	return status;
 }
 
-fsal_status_t names_may_come(struct stubfs_obj *dir, struct glue_wait *w, const char *name,
+fsal_status_t names_may_come(struct stubfs_obj *dir, struct stub_wait *w, const char *name,
 			     struct stubfs_obj **found)
 {
 	struct stub_view view;
@@ -47,13 +47,13 @@ fsal_status_t names_may_come(struct stubfs_obj *dir, struct glue_wait *w, const 
 		return status;
 	if (!glue_migrating())
 		return ok;
-	r = glue_need_attrs(dir, w, &view);
+	r = stub_need_attrs(FRONT(dir), w, &view);
 	if (r < 0)
 		return glue_status(r);
 	status = names_find(dir, name, found);
 	if (status.major != ERR_FSAL_NOENT)
 		return ok; /* what is wrong with it, the operation will tell */
-	r = glue_need_name(dir, w, name);
+	r = stub_need_name(FRONT(dir), w, name);
 	if (r == 0)
 		names_find(dir, name, found);
 	else if (r != -ENOENT)
@@ -62,7 +62,7 @@ fsal_status_t names_may_come(struct stubfs_obj *dir, struct glue_wait *w, const 
 }
 
 /* @name may be taken from @dir: for good, or to have another one. */
-static fsal_status_t may_go(struct stubfs_obj *dir, struct glue_wait *w, const char *name,
+static fsal_status_t may_go(struct stubfs_obj *dir, struct stub_wait *w, const char *name,
 			    bool for_good)
 {
 	fsal_status_t status = stubfs_name_check(dir, name, ERR_FSAL_NOENT);
@@ -71,9 +71,9 @@ static fsal_status_t may_go(struct stubfs_obj *dir, struct glue_wait *w, const c
 
 	if (FSAL_IS_ERROR(status))
 		return status;
-	r = glue_need_attrs(dir, w, &view);
+	r = stub_need_attrs(FRONT(dir), w, &view);
 	if (r == 0)
-		r = for_good ? glue_need_leave(dir, w, name) : glue_need_entries(dir, w);
+		r = for_good ? stub_need_leave(FRONT(dir), w, name) : stub_need_entries(FRONT(dir), w);
 	return glue_status(r);
 }
 
@@ -82,8 +82,8 @@ static fsal_status_t may_go(struct stubfs_obj *dir, struct glue_wait *w, const c
 /* Between begin and end: the new object, or NULL if the FSAL below refused. */
 struct making {
 	struct stubfs_obj *dir;
-	struct glue_wait wait;
-	struct glue_change change;
+	struct stub_wait wait;
+	struct stub_bracket change;
 };
 
 static fsal_status_t make_begin(struct making *m, struct fsal_obj_handle *dir, const char *name)
@@ -96,7 +96,7 @@ static fsal_status_t make_begin(struct making *m, struct fsal_obj_handle *dir, c
 	stubfs_obj_destroy(found);
 	if (FSAL_IS_ERROR(status))
 		return status;
-	return glue_status(glue_change_begin(&m->change, &m->dir, 1));
+	return glue_status(glue_begin(&m->change, &m->dir, 1, GLUE_STAY));
 }
 
 static fsal_status_t make_end(struct making *m, fsal_status_t status, struct fsal_obj_handle *sub,
@@ -104,7 +104,7 @@ static fsal_status_t make_end(struct making *m, fsal_status_t status, struct fsa
 {
 	bool made = !FSAL_IS_ERROR(status);
 
-	status = glue_change_end(&m->change, status);
+	status = glue_end(&m->change, status);
 	if (made && FSAL_IS_ERROR(status))
 		below(sub->obj_ops->release(sub));
 	if (FSAL_IS_ERROR(status))
@@ -163,8 +163,8 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 	struct stubfs_obj *in[2] = { stubfs_obj(obj), stubfs_obj(dir) }, *found;
-	struct glue_wait wait = { 0 };
-	struct glue_change change;
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
 	struct stub_view view;
 	fsal_status_t status = names_may_come(in[1], &wait, name, &found);
 	int r;
@@ -172,14 +172,14 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 	stubfs_obj_destroy(found);
 	if (FSAL_IS_ERROR(status))
 		return status;
-	r = glue_need_attrs(in[0], &wait, &view);
+	r = stub_need_attrs(FRONT(in[0]), &wait, &view);
 	if (r == 0)
-		r = glue_change_begin(&change, in, 2);
+		r = glue_begin(&change, in, 2, GLUE_STAY);
 	if (r < 0)
 		return glue_status(r);
 	status = below(sub->obj_ops->link(sub, stubfs_below(dir), name));
 	stub_change_links(&change.c, 0, 1);
-	return glue_change_end(&change, status);
+	return glue_end(&change, status);
 }
 
 /* ---- remove and rename ---- */
@@ -194,8 +194,8 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
  * A name that is gone is NOENT.  DELAY would be for ever: MDCACHE goes on finding it,
  * until the FSAL below has said STALE of it.
  */
-static fsal_status_t still_named(const struct glue_change *change, unsigned int i,
-				 const struct glue_wait *w, struct stubfs_obj *obj,
+static fsal_status_t still_named(const struct stub_bracket *change, unsigned int i,
+				 const struct stub_wait *w, struct stubfs_obj *obj,
 				 struct stubfs_obj *dir, const char *name)
 {
 	struct stubfs_obj *now;
@@ -215,8 +215,8 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 {
 	struct fsal_obj_handle *sub = stubfs_below(dir);
 	struct stubfs_obj *in[2] = { stubfs_obj(dir), stubfs_obj(obj) };
-	struct glue_wait wait = { 0 };
-	struct glue_change change;
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
 	fsal_status_t status = may_go(in[0], &wait, name, true);
 	int64_t before;
 	int r = 0;
@@ -224,10 +224,9 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 	if (FSAL_IS_ERROR(status))
 		return status;
 	if (obj->type == DIRECTORY)
-		r = glue_need_gone(in[1], &wait);
+		r = stub_need_gone(FRONT(in[1]), &wait);
 	if (r == 0)
-		r = glue_change_begin(&change, (struct stubfs_obj *[]){ in[0], glue_going(in[1]) },
-				      2);
+		r = glue_begin(&change, in, 2, 1);
 	if (r < 0)
 		return glue_status(r);
 	before = stubfs_going_begin(in[1]);
@@ -235,7 +234,7 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 	if (!FSAL_IS_ERROR(status) || status.major == ERR_FSAL_NOENT)
 		status = below(sub->obj_ops->unlink(sub, stubfs_below(obj), name));
 	stub_change_links(&change.c, obj->type == DIRECTORY ? 0 : 1, -1);
-	status = glue_change_end(&change, status);
+	status = glue_end(&change, status);
 	stubfs_going_end(in[1], before, !FSAL_IS_ERROR(status));
 	return status;
 }
@@ -243,7 +242,7 @@ static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_han
 enum { MOVED, REPLACED, OLD_DIR, NEW_DIR, RENAME_OBJECTS };
 
 /* What a rename does to the link counts that are shown. */
-static void rename_links(struct glue_change *change, struct stubfs_obj *const in[])
+static void rename_links(struct stub_bracket *change, struct stubfs_obj *const in[])
 {
 	bool dir = in[MOVED]->handle.type == DIRECTORY;
 
@@ -270,10 +269,10 @@ static bool rename_strands(struct stubfs_obj *const in[])
 	fsal_status_t status;
 	bool more;
 
-	if (!o || !glue_maybe_stub(o) || glue_look(in[NEW_DIR], &view) < 0 ||
+	if (!o || !glue_maybe_stub(o) || stub_front_look(FRONT(in[NEW_DIR]), &view) < 0 ||
 	    !(view.needs & STUB_NEEDS_ENTRIES))
 		return false;
-	if (glue_look(o, &view) == 0 && view.needs & STUB_NEEDS_NAMES)
+	if (stub_front_look(FRONT(o), &view) == 0 && view.needs & STUB_NEEDS_NAMES)
 		return false;
 	fsal_prepare_attrs(&attrs, ATTR_NUMLINKS);
 	status = below(o->below->obj_ops->getattrs(o->below, &attrs));
@@ -282,7 +281,7 @@ static bool rename_strands(struct stubfs_obj *const in[])
 	return more;
 }
 
-static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
+static fsal_status_t rename_ready(struct stubfs_obj *in[], struct stub_wait *w,
 				  const char *old_name, const char *new_name)
 {
 	fsal_status_t status = may_go(in[OLD_DIR], w, old_name, false);
@@ -290,9 +289,9 @@ static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
 	if (!FSAL_IS_ERROR(status))
 		status = names_may_come(in[NEW_DIR], w, new_name, &in[REPLACED]);
 	if (!FSAL_IS_ERROR(status) && rename_strands(in))
-		status = glue_status(glue_need_entries(in[NEW_DIR], w));
+		status = glue_status(stub_need_entries(FRONT(in[NEW_DIR]), w));
 	if (!FSAL_IS_ERROR(status) && in[REPLACED] && in[REPLACED]->handle.type == DIRECTORY)
-		status = glue_status(glue_need_gone(in[REPLACED], w));
+		status = glue_status(stub_need_gone(FRONT(in[REPLACED]), w));
 	return status;
 }
 
@@ -300,7 +299,7 @@ static fsal_status_t rename_ready(struct stubfs_obj *in[], struct glue_wait *w,
  * In the bracket: does @name still replace what was found, or nothing?  What has come since
  * would lose a name that its record goes on counting.
  */
-static fsal_status_t still_replaces(const struct glue_change *change, const struct glue_wait *w,
+static fsal_status_t still_replaces(const struct stub_bracket *change, const struct stub_wait *w,
 				    struct stubfs_obj *const in[], const char *name)
 {
 	struct stubfs_obj *now;
@@ -329,16 +328,12 @@ static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_han
 	struct fsal_obj_handle *sub = stubfs_below(old_dir);
 	struct stubfs_obj *in[RENAME_OBJECTS] = { stubfs_obj(obj), NULL, stubfs_obj(old_dir),
 						  stubfs_obj(new_dir) };
-	struct glue_wait wait = { 0 };
-	struct glue_change change;
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
 	fsal_status_t status = rename_ready(in, &wait, old_name, new_name);
 
 	if (!FSAL_IS_ERROR(status))
-		status = glue_status(glue_change_begin(
-			&change,
-			(struct stubfs_obj *[]){ in[MOVED], glue_going(in[REPLACED]), in[OLD_DIR],
-						 in[NEW_DIR] },
-			RENAME_OBJECTS));
+		status = glue_status(glue_begin(&change, in, RENAME_OBJECTS, REPLACED));
 	if (!FSAL_IS_ERROR(status)) {
 		status = still_named(&change, MOVED, &wait, in[MOVED], in[OLD_DIR], old_name);
 		if (!FSAL_IS_ERROR(status))
@@ -347,7 +342,7 @@ static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_han
 			status = below(sub->obj_ops->rename(stubfs_below(obj), sub, old_name,
 							    stubfs_below(new_dir), new_name));
 		rename_links(&change, in);
-		status = glue_change_end(&change, status);
+		status = glue_end(&change, status);
 	}
 	stubfs_obj_destroy(in[REPLACED]);
 	return status;

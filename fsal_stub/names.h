@@ -16,7 +16,7 @@ fsal_status_t names_find(struct stubfs_obj *dir, const char *name, struct stubfs
  * looked for while there is something to migrate.  To be destroyed by the caller,
  * after an error too.
  */
-fsal_status_t names_may_come(struct stubfs_obj *dir, struct glue_wait *w, const char *name,
+fsal_status_t names_may_come(struct stubfs_obj *dir, struct stub_wait *w, const char *name,
 			     struct stubfs_obj **found);
 
 #endif

@@ -60,7 +60,7 @@ static const uint32_t told_names = FSAL_UP_INVALIDATE_CONTENT | FSAL_UP_INVALIDA
 
 static bool over(const struct stubfs_export *x)
 {
-	return atomic_load(&x->stopping) || stub_volume_complete(x->volume);
+	return atomic_load(&x->stopping) || stub_volume_complete(x->gate.volume);
 }
 
 /* ---- telling ---- */
@@ -189,7 +189,7 @@ static void news_round(struct stubfs_listener *l)
 	static const struct timespec gather = { 0, GATHER_MS * 1000000L };
 	struct stubfs_export *x = l->x;
 	bool lost = false;
-	int n = stub_news_wait(x->volume, &l->reader, wait_ms(l, stub_now_ms()), l->news, BATCH,
+	int n = stub_news_wait(x->gate.volume, &l->reader, wait_ms(l, stub_now_ms()), l->news, BATCH,
 			       &lost);
 	uint64_t now = stub_now_ms();
 
@@ -227,11 +227,11 @@ void stubfs_news_start(struct stubfs_export *x)
 	sigset_t all, before;
 	int r;
 
-	if (!x->volume || stub_volume_complete(x->volume))
+	if (!x->gate.volume || stub_volume_complete(x->gate.volume))
 		return;
 	l = gsh_calloc(1, sizeof(*l));
 	l->x = x;
-	stub_news_begin(x->volume, &l->reader); /* before anything is cached */
+	stub_news_begin(x->gate.volume, &l->reader); /* before anything is cached */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	r = pthread_create(&l->thread, NULL, listener_thread, l);
@@ -251,7 +251,7 @@ void stubfs_news_stop(struct stubfs_export *x)
 		return;
 	atomic_store(&x->stopping, true);
 	up_ready_cancel((struct fsal_up_vector *)x->export.up_ops);
-	stub_news_wake(x->volume);
+	stub_news_wake(x->gate.volume);
 	pthread_join(x->listener->thread, NULL);
 	gsh_free(x->listener);
 	x->listener = NULL;

@@ -30,7 +30,7 @@ struct opening {
 	struct fsal_attrlist *attrs_out;
 	bool *perm_check;
 
-	struct glue_wait wait;
+	struct stub_wait wait;
 	bool truncate; /* was taken out of flags */
 };
 
@@ -78,7 +78,7 @@ static fsal_status_t open_handle(struct opening *op)
 	struct fsal_obj_handle *sub = NULL;
 	struct stub_view view;
 	fsal_status_t status;
-	int r = glue_need_attrs(op->obj, &op->wait, &view);
+	int r = stub_need_attrs(FRONT(op->obj), &op->wait, &view);
 
 	if (r < 0)
 		return glue_status(r);
@@ -159,7 +159,7 @@ static fsal_status_t open_adopt(struct opening *op, struct stubfs_obj *found,
 /* Its name in op->name, with what may be there already looked at before. */
 static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 {
-	struct glue_change change = { .open = false };
+	struct stub_bracket change = { .open = false };
 	struct fsal_obj_handle *sub = NULL;
 	struct stub_view view;
 	fsal_status_t status;
@@ -167,9 +167,9 @@ static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 	int r = 0;
 
 	if (found) /* an open that may create is checked against its local mode */
-		r = glue_need_attrs(found, &op->wait, &view);
+		r = stub_need_attrs(FRONT(found), &op->wait, &view);
 	else if (op->mode != FSAL_NO_CREATE)
-		r = glue_change_begin(&change, &op->obj, 1);
+		r = glue_begin(&change, &op->obj, 1, GLUE_STAY);
 	if (r < 0)
 		return glue_status(r);
 	status = found ? truncate_allowed(op, found) : fsalstat(ERR_FSAL_NO_ERROR, 0);
@@ -178,7 +178,7 @@ static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 	opened = !FSAL_IS_ERROR(status);
 	if (status.major == ERR_FSAL_NOENT && op->mode != FSAL_NO_CREATE)
 		status = glue_status(-EAGAIN); /* went between the open and asking for its handle */
-	status = glue_change_end(&change, status);
+	status = glue_end(&change, status);
 	if (opened && FSAL_IS_ERROR(status)) {
 		close_again(sub, op->state);
 		below(sub->obj_ops->release(sub));
@@ -240,7 +240,7 @@ static fsal_status_t obj_reopen2(struct fsal_obj_handle *obj, struct state_t *st
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 	bool truncate = flags & FSAL_O_TRUNC && glue_maybe_stub(stubfs_obj(obj));
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	fsal_openflags_t before;
 	fsal_status_t status;
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * stub_glue.c - the verbs with which this plugin asks libstubcore.
+ * stub_glue.c - identity, waiting and errors of this plugin.
  *
  * Invariants kept here for all rooms:
- *   - an object found normal is never looked at again (docs/design.md, invariant 5);
- *   - a request waits for the old server only within its budget, only while no
- *     more than Max_Waiting others do, and never inside a bracket;
+ *   - a request waits for the old server only within its budget, and only while no
+ *     more than Max_Waiting others do;
  *   - no errno reaches Ganesha but through the table below.
  */
 #include "config.h"
@@ -20,11 +19,8 @@
 #include "mount.h"
 #include "stub_glue.h"
 
-#define SLICE_MS  500u /* longest single wait, so that a shutdown is noticed */
-#define RETRY_MS  50u /* pause while no retriever is running */
-#define FORGET_MS 60000 /* an absence nobody noticed for so long counts anew */
-#define ROOM_MS	  200 /* between two asks for room in the record of one file */
-#define TRIES	  8 /* answers "done" that change nothing */
+#define NEVER_MS 500u /* what is left of a wait that does not end */
+#define PLACE_MS 50 /* between two looks for a place */
 
 /* ---- errors ---- */
 
@@ -62,6 +58,11 @@ int glue_errno(fsal_status_t status)
 	return status.minor > 0 ? -status.minor : -EIO;
 }
 
+fsal_status_t glue_both(fsal_status_t status, int r)
+{
+	return r < 0 && !FSAL_IS_ERROR(status) ? glue_status(r) : status;
+}
+
 void glue_log(void *arg, enum stub_log_level level, const char *msg)
 {
 	switch (level) {
@@ -82,7 +83,7 @@ void glue_log(void *arg, enum stub_log_level level, const char *msg)
 
 /* ---- identity ---- */
 
-static int handle_of_below(struct stubfs_obj *o, struct stub_handle *out)
+static int handle_of(struct stubfs_obj *o, struct stub_handle *out)
 {
 	struct gsh_buffdesc key = { NULL, 0 };
 
@@ -90,458 +91,135 @@ static int handle_of_below(struct stubfs_obj *o, struct stub_handle *out)
 	return glue_handle_of_key(&key, out);
 }
 
-/* 0, or 1: it has no handle of its own, so it is no stub */
-static int handle_of(struct stubfs_obj *o, struct stub_handle *out)
-{
-	if (handle_of_below(o, out) == 0)
-		return 0;
-	atomic_store(&o->normal, true);
-	return 1;
-}
-
 bool glue_migrating(void)
 {
-	struct stubfs_export *x = stubfs_export();
-
-	return x->volume && !stub_volume_complete(x->volume);
+	return stub_gate_migrating(&stubfs_export()->gate);
 }
 
 bool glue_maybe_stub(const struct stubfs_obj *o)
 {
 	/* a volume never spans file systems */
-	return glue_migrating() && !atomic_load(&o->normal) &&
+	return glue_migrating() && !atomic_load(&o->known.normal) &&
 	       o->handle.fs == stubfs_export()->fs;
+}
+
+struct stub_front glue_front(struct stubfs_obj *o)
+{
+	struct stub_front f = { .gate = &stubfs_export()->gate, .known = &o->known };
+
+	if (!glue_maybe_stub(o))
+		return f;
+	f.maybe = handle_of(o, &f.h) == 0;
+	if (!f.maybe) /* it has none of its own, so it is no stub */
+		atomic_store(&o->known.normal, true);
+	return f;
 }
 
 /* ---- waiting ---- */
 
-static void sleep_ms(uint64_t ms)
+static struct stubfs_export *export_of(const struct stub_gate *g)
 {
-	struct timespec t = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
-
-	nanosleep(&t, NULL);
+	return container_of(g, struct stubfs_export, gate);
 }
 
-static void wait_begin(const struct stubfs_export *x, struct glue_wait *w, bool mount)
+static uint64_t gate_wait_left(struct stub_gate *g, const struct stub_wait *w)
 {
-	bool v3 = op_ctx->req_type == NFS_REQUEST && op_ctx->nfs_vers == NFS_V3;
-
-	if (w->begun)
-		return;
-	w->begun = true;
-	w->until = stub_now_ms() + (mount ? mount_wait_ms(x) :
-				    v3	  ? x->options.delay_v3 :
-					    x->options.delay_v4);
-}
-
-static uint64_t wait_left(const struct stubfs_export *x, const struct glue_wait *w)
-{
+	const struct stubfs_export *x = export_of(g);
 	uint64_t now = stub_now_ms();
 
 	if (atomic_load(&x->stopping) || admin_shutdown)
 		return 0;
 	if (x->options.never_delay)
-		return SLICE_MS;
+		return NEVER_MS;
 	return w->until > now ? w->until - now : 0;
 }
 
-/* Nobody listens: has that lasted for Give_Up seconds?  The clock only runs while
- * requests notice; what clients repeat comes every 15 s at the latest. */
-static int retriever_gone(struct stubfs_export *x)
+/* Nobody listens: has that lasted for Give_Up seconds?  What clients repeat comes every 15 s
+ * at the latest. */
+static int gate_wait_on(struct stub_gate *g, const struct stub_wait *w)
 {
-	int64_t now = (int64_t)stub_now_ms(), since;
-	struct stub_link *link;
+	uint64_t give_up = (uint64_t)export_of(g)->options.give_up * 1000;
 
-	if (!x->options.give_up)
-		return 0;
-	if (stub_link_create(x->volume, &link) == 0) {
-		stub_link_destroy(link);
-		atomic_store(&x->absent, 0);
-		return 0;
-	}
-	since = atomic_load(&x->absent);
-	if (since == 0 || now - atomic_exchange(&x->absent_seen, now) > FORGET_MS) {
-		atomic_store(&x->absent_seen, now);
-		atomic_store(&x->absent, now);
-		return 0;
-	}
-	return now - since >= (int64_t)x->options.give_up * 1000 ? -EREMOTEIO : 0;
-}
-
-/* @fd: of a PASS, else NULL */
-static int ask_once(struct stubfs_export *x, const struct stub_ask *ask, uint64_t ms, int *fd)
-{
-	unsigned int wait = (unsigned int)(ms < SLICE_MS ? ms : SLICE_MS);
-
-	return fd ? stub_pass(x->volume, ask, wait, fd) : stub_ask(x->volume, ask, wait);
-}
-
-static int ask_within(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *ask,
-		      int *fd)
-{
-	for (;;) {
-		uint64_t left = wait_left(x, w), began = stub_now_ms(), took;
-		int r = ask_once(x, ask, left, fd);
-
-		if (r != -EAGAIN) {
-			atomic_store(&x->absent, 0);
-			return r;
-		}
-		r = retriever_gone(x);
-		left = wait_left(x, w);
-		if (r < 0 || left == 0)
-			return r < 0 ? r : -EAGAIN;
-		took = stub_now_ms() - began;
-		if (took < RETRY_MS)
-			sleep_ms(left < RETRY_MS - took ? left : RETRY_MS - took);
-	}
+	return give_up && stub_gate_absent_ms(g) >= give_up ? -EREMOTEIO : 0;
 }
 
 /* One of the places for waiting requests; without one the answer is DELAY at once. */
-static bool place_take(struct stubfs_export *x, struct glue_wait *w)
+static bool place_take(struct stubfs_export *x, struct stub_wait *w)
 {
+	static const struct timespec pause = { 0, PLACE_MS * 1000000L };
+
 	for (;;) {
 		if (atomic_fetch_add(&x->waiting, 1) < x->options.max_waiting)
 			return true;
 		atomic_fetch_sub(&x->waiting, 1);
-		if (!x->options.never_delay || wait_left(x, w) == 0)
+		if (!x->options.never_delay || gate_wait_left(&x->gate, w) == 0)
 			return false;
-		sleep_ms(RETRY_MS);
+		nanosleep(&pause, NULL);
 	}
 }
 
-static int ask_for(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *a, int *fd)
+static void gate_wait_end(struct stub_gate *g, struct stub_wait *w)
 {
-	bool mount = mount_begin(x);
-	int r;
+	atomic_fetch_sub(&export_of(g)->waiting, 1);
+	if (w->place)
+		mount_end(export_of(g));
+}
 
-	wait_begin(x, w, mount);
-	if (place_take(x, w)) {
-		r = ask_within(x, w, a, fd);
-		atomic_fetch_sub(&x->waiting, 1);
-	} else {
-		r = ask_once(x, a, 0, fd); /* the work begins, nobody waits */
-	}
-	if (mount)
+static bool gate_wait_begin(struct stub_gate *g, struct stub_wait *w)
+{
+	bool v3 = op_ctx->req_type == NFS_REQUEST && op_ctx->nfs_vers == NFS_V3;
+	struct stubfs_export *x = export_of(g);
+
+	w->place = mount_begin(x);
+	if (!w->begun)
+		w->until = stub_now_ms() + (w->place ? mount_wait_ms(x) :
+					    v3	     ? x->options.delay_v3 :
+						       x->options.delay_v4);
+	w->begun = true;
+	if (place_take(x, w))
+		return true;
+	if (w->place)
 		mount_end(x);
-	return r;
+	return false;
 }
 
-static int ask(struct stubfs_export *x, struct glue_wait *w, const struct stub_ask *a)
-{
-	return ask_for(x, w, a, NULL);
-}
-
-/* ---- looking ---- */
-
-static int look(struct stubfs_obj *o, struct stub_handle *h, struct stub_view *view)
-{
-	int r;
-
-	memset(view, 0, sizeof(*view));
-	if (!glue_maybe_stub(o) || handle_of(o, h))
-		return 0;
-	r = stub_view(stubfs_export()->volume, h, view);
-	if (r == 0 && view->needs == 0)
-		atomic_store(&o->normal, true);
-	return r;
-}
-
-int glue_look(struct stubfs_obj *o, struct stub_view *view)
-{
-	struct stub_handle h;
-
-	return look(o, &h, view);
-}
-
-static int need(struct stubfs_obj *o, struct glue_wait *w, unsigned int needs,
-		enum stub_ask_kind kind, struct stub_view *view)
-{
-	struct stub_ask a = { .kind = kind };
-
-	for (int i = 0; i < TRIES; i++) {
-		int r = look(o, &a.h, view);
-
-		if (r == 0 && view->needs & STUB_NEEDS_FOREIGN && needs & STUB_NEEDS_ENTRIES)
-			return -EBADMSG; /* who knows which of them */
-		if (r < 0 || !(view->needs & needs))
-			return r;
-		r = ask(stubfs_export(), w, &a);
-		if (r < 0)
-			return r;
-	}
-	return -EAGAIN;
-}
-
-int glue_need_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view)
-{
-	return need(o, w, STUB_NEEDS_ATTRS, STUB_ASK_ATTR, view);
-}
-
-int glue_show_attrs(struct stubfs_obj *o, struct glue_wait *w, struct stub_view *view)
-{
-	int r = glue_need_attrs(o, w, view);
-
-	if (!stub_withheld(r))
-		return r;
-	view->withheld = true;
-	return 0;
-}
-
-int glue_need_entries(struct stubfs_obj *dir, struct glue_wait *w)
-{
-	struct stub_view view;
-
-	return need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
-}
-
-/* A volume without room cannot be listed into. */
-static bool is_full(int r)
-{
-	return r == -ENOSPC || r == -EDQUOT;
-}
-
-int glue_need_leave(struct stubfs_obj *dir, struct glue_wait *w, const char *name)
-{
-	struct stub_view view;
-	int r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
-
-	if (!is_full(r))
-		return r;
-	r = glue_need_name(dir, w, name);
-	if (r == -ENOENT) /* what the old server does not have cannot come back */
-		return 0;
-	return r < 0 ? r : need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LEAVE, &view);
-}
-
-int glue_need_gone(struct stubfs_obj *dir, struct glue_wait *w)
-{
-	struct stub_view view;
-	int r = glue_look(dir, &view);
-
-	if (r < 0 || view.needs & STUB_NEEDS_FOREIGN)
-		return r; /* a copy goes if nothing is in it */
-	r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LIST, &view);
-	if (is_full(r))
-		r = need(dir, w, STUB_NEEDS_ENTRIES, STUB_ASK_LEAVE, &view);
-	return r == 0 && view.needs & STUB_NEEDS_REFUSED ? -ENOTEMPTY : r;
-}
-
-struct stubfs_obj *glue_going(struct stubfs_obj *o)
-{
-	struct stub_view view;
-
-	return o && glue_look(o, &view) == 0 && view.needs & STUB_NEEDS_FOREIGN ? NULL : o;
-}
-
-int glue_need_name(struct stubfs_obj *dir, struct glue_wait *w, const char *name)
-{
-	struct stub_ask a = {
-		.kind = STUB_ASK_LOOKUP,
-		.name = name,
-		.name_len = strlen(name),
-	};
-	struct stub_view view;
-	int r;
-
-	if (!glue_maybe_stub(dir) || !strcmp(name, ".") || !strcmp(name, ".."))
-		return -ENOENT;
-	r = look(dir, &a.h, &view);
-	if (r < 0)
-		return r;
-	if (view.needs & STUB_NEEDS_FOREIGN)
-		return -EBADMSG;
-	if (view.needs & STUB_NEEDS_REFUSED) {
-		r = stub_refused_has(stubfs_export()->volume, &a.h, name);
-		return r == 1 ? -EREMOTEIO : r;
-	}
-	/* listed since the caller looked for the name: it may have come */
-	if (!(view.needs & STUB_NEEDS_ENTRIES))
-		return 0;
-	return ask(stubfs_export(), w, &a);
-}
-
-/* For the recall budget.  Ganesha's own reads are nobody's. */
-static void ask_is_for(struct stub_ask *a)
+/* Ganesha's own reads are nobody's. */
+static void gate_who(struct stub_gate *g, char who[STUB_WHO_MAX + 1])
 {
 	if (op_ctx && op_ctx->client)
-		stub_who(a->who, NULL, (uint32_t)op_ctx->creds.caller_uid,
+		stub_who(who, NULL, (uint32_t)op_ctx->creds.caller_uid,
 			 op_ctx->client->hostaddr_str);
 }
 
-/* An answer may stand for a part of what was asked for: go on where something is
- * missing, as long as that moves. */
-int glue_need_data(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length)
-{
-	struct stub_ask a = { .kind = STUB_ASK_DATA };
-	struct stub_range missing;
-	struct stub_view view;
-	uint64_t end, last = 0;
-	int tries = 0, r = look(o, &a.h, &view);
-
-	if (r < 0 || !(view.needs & (STUB_NEEDS_DATA | STUB_NEEDS_ATTRS | STUB_NEEDS_FOREIGN)))
-		return r;
-	if (offset >= INT64_MAX || length == 0)
-		return 0; /* nothing can be there */
-	end = length < INT64_MAX - offset ? offset + length : INT64_MAX;
-	ask_is_for(&a);
-	while (tries < TRIES) {
-		r = stub_data_missing(stubfs_export()->volume, &a.h, offset, end - offset,
-				      &missing);
-		if (r <= 0)
-			return r;
-		tries = missing.start > last ? 0 : tries + 1;
-		last = missing.start;
-		a.offset = missing.start;
-		a.length = end - missing.start;
-		r = ask(stubfs_export(), w, &a);
-		if (r < 0)
-			return r;
-	}
-	return -EAGAIN;
-}
-
-int glue_pass(struct stubfs_obj *o, struct glue_wait *w, uint64_t offset, uint64_t length, int *fd)
-{
-	struct stub_ask a = { .kind = STUB_ASK_PASS, .offset = offset, .length = length };
-
-	return handle_of(o, &a.h) ? -EINVAL : ask_for(stubfs_export(), w, &a, fd);
-}
-
-int glue_missing(struct stubfs_obj *o, uint64_t offset, uint64_t end, struct stub_range *out)
-{
-	struct stub_handle h;
-
-	if (!glue_maybe_stub(o) || offset >= end || handle_of(o, &h))
-		return 0;
-	return stub_data_missing(stubfs_export()->volume, &h, offset, end - offset, out);
-}
+const struct stub_gate_ops glue_gate_ops = {
+	.wait_begin = gate_wait_begin,
+	.wait_end = gate_wait_end,
+	.wait_left = gate_wait_left,
+	.wait_on = gate_wait_on,
+	.who = gate_who,
+};
 
 /* ---- changing ---- */
 
-int glue_change_begin(struct glue_change *g, struct stubfs_obj *const o[], unsigned int n)
+int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], unsigned int n,
+	       unsigned int going)
 {
-	const struct stub_handle *list[STUB_CHANGE_OBJECTS] = { NULL };
-	struct stub_handle h[STUB_CHANGE_OBJECTS];
-	bool any = false;
-	int r;
+	struct stub_front front[STUB_CHANGE_OBJECTS], *in[STUB_CHANGE_OBJECTS] = { NULL };
 
-	memset(g, 0, sizeof(*g));
 	for (unsigned int i = 0; i < n; i++) {
-		if (!o[i] || !glue_maybe_stub(o[i]) || handle_of(o[i], &h[i]))
+		if (!o[i])
 			continue;
-		list[i] = &h[i];
-		any = true;
+		front[i] = glue_front(o[i]);
+		in[i] = &front[i];
+		if (i == going)
+			stub_front_going(in[i]);
 	}
-	if (!any)
-		return 0;
-	r = stub_change_begin(stubfs_export()->volume, list, n, &g->c);
-	g->open = r == 0;
-	return r;
+	return stub_bracket_begin(in, n, b);
 }
 
-int glue_change_look(struct glue_change *g, struct stubfs_obj *o)
+fsal_status_t glue_end(struct stub_bracket *b, fsal_status_t status)
 {
-	struct stub_handle h;
-	int r;
-
-	memset(g, 0, sizeof(*g));
-	if (!glue_maybe_stub(o) || handle_of(o, &h))
-		return 0;
-	r = stub_change_look(stubfs_export()->volume, &h, &g->c);
-	g->open = r == 0;
-	return r;
-}
-
-void glue_change_drop(struct glue_change *g)
-{
-	if (g->open)
-		stub_change_drop(&g->c);
-	g->open = false;
-}
-
-int glue_change_room(struct glue_change *g, struct stubfs_obj *o, struct glue_wait *w,
-		     uint64_t offset, uint64_t length)
-{
-	struct stub_ask a = { .kind = STUB_ASK_ROOM };
-	int r;
-
-	if (!g->open)
-		return 0;
-	r = stub_change_fits(&g->c, 0, offset, length);
-	if (r == 0) {
-		r = stub_change_clear(&g->c, 0, offset, length);
-		if (r < 0)
-			glue_change_end(g, glue_status(r));
-		return r;
-	}
-	a.h = g->c.obj[0].h;
-	glue_change_end(g, glue_status(r));
-	if (r == -ENOSPC)
-		r = ask(stubfs_export(), w, &a);
-	return r < 0 ? r : 1;
-}
-
-void glue_room_ahead(const struct glue_change *g, struct stubfs_obj *o)
-{
-	int64_t now, last = atomic_load(&o->room_asked);
-	struct stub_ask a = { .kind = STUB_ASK_ROOM };
-
-	if (!g->c.crowded || g->open)
-		return;
-	now = (int64_t)stub_now_ms();
-	if (last && now - last < ROOM_MS)
-		return;
-	if (atomic_compare_exchange_strong(&o->room_asked, &last, now) && !handle_of(o, &a.h))
-		stub_ask(stubfs_export()->volume, &a, 0);
-}
-
-fsal_status_t glue_change_end(struct glue_change *g, fsal_status_t status)
-{
-	int r;
-
-	if (!g->open)
-		return status;
-	g->open = false;
-	r = stub_change_end(&g->c, glue_errno(status));
-	return r < 0 && !FSAL_IS_ERROR(status) ? glue_status(r) : status;
-}
-
-/* What fsync(2) says when data could not be written; any other error lost nothing. */
-static bool sync_failed(fsal_status_t status)
-{
-	int r = glue_errno(status);
-
-	return r == -EIO || r == -ENOSPC || r == -EDQUOT || r == -EROFS;
-}
-
-fsal_status_t glue_commit(struct stubfs_obj *o, off_t offset, size_t length)
-{
-	struct stub_commit c = { .stub = false };
-	struct stub_handle h;
-	fsal_status_t status;
-	int r;
-
-	if (glue_maybe_stub(o) && !handle_of(o, &h)) {
-		r = stub_commit_prepare(stubfs_export()->volume, &h, &c);
-		if (r < 0)
-			return glue_status(r);
-	}
-	status = below(o->below->obj_ops->commit2(o->below, offset, length));
-	if (!c.stub)
-		return status;
-	if (!FSAL_IS_ERROR(status) || sync_failed(status))
-		r = stub_commit_finish(&c, glue_errno(status));
-	else
-		stub_commit_drop(&c);
-	return r < 0 && !FSAL_IS_ERROR(status) ? glue_status(r) : status;
-}
-
-uint64_t glue_era(void)
-{
-	struct stubfs_export *x = stubfs_export();
-
-	return x->volume ? stub_volume_era(x->volume) : 0;
+	return glue_both(status, stub_bracket_end(b, glue_errno(status)));
 }
 
 /* Who is told at a COMMIT what became of its writes: the client, by its address. */
@@ -565,30 +243,35 @@ static uint64_t who_asks(void)
 
 void glue_unstable(struct stubfs_obj *o, uint64_t era)
 {
-	struct stub_handle h;
+	struct stub_front f = { .gate = &stubfs_export()->gate };
 
-	if (!handle_of(o, &h))
-		stub_unstable_note(stubfs_export()->volume, &h, who_asks(), era);
+	if (handle_of(o, &f.h) == 0)
+		stub_sync_note(&f, who_asks(), era);
+}
+
+/* @client: the object's handle where it is a client's COMMIT, else NULL */
+static fsal_status_t commit(struct stubfs_obj *o, const struct stub_handle *client, off_t offset,
+			    size_t length)
+{
+	struct stub_sync sync;
+	fsal_status_t status;
+	int r = stub_sync_begin(&stubfs_export()->gate, FRONT(o), client, who_asks(), &sync);
+
+	if (r < 0)
+		return glue_status(r);
+	status = below(o->below->obj_ops->commit2(o->below, offset, length));
+	return glue_both(status, stub_sync_end(&sync, glue_errno(status)));
+}
+
+fsal_status_t glue_commit(struct stubfs_obj *o, off_t offset, size_t length)
+{
+	return commit(o, NULL, offset, length);
 }
 
 fsal_status_t glue_commit_client(struct stubfs_obj *o, off_t offset, size_t length)
 {
-	struct stub_volume *v = stubfs_export()->volume;
-	bool noted = v && stub_unstable_any(v);
 	struct stub_handle h;
-	fsal_status_t status;
-	uint64_t era;
-	int r = 0;
+	bool due = stub_sync_due(&stubfs_export()->gate) && handle_of(o, &h) == 0;
 
-	/* before the sync: what is written from here on is noted anew */
-	if (noted && handle_of_below(o, &h) == 0)
-		r = stub_unstable_take(v, &h, who_asks(), &era);
-	else
-		noted = false;
-	if (r < 0)
-		return glue_status(r);
-	status = glue_commit(o, offset, length);
-	if (noted && FSAL_IS_ERROR(status))
-		stub_unstable_note(v, &h, who_asks(), era);
-	return status;
+	return commit(o, due ? &h : NULL, offset, length);
 }

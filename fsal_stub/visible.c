@@ -19,31 +19,12 @@
 
 #include "fsal_stub.h"
 
-/*
- * Asked only once something has matched.  When the migration is finished .postcopy
- * is removed under us, and its inode numbers come back on new files, which must be
- * seen.  One way: what is called .postcopy then is the user's.
- */
-static bool still_there(struct stubfs_export *x)
-{
-	struct stat st;
-
-	if (atomic_load(&x->finished))
-		return false;
-	if (!stub_volume_complete(x->volume) ||
-	    fstatat(stub_volume_fd(x->volume), STUB_DIR, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
-	    errno != ENOENT)
-		return true;
-	atomic_store(&x->finished, true);
-	return false;
-}
-
 bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name)
 {
 	struct stubfs_export *x = stubfs_export();
 
-	return x->volume && dir->handle.fs == x->fs &&
-	       stub_volume_hides_name(x->volume, dir->handle.fileid, name) && still_there(x);
+	return x->gate.volume && dir->handle.fs == x->fs &&
+	       stub_volume_hides_name(x->gate.volume, dir->handle.fileid, name) && stub_gate_hides(&x->gate);
 }
 
 fsal_status_t stubfs_name_check(struct stubfs_obj *dir, const char *name,
@@ -61,8 +42,8 @@ bool stubfs_hides_below(const struct fsal_obj_handle *below)
 {
 	struct stubfs_export *x = stubfs_export();
 
-	return x->volume && below->fs == x->fs &&
-	       stub_volume_hides(x->volume, below->fileid) && still_there(x);
+	return x->gate.volume && below->fs == x->fs &&
+	       stub_volume_hides(x->gate.volume, below->fileid) && stub_gate_hides(&x->gate);
 }
 
 /* .postcopy is a subdirectory of the root: its ".." counts there. */
@@ -70,9 +51,9 @@ bool stubfs_hides_link(const struct stubfs_obj *o)
 {
 	struct stubfs_export *x = stubfs_export();
 
-	return x->volume && o->handle.type == DIRECTORY &&
+	return x->gate.volume && o->handle.type == DIRECTORY &&
 	       o->handle.fs == x->fs &&
-	       o->handle.fileid == stub_volume_root_ino(x->volume) && still_there(x);
+	       o->handle.fileid == stub_volume_root_ino(x->gate.volume) && stub_gate_hides(&x->gate);
 }
 
 /* The record and what begins like it (STUB_XATTR_DONE); NFS names have no "trusted."

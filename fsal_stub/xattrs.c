@@ -28,23 +28,18 @@ static fsal_status_t obj_getxattrs(struct fsal_obj_handle *obj, xattrkey4 *name,
 	return below(sub->obj_ops->getxattrs(sub, name, value));
 }
 
-static fsal_status_t change_begin(struct fsal_obj_handle *obj, struct glue_change *change)
+static fsal_status_t change_begin(struct fsal_obj_handle *obj, struct stub_bracket *change)
 {
-	struct stubfs_obj *o = stubfs_obj(obj);
-	struct glue_wait wait = { 0 };
-	struct stub_view view;
-	int r = glue_need_attrs(o, &wait, &view);
+	struct stub_wait wait = { 0 };
 
-	if (r == 0)
-		r = glue_change_begin(change, &o, 1);
-	return glue_status(r);
+	return glue_status(stub_bracket_attrs(FRONT(stubfs_obj(obj)), &wait, change));
 }
 
 static fsal_status_t obj_setxattrs(struct fsal_obj_handle *obj, setxattr_option4 option,
 				   xattrkey4 *name, xattrvalue4 *value)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
-	struct glue_change change;
+	struct stub_bracket change;
 	fsal_status_t status;
 
 	if (hides(name))
@@ -53,13 +48,13 @@ static fsal_status_t obj_setxattrs(struct fsal_obj_handle *obj, setxattr_option4
 	if (FSAL_IS_ERROR(status))
 		return status;
 	status = below(sub->obj_ops->setxattrs(sub, option, name, value));
-	return glue_change_end(&change, status);
+	return glue_end(&change, status);
 }
 
 static fsal_status_t obj_removexattrs(struct fsal_obj_handle *obj, xattrkey4 *name)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
-	struct glue_change change;
+	struct stub_bracket change;
 	fsal_status_t status;
 
 	if (hides(name))
@@ -68,7 +63,7 @@ static fsal_status_t obj_removexattrs(struct fsal_obj_handle *obj, xattrkey4 *na
 	if (FSAL_IS_ERROR(status))
 		return status;
 	status = below(sub->obj_ops->removexattrs(sub, name));
-	return glue_change_end(&change, status);
+	return glue_end(&change, status);
 }
 
 static fsal_status_t obj_listxattrs(struct fsal_obj_handle *obj, count4 max, nfs_cookie4 *cookie,
@@ -135,7 +130,7 @@ static fsal_status_t obj_set_value(struct fsal_obj_handle *obj, const char *name
 				   size_t size, int create)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
-	struct glue_change change;
+	struct stub_bracket change;
 	fsal_status_t status;
 
 	if (hides_text(name))
@@ -144,13 +139,13 @@ static fsal_status_t obj_set_value(struct fsal_obj_handle *obj, const char *name
 	if (FSAL_IS_ERROR(status))
 		return status;
 	status = below(sub->obj_ops->setextattr_value(sub, name, buf, size, create));
-	return glue_change_end(&change, status);
+	return glue_end(&change, status);
 }
 
 static fsal_status_t obj_remove_by_name(struct fsal_obj_handle *obj, const char *name)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
-	struct glue_change change;
+	struct stub_bracket change;
 	fsal_status_t status;
 
 	if (hides_text(name))
@@ -159,7 +154,7 @@ static fsal_status_t obj_remove_by_name(struct fsal_obj_handle *obj, const char 
 	if (FSAL_IS_ERROR(status))
 		return status;
 	status = below(sub->obj_ops->remove_extattr_by_name(sub, name));
-	return glue_change_end(&change, status);
+	return glue_end(&change, status);
 }
 
 /* An id does not say whose it is, and no protocol uses them: refused. */
