@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * names.c - names come and go.
+ * names.c - names come and go, as libstubcore/need.c says.
  *
- *   - Before a name is made in an unlisted directory the old server is asked for
- *     it: one that exists there exists here.
- *   - Before a name is taken away from an unlisted directory, or the directory
- *     itself, it is listed: what is removed never comes back.  And before a name is
- *     replaced there whose file has another: it was only looked up, and is in no
- *     journal yet (docs/design.md, invariant 4).
- *   - Directories and objects that are stubs are in the bracket, since the times
- *     and link counts that clients see are their records'.
- * Waiting comes before the bracket.
+ * The bracket has the directories in it, and the objects, if they are stubs: times and
+ * link counts that clients see are those of records.  It is opened when nothing is to be
+ * waited for any more.
  */
 #include "config.h"
 #include "fsal.h"
@@ -256,29 +250,10 @@ static void rename_links(struct stub_bracket *change, struct stubfs_obj *const i
 	}
 }
 
-/*
- * Would what is replaced live on under another name, and in no journal?  That is a file
- * that was only looked up: the directory must be listed first.  One that has several names
- * at the old server has a provisional file, by which any listing of them finds it.
- */
+/* See stub_front_strands(). */
 static bool rename_strands(struct stubfs_obj *const in[])
 {
-	struct stubfs_obj *o = in[REPLACED];
-	struct fsal_attrlist attrs;
-	struct stub_view view;
-	fsal_status_t status;
-	bool more;
-
-	if (!o || !glue_maybe_stub(o) || stub_front_look(FRONT(in[NEW_DIR]), &view) < 0 ||
-	    !(view.needs & STUB_NEEDS_ENTRIES))
-		return false;
-	if (stub_front_look(FRONT(o), &view) == 0 && view.needs & STUB_NEEDS_NAMES)
-		return false;
-	fsal_prepare_attrs(&attrs, ATTR_NUMLINKS);
-	status = below(o->below->obj_ops->getattrs(o->below, &attrs));
-	more = FSAL_IS_ERROR(status) || attrs.numlinks > 1;
-	fsal_release_attrs(&attrs);
-	return more;
+	return in[REPLACED] && stub_front_strands(FRONT(in[NEW_DIR]), FRONT(in[REPLACED]));
 }
 
 static fsal_status_t rename_ready(struct stubfs_obj *in[], struct stub_wait *w,

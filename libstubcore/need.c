@@ -13,6 +13,13 @@
  *	NAME     name
  *	DATA     data
  *
+ * Which of them an operation on names has:
+ *   - before a name is made in an unlisted directory the old server is asked for it: one that
+ *     exists there exists here;
+ *   - before a name is taken away from an unlisted directory, or the directory itself, it is
+ *     listed: what is removed never comes back.  And before a name is replaced there whose
+ *     file has another: it was only looked up, and is in no journal yet (invariant 4).
+ *
  * Answers that change nothing end it after TRIES, or two sides could keep each other busy
  * for ever.
  *
@@ -50,6 +57,17 @@ STUB_PUBLIC void stub_front_going(struct stub_front *f)
 
 	if (stub_front_look(f, &view) == 0 && view.needs & STUB_NEEDS_FOREIGN)
 		f->maybe = false;
+}
+
+STUB_PUBLIC bool stub_front_strands(struct stub_front *dir, struct stub_front *f)
+{
+	struct stub_view view;
+
+	if (!f->maybe || stub_front_look(dir, &view) < 0 || !(view.needs & STUB_NEEDS_ENTRIES))
+		return false;
+	if (stub_front_look(f, &view) < 0)
+		return true;
+	return view.needs && !(view.needs & STUB_NEEDS_NAMES) && view.nlink > 1;
 }
 
 STUB_PUBLIC int stub_front_missing(struct stub_front *f, uint64_t offset, uint64_t end,

@@ -134,6 +134,14 @@ int stub_front_look(struct stub_front *f, struct stub_view *view);
  * kept true, is left out of brackets. */
 void stub_front_going(struct stub_front *f);
 
+/*
+ * @f's name in the directory @dir is about to be another object's, and it may have more names.
+ * Would it live on in no journal?  That is a file that was only looked up there: the directory
+ * must be listed first.  One that has several names at the old server has a provisional file, by
+ * which any listing of them finds it.
+ */
+bool stub_front_strands(struct stub_front *dir, struct stub_front *f);
+
 /* First missing range in [offset, end): 1 and *out, or 0.  As stub_view(). */
 int stub_front_missing(struct stub_front *f, uint64_t offset, uint64_t end,
 		       struct stub_range *out);

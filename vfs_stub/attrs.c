@@ -55,26 +55,19 @@ static void show(struct vfs_handle_struct *handle, const struct stub_view *view,
  * removed.  So what does not come in time is withheld too; and if no retriever runs there
  * is no wait for each of a thousand.
  */
-static int show_entry(struct glue_obj *o, ino_t ino, struct stub_view *view)
+static int show_entry(struct stub_front *o, ino_t ino, struct stub_view *view)
 {
-	bool entry = o->maybe && o->x->entry && o->x->entry == ino;
-	struct glue_wait wait = { 0 };
-	int r;
+	const struct stubvfs *x = o->maybe ? glue_connection(o) : NULL;
+	struct stub_wait wait = { .once = x && x->entry && x->entry == ino };
 
-	if (entry && o->x->absent)
-		glue_wait_none(&wait);
-	r = glue_show_attrs(o, &wait, view);
-	if (r != -EAGAIN || !entry)
-		return r;
-	view->withheld = true;
-	return 0;
+	return stub_need_shown(o, &wait, view);
 }
 
-static ino_t ino_of(const struct glue_obj *o, const struct files_struct *fsp)
+static ino_t ino_of(const struct stub_front *o, const struct files_struct *fsp)
 {
 	struct stat st;
 
-	if (!o->maybe || !o->x->entry || !fsp->fsp_flags.is_pathref ||
+	if (!o->maybe || !glue_connection(o)->entry || !fsp->fsp_flags.is_pathref ||
 	    fstatat(fsp_get_pathref_fd(fsp), "", &st, AT_EMPTY_PATH) < 0)
 		return 0;
 	return st.st_ino;
@@ -83,7 +76,7 @@ static ino_t ino_of(const struct glue_obj *o, const struct files_struct *fsp)
 int stubvfs_fstat(struct vfs_handle_struct *handle, struct files_struct *fsp, SMB_STRUCT_STAT *st)
 {
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 	int r;
 
 	glue_of_fsp(handle, fsp, &o);
@@ -120,7 +113,7 @@ static int stat_next(struct by_path *p)
 static int stat_once(struct by_path *p, int dirfd, bool follow)
 {
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 	int r, error;
 
 	r = glue_of_path(p->handle, dirfd, p->name->base_name, follow, &o);
@@ -189,30 +182,29 @@ int stubvfs_fstatat(struct vfs_handle_struct *handle, const struct files_struct 
 
 int stubvfs_fchmod(struct vfs_handle_struct *handle, struct files_struct *fsp, mode_t mode)
 {
-	struct glue_change change;
+	struct stub_bracket change;
 
 	if (!glue_change_fsp(handle, fsp, &change))
 		return -1;
-	return (int)glue_change_end(&change, SMB_VFS_NEXT_FCHMOD(handle, fsp, mode));
+	return (int)glue_end(&change, SMB_VFS_NEXT_FCHMOD(handle, fsp, mode));
 }
 
 int stubvfs_fchown(struct vfs_handle_struct *handle, struct files_struct *fsp, uid_t uid,
 		   gid_t gid)
 {
-	struct glue_change change;
+	struct stub_bracket change;
 
 	if (!glue_change_fsp(handle, fsp, &change))
 		return -1;
-	return (int)glue_change_end(&change, SMB_VFS_NEXT_FCHOWN(handle, fsp, uid, gid));
+	return (int)glue_end(&change, SMB_VFS_NEXT_FCHOWN(handle, fsp, uid, gid));
 }
 
 int stubvfs_lchown(struct vfs_handle_struct *handle, const struct smb_filename *name, uid_t uid,
 		   gid_t gid)
 {
-	struct glue_obj o, *in[1] = { &o };
-	struct glue_wait wait = { 0 };
-	struct glue_change change = { .open = false };
-	struct stub_view view;
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
+	struct stub_front o;
 	int r;
 
 	if (stubvfs_hides(handle, AT_FDCWD, name->base_name))
@@ -223,51 +215,49 @@ int stubvfs_lchown(struct vfs_handle_struct *handle, const struct smb_filename *
 	if (r >= 0)
 		r = glue_of_path(handle, AT_FDCWD, name->base_name, false, &o);
 	if (r == 0)
-		r = glue_need_attrs(&o, &wait, &view);
-	if (r == 0)
-		r = glue_change_begin(&change, in, 1);
+		r = stub_bracket_attrs(&o, &wait, &change);
 	if (r < 0)
 		return glue_fail(r);
-	return (int)glue_change_end(&change, SMB_VFS_NEXT_LCHOWN(handle, name, uid, gid));
+	return (int)glue_end(&change, SMB_VFS_NEXT_LCHOWN(handle, name, uid, gid));
 }
 
 int stubvfs_fntimes(struct vfs_handle_struct *handle, struct files_struct *fsp,
 		    struct smb_file_time *ft)
 {
-	struct glue_change change;
+	struct stub_bracket change;
 
 	if (!glue_change_fsp(handle, fsp, &change))
 		return -1;
-	return (int)glue_change_end(&change, SMB_VFS_NEXT_FNTIMES(handle, fsp, ft));
+	return (int)glue_end(&change, SMB_VFS_NEXT_FNTIMES(handle, fsp, ft));
 }
 
 int stubvfs_fchflags(struct vfs_handle_struct *handle, struct files_struct *fsp,
 		     unsigned int flags)
 {
-	struct glue_change change;
+	struct stub_bracket change;
 
 	if (!glue_change_fsp(handle, fsp, &change))
 		return -1;
-	return (int)glue_change_end(&change, SMB_VFS_NEXT_FCHFLAGS(handle, fsp, flags));
+	return (int)glue_end(&change, SMB_VFS_NEXT_FCHFLAGS(handle, fsp, flags));
 }
 
 int stubvfs_sys_acl_set_fd(struct vfs_handle_struct *handle, struct files_struct *fsp,
 			   SMB_ACL_TYPE_T type, SMB_ACL_T acl)
 {
-	struct glue_change change;
+	struct stub_bracket change;
 
 	if (!glue_change_fsp(handle, fsp, &change))
 		return -1;
-	return (int)glue_change_end(&change, SMB_VFS_NEXT_SYS_ACL_SET_FD(handle, fsp, type, acl));
+	return (int)glue_end(&change, SMB_VFS_NEXT_SYS_ACL_SET_FD(handle, fsp, type, acl));
 }
 
 int stubvfs_sys_acl_delete_def_fd(struct vfs_handle_struct *handle, struct files_struct *fsp)
 {
-	struct glue_change change;
+	struct stub_bracket change;
 
 	if (!glue_change_fsp(handle, fsp, &change))
 		return -1;
-	return (int)glue_change_end(&change, SMB_VFS_NEXT_SYS_ACL_DELETE_DEF_FD(handle, fsp));
+	return (int)glue_end(&change, SMB_VFS_NEXT_SYS_ACL_DELETE_DEF_FD(handle, fsp));
 }
 
 /* ---- DOS attributes ---- */
@@ -282,13 +272,13 @@ int stubvfs_sys_acl_delete_def_fd(struct vfs_handle_struct *handle, struct files
 static bool is_offline(struct vfs_handle_struct *handle, struct files_struct *fsp)
 {
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 
 	glue_of_fsp(handle, fsp, &o);
-	if (glue_look(&o, &view) < 0 || !(view.needs & STUB_NEEDS_DATA))
+	if (stub_front_look(&o, &view) < 0 || !(view.needs & STUB_NEEDS_DATA))
 		return false;
 	if (o.known)
-		o.known->offline = true;
+		glue_known(&o)->offline = true;
 	return true;
 }
 

@@ -17,58 +17,40 @@
 
 #include <errno.h>
 
-#define ROOM_TRIES 16 /* fetches that make room in a record for one write */
-#define CHUNK	   (128 * 1024)
+#define CHUNK (128 * 1024)
+#define WHO   0 /* writes here: a process is one client */
 
 /* ---- changes of a range ---- */
 
 struct ranging {
-	struct vfs_handle_struct *handle;
-	struct glue_obj o;
-	struct glue_change change;
+	struct stub_front o;
+	struct stub_bracket change;
 	uint64_t era;
 };
 
-/* Open the bracket for a change of [offset, offset+length), with room in the record. */
+/* Open the bracket for a change of [offset, offset+length). */
 static int range_begin(struct ranging *g, struct vfs_handle_struct *handle,
 		       struct files_struct *fsp, uint64_t offset, uint64_t length)
 {
-	struct glue_obj *in[1] = { &g->o };
-	struct glue_wait wait = { 0 };
-	struct stub_view view;
-	int r;
+	struct stub_wait wait = { 0 };
 
 	ZERO_STRUCTP(g);
-	g->handle = handle;
 	g->era = glue_era(handle);
 	glue_of_fsp(handle, fsp, &g->o);
-	r = glue_look(&g->o, &view);
-	if (r == 0 && g->o.maybe && g->o.x->brackets)
-		return 0; /* the outer bracket's */
-	if (r == 0)
-		r = glue_need_attrs(&g->o, &wait, &view);
-	for (int i = 0; r >= 0 && i < ROOM_TRIES; i++) {
-		r = glue_change_begin(&g->change, in, 1);
-		if (r == 0)
-			r = glue_change_room(&g->change, &g->o, &wait, offset, length);
-		if (r == 0)
-			return 0;
-	}
-	return r < 0 ? r : -EAGAIN;
+	return stub_bracket_range(&g->o, &wait, offset, length, &g->change);
 }
 
 /* Close it: @done bytes are the client's now.  @result and errno as NEXT left them. */
 static ssize_t range_end(struct ranging *g, ssize_t result, uint64_t offset, uint64_t done)
 {
 	bool stub = stub_change_any(&g->change.c);
-	int r = result < 0 ? 0 : stub_change_written(&g->change.c, 0, offset, done);
+	int saved = errno;
 
-	if (r < 0)
-		result = glue_fail(r);
-	result = glue_change_end(&g->change, result);
-	glue_room_ahead(&g->change, &g->o);
+	result = glue_result(result, saved,
+			     stub_bracket_range_end(&g->change, &g->o, result < 0 ? -saved : 0,
+						    offset, done));
 	if (stub && result >= 0 && done)
-		glue_unstable(g->handle, &g->o.h, g->era);
+		stub_sync_note(&g->o, WHO, g->era);
 	return result;
 }
 
@@ -91,7 +73,7 @@ ssize_t stubvfs_pwrite(struct vfs_handle_struct *handle, struct files_struct *fs
 }
 
 struct write_state {
-	struct glue_obj o;
+	struct stub_front o;
 	ssize_t done;
 	struct vfs_aio_state aio;
 };
@@ -107,7 +89,7 @@ static void write_done(struct tevent_req *sub)
 		tevent_req_error(req, s->aio.error);
 		return;
 	}
-	glue_tell(&s->o);
+	stub_front_tell(&s->o);
 	tevent_req_done(req);
 }
 
@@ -123,7 +105,7 @@ struct tevent_req *stubvfs_pwrite_send(struct vfs_handle_struct *handle, TALLOC_
 	if (!req)
 		return NULL;
 	glue_of_fsp(handle, fsp, &s->o);
-	if (glue_look(&s->o, &view) < 0 || s->o.maybe) {
+	if (stub_front_look(&s->o, &view) < 0 || s->o.maybe) {
 		s->done = stubvfs_pwrite(handle, fsp, data, n, offset);
 		if (s->done < 0)
 			tevent_req_error(req, errno);
@@ -188,12 +170,12 @@ ssize_t stubvfs_recvfile(struct vfs_handle_struct *handle, int from, struct file
 			 off_t offset, size_t n)
 {
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 	ssize_t done;
 	int flags, saved;
 
 	glue_of_fsp(handle, fsp, &o);
-	if (glue_look(&o, &view) == 0 && !o.maybe)
+	if (stub_front_look(&o, &view) == 0 && !o.maybe)
 		return SMB_VFS_NEXT_RECVFILE(handle, from, fsp, offset, n);
 	flags = fcntl(from, F_GETFL);
 	if (flags < 0 || fcntl(from, F_SETFL, flags & ~O_NONBLOCK) < 0)
@@ -209,11 +191,11 @@ ssize_t stubvfs_recvfile(struct vfs_handle_struct *handle, int from, struct file
 
 int stubvfs_ftruncate(struct vfs_handle_struct *handle, struct files_struct *fsp, off_t size)
 {
-	struct glue_change change;
+	struct stub_bracket change;
 
 	if (!glue_change_fsp(handle, fsp, &change))
 		return -1;
-	return (int)glue_change_end(&change, SMB_VFS_NEXT_FTRUNCATE(handle, fsp, size));
+	return (int)glue_end(&change, SMB_VFS_NEXT_FTRUNCATE(handle, fsp, size));
 }
 
 /* Reserving fills nothing and takes nothing away; a punched range is the client's. */
@@ -235,73 +217,36 @@ int stubvfs_fallocate(struct vfs_handle_struct *handle, struct files_struct *fsp
 
 /* ---- seek ---- */
 
-/*
- * What is missing is asked first, then the file: bytes are there before the record says
- * so.  The other way round a range that is filled in between would be neither missing
- * nor data.
- */
+struct seeking {
+	struct vfs_handle_struct *handle;
+	struct files_struct *fsp;
+};
 
-/* One seek below; there is no data behind the last: @size then. */
-static off_t seek_next(struct vfs_handle_struct *handle, struct files_struct *fsp, off_t at,
-		       int whence, off_t size)
+static int seek_next(void *arg, bool data, uint64_t at, uint64_t size, uint64_t *found)
 {
-	off_t found = SMB_VFS_NEXT_LSEEK(handle, fsp, at, whence);
+	struct seeking *s = arg;
+	off_t n = SMB_VFS_NEXT_LSEEK(s->handle, s->fsp, (off_t)at, data ? SEEK_DATA : SEEK_HOLE);
 
-	return found < 0 && errno == ENXIO ? size : found;
-}
-
-/* The first of local data and of missing ranges. */
-static off_t seek_data(struct vfs_handle_struct *handle, struct files_struct *fsp,
-		       struct glue_obj *o, off_t at, off_t size)
-{
-	struct stub_range missing;
-	int r = glue_missing(o, (uint64_t)at, (uint64_t)size, &missing);
-	off_t data;
-
-	if (r < 0)
-		return glue_fail(r);
-	data = seek_next(handle, fsp, at, SEEK_DATA, size);
-	if (data >= 0 && r > 0 && (off_t)missing.start < data)
-		data = (off_t)missing.start;
-	if (data == size) {
-		errno = ENXIO;
-		return -1;
-	}
-	return data;
-}
-
-/* The first local hole that is not missing. */
-static off_t seek_hole(struct vfs_handle_struct *handle, struct files_struct *fsp,
-		       struct glue_obj *o, off_t at, off_t size)
-{
-	struct stub_range missing;
-
-	while (at < size) {
-		int r = glue_missing(o, (uint64_t)at, (uint64_t)size, &missing);
-		off_t hole;
-
-		if (r < 0)
-			return glue_fail(r);
-		hole = seek_next(handle, fsp, at, SEEK_HOLE, size);
-		if (hole < 0 || r == 0 || (off_t)missing.start > hole)
-			return hole;
-		at = (off_t)missing.end;
-	}
-	return size;
+	if (n < 0 && errno != ENXIO)
+		return -errno;
+	*found = n < 0 ? size : (uint64_t)n;
+	return 0;
 }
 
 off_t stubvfs_lseek(struct vfs_handle_struct *handle, struct files_struct *fsp, off_t offset,
 		    int whence)
 {
+	struct seeking seek = { handle, fsp };
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
+	uint64_t found;
 	struct stat st;
 	int r;
 
 	if (whence != SEEK_DATA && whence != SEEK_HOLE)
 		return SMB_VFS_NEXT_LSEEK(handle, fsp, offset, whence);
 	glue_of_fsp(handle, fsp, &o);
-	r = glue_look(&o, &view);
+	r = stub_front_look(&o, &view);
 	if (r < 0)
 		return glue_fail(r);
 	if (!o.maybe)
@@ -312,56 +257,62 @@ off_t stubvfs_lseek(struct vfs_handle_struct *handle, struct files_struct *fsp, 
 		errno = ENXIO;
 		return -1;
 	}
-	return whence == SEEK_DATA ? seek_data(handle, fsp, &o, offset, st.st_size) :
-				     seek_hole(handle, fsp, &o, offset, st.st_size);
+	r = stub_front_seek(&o, whence == SEEK_DATA, (uint64_t)offset, (uint64_t)st.st_size,
+			    seek_next, &seek, &found);
+	if (r < 0)
+		return glue_fail(r);
+	if (whence == SEEK_DATA && found >= (uint64_t)st.st_size) {
+		errno = ENXIO;
+		return -1;
+	}
+	return (off_t)found;
 }
 
 /* ---- sync ---- */
 
 struct sync_state {
-	struct vfs_handle_struct *handle;
-	struct stub_commit commit;
-	struct stub_handle h;
-	uint64_t era;
-	bool noted; /* unstable writes were taken for this sync */
+	struct stub_sync sync;
 	int result;
 	struct vfs_aio_state aio;
 };
-
-/* What fsync(2) says when data could not be written; any other error lost nothing. */
-static bool sync_failed(int error)
-{
-	return error == EIO || error == ENOSPC || error == EDQUOT || error == EROFS;
-}
 
 static void sync_done(struct tevent_req *sub)
 {
 	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
 	struct sync_state *s = tevent_req_data(req, struct sync_state);
-	int error, r = 0;
+	int error, r;
 
 	s->result = SMB_VFS_FSYNC_RECV(sub, &s->aio);
 	TALLOC_FREE(sub);
 	error = s->result < 0 ? s->aio.error : 0;
-	if (s->commit.stub && error && !sync_failed(error))
-		stub_commit_drop(&s->commit);
-	else
-		r = glue_commit_finish(&s->commit, -error);
-	if (r < 0 && !error)
-		error = glue_errno(r);
-	if (error && s->noted)
-		glue_unstable(s->handle, &s->h, s->era);
-	if (error)
-		tevent_req_error(req, error);
+	r = stub_sync_end(&s->sync, -error);
+	if (r < 0)
+		tevent_req_error(req, error ? error : glue_errno(r));
 	else
 		tevent_req_done(req);
 }
 
 static int sync_state_free(struct sync_state *s)
 {
-	if (s->commit.stub)
-		stub_commit_drop(&s->commit);
+	stub_sync_drop(&s->sync);
 	return 0;
+}
+
+/* Also of what is normal by now, and after completion. */
+static int sync_begin(struct sync_state *s, struct vfs_handle_struct *handle,
+		      struct files_struct *fsp)
+{
+	struct stubvfs *x = stubvfs(handle);
+	struct stub_handle h;
+	struct stub_front o;
+	bool due;
+
+	if (!x)
+		return 0;
+	glue_of_fsp(handle, fsp, &o);
+	due = stub_sync_due(&x->gate) && !fsp_is_alternate_stream(fsp) &&
+	      stub_handle_of_fd(fsp_get_pathref_fd(fsp), &h) == 0;
+	return stub_sync_begin(&x->gate, &o, due ? &h : NULL, WHO, &s->sync);
 }
 
 struct tevent_req *stubvfs_fsync_send(struct vfs_handle_struct *handle, TALLOC_CTX *mem_ctx,
@@ -369,20 +320,13 @@ struct tevent_req *stubvfs_fsync_send(struct vfs_handle_struct *handle, TALLOC_C
 {
 	struct tevent_req *req, *sub;
 	struct sync_state *s;
-	struct glue_obj o;
 	int r;
 
 	req = tevent_req_create(mem_ctx, &s, struct sync_state);
 	if (!req)
 		return NULL;
-	s->handle = handle;
 	talloc_set_destructor(s, sync_state_free);
-	glue_of_fsp(handle, fsp, &o);
-	/* before the sync: what is written from here on is noted anew */
-	r = glue_unstable_take(handle, fsp, &s->h, &s->era);
-	s->noted = r > 0;
-	if (r >= 0)
-		r = glue_commit_prepare(&o, &s->commit);
+	r = sync_begin(s, handle, fsp);
 	if (r < 0) {
 		tevent_req_error(req, glue_errno(r));
 		return tevent_req_post(req, ev);

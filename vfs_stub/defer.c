@@ -33,16 +33,17 @@ static bool is_create(const struct smb_request *req, const struct smb2_create_bl
 	return req && req->smb2req && out;
 }
 
+/* Then @ask is what it waits for. */
 static bool is_unlisted(struct vfs_handle_struct *handle, const struct smb_filename *name,
-			struct glue_obj *o)
+			struct stub_front *o, struct stub_ask *ask)
 {
-	struct stub_view view;
+	struct stub_need need = { .what = STUB_NEED_ENTRIES };
 
 	if (!name->fsp || !VALID_STAT(name->st) || !S_ISDIR(name->st.st_ex_mode) ||
 	    is_named_stream(name))
 		return false;
 	glue_of_fsp(handle, name->fsp, o);
-	return o->maybe && glue_look(o, &view) == 0 && view.needs & STUB_NEEDS_ENTRIES;
+	return stub_need_step(o, &need, 0, ask) > 0;
 }
 
 /* Listed, or not in time, or never: the second run will see. */
@@ -57,21 +58,21 @@ static void answered(struct tevent_req *ask)
 
 /* The request owns what waits: it goes when that is cancelled, or its client. */
 static bool put_off(struct vfs_handle_struct *handle, struct smb_request *req,
-		    const struct glue_obj *o)
+		    const struct stub_ask *a)
 {
-	struct stub_ask a = { .kind = STUB_ASK_LIST, .h = o->h };
+	struct tevent_context *ev = handle->conn->sconn->ev_ctx;
 	struct deferred *d = talloc(req->smb2req, struct deferred);
-	unsigned int ms = glue_wait_ms(o->x);
+	unsigned int ms = glue_wait_ms(stubvfs(handle));
 	struct deferred_open_record *record;
 	struct tevent_req *ask;
 
 	if (!d)
 		return false;
 	*d = (struct deferred){ req->xconn, req->mid };
-	ask = glue_ask_send(d, o->x->sconn->ev_ctx, handle, &a);
+	ask = glue_ask_send(d, ev, handle, a);
 	record = talloc_zero_size(NULL, RECORD);
 	if (!ask || !record ||
-	    !tevent_req_set_endtime(ask, o->x->sconn->ev_ctx, timeval_current_ofs_msec(ms)) ||
+	    !tevent_req_set_endtime(ask, ev, timeval_current_ofs_msec(ms)) ||
 	    !push_deferred_open_message_smb(req, timeval_set(ms / 1000 + 1, 0),
 					    (struct file_id){ 0 }, record)) {
 		TALLOC_FREE(record);
@@ -92,7 +93,8 @@ NTSTATUS stubvfs_create_file(struct vfs_handle_struct *handle, struct smb_reques
 			     const struct smb2_create_blobs *in, struct smb2_create_blobs *out)
 {
 	bool again = is_create(req, out) && get_deferred_open_message_state(req, NULL, NULL);
-	struct glue_obj o;
+	struct stub_front o;
+	struct stub_ask a;
 
 	/* smbd takes its mark off before it opens a file, and only then.  With the mark an
 	 * error would be taken for "later" again. */
@@ -100,10 +102,10 @@ NTSTATUS stubvfs_create_file(struct vfs_handle_struct *handle, struct smb_reques
 	    (!name->fsp || options & FILE_DIRECTORY_FILE || S_ISDIR(name->st.st_ex_mode)))
 		remove_deferred_open_message_smb(req->xconn, req->mid);
 	if (glue_migrating(handle) && access_mask & LISTS && is_create(req, out) &&
-	    is_unlisted(handle, name, &o)) {
+	    is_unlisted(handle, name, &o, &a)) {
 		if (again)
 			glue_overdue_note(&o);
-		else if (put_off(handle, req, &o))
+		else if (put_off(handle, req, &a))
 			return NT_STATUS_SHARING_VIOLATION; /* nobody is told */
 	}
 	return SMB_VFS_NEXT_CREATE_FILE(handle, req, dirfsp, name, access_mask, share_access,

@@ -35,7 +35,7 @@ struct stubvfs_guard {
 
 static bool ours(const struct stubvfs *x, const SMB_STRUCT_STAT *st)
 {
-	return x->volume && st->st_ex_dev == x->dev;
+	return x->gate.volume && st->st_ex_dev == x->dev;
 }
 
 static struct seen *seen_of(struct stubvfs *x, const SMB_STRUCT_STAT *st)
@@ -60,7 +60,7 @@ static void tell(struct vfs_handle_struct *handle, struct stubvfs *x, const char
 static int look(struct vfs_handle_struct *handle, struct stubvfs *x, int fd)
 {
 	char path[PATH_MAX];
-	int r = stub_dir_foreign(x->volume, fd, path, sizeof(path));
+	int r = stub_dir_foreign(x->gate.volume, fd, path, sizeof(path));
 
 	if (r <= 0)
 		return r;
@@ -98,7 +98,7 @@ bool stubvfs_refuses_names(struct vfs_handle_struct *handle, const struct files_
 	SMB_STRUCT_STAT st;
 
 	/* snapshots that are reached by a time: their files are looked at when they are read */
-	if (!x || !name || name->twrp || (x->volume && !VALID_STAT(name->st)))
+	if (!x || !name || name->twrp || (x->gate.volume && !VALID_STAT(name->st)))
 		return false;
 	if (fd == AT_FDCWD && !strcmp(name->base_name, handle->conn->connectpath))
 		return false; /* looked at when the client connected */
@@ -148,19 +148,19 @@ bool stubvfs_is_strange_stub(struct vfs_handle_struct *handle, const struct file
 	if (fsp_is_alternate_stream(fsp))
 		return false;
 	if (fsp->fsp_name->twrp == 0 &&
-	    (!x || (x->volume && (!VALID_STAT(fsp->fsp_name->st) || ours(x, &fsp->fsp_name->st)))))
+	    (!x || (x->gate.volume && (!VALID_STAT(fsp->fsp_name->st) || ours(x, &fsp->fsp_name->st)))))
 		return false;
-	known = x && !x->volume ? VFS_FETCH_FSP_EXTENSION(handle, f) : NULL;
-	if (known && known->fd == fd && known->normal)
+	known = x && !x->gate.volume ? VFS_FETCH_FSP_EXTENSION(handle, f) : NULL;
+	if (known && known->fd == fd && atomic_load(&known->known.normal))
 		return false;
 	root = glue_root_enter();
 	marked = stub_marked(fd) != 0;
 	glue_root_leave(root);
-	if (marked || !x || x->volume)
+	if (marked || !x || x->gate.volume)
 		return marked;
 	if (!known)
 		known = VFS_ADD_FSP_EXTENSION(handle, f, struct glue_known, NULL);
 	if (known)
-		*known = (struct glue_known){ .fd = fd, .normal = true };
+		*known = (struct glue_known){ .known.normal = true, .fd = fd };
 	return false;
 }

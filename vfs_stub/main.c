@@ -13,13 +13,13 @@ static int stubvfs_free(struct stubvfs *x)
 {
 	bool root;
 
-	if (!x->volume)
+	if (!x->gate.volume)
 		return 0;
 	root = glue_root_enter();
 	glue_link_destroy(x);
-	stub_volume_close(x->volume);
+	stub_volume_close(x->gate.volume);
 	glue_root_leave(root);
-	x->volume = NULL;
+	x->gate.volume = NULL;
 	return 0;
 }
 
@@ -40,9 +40,9 @@ static int know_root(struct stubvfs *x)
 	struct stat st;
 	ssize_t n;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", stub_volume_fd(x->volume));
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", stub_volume_fd(x->gate.volume));
 	n = readlink(link, path, sizeof(path) - 1);
-	if (n < 0 || fstat(stub_volume_fd(x->volume), &st) < 0)
+	if (n < 0 || fstat(stub_volume_fd(x->gate.volume), &st) < 0)
 		return -errno;
 	path[n] = '\0';
 	x->dev = st.st_dev;
@@ -97,22 +97,22 @@ static int volume_open(struct stubvfs *x, const char *path, const char *uuid)
 	const unsigned int flags = STUB_OPEN_SEARCH | STUB_OPEN_FOLD | STUB_OPEN_NEWS;
 	char *at = talloc_strdup(x, path), *slash;
 	struct stat st;
-	int r = at ? stub_volume_open(at, flags, glue_log, NULL, &x->volume) : -ENOMEM;
+	int r = at ? stub_volume_open(at, flags, glue_log, NULL, &x->gate.volume) : -ENOMEM;
 
 	while (r == -ENOENT && lstat(at, &st) < 0 && errno == ENOENT &&
 	       (slash = strrchr(at, '/')) && slash > at) {
 		*slash = '\0';
-		r = stub_volume_open(at, flags, glue_log, NULL, &x->volume);
+		r = stub_volume_open(at, flags, glue_log, NULL, &x->gate.volume);
 	}
 	TALLOC_FREE(at);
 	if (r == 0)
 		r = know_root(x);
 	else
-		x->volume = NULL;
-	if (r == -ENOENT && !x->volume)
+		x->gate.volume = NULL;
+	if (r == -ENOENT && !x->gate.volume)
 		r = 0;
 	if (r == 0 && uuid)
-		r = stub_volume_expect(x->volume, path, uuid);
+		r = stub_volume_expect(x->gate.volume, path, uuid);
 	glue_root_leave(root);
 	return r;
 }
@@ -136,11 +136,13 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 	x->sconn = handle->conn->sconn;
 	x->wait_ms = (unsigned int)lp_parm_int(snum, "stub", "wait", WAIT_MS);
 	x->give_up = (unsigned int)lp_parm_int(snum, "stub", "give up", GIVE_UP);
-	x->denied = stubvfs_recall_denied(handle->conn, user);
+	x->gate.denied = stubvfs_recall_denied(handle->conn, user);
 	stubvfs_recall_who(handle->conn, user, x->who);
 	x->offline = FILE_ATTRIBUTE_OFFLINE;
 	if (lp_parm_bool(snum, "stub", "recall attribute", false))
 		x->offline |= STUBVFS_ATTRIBUTE_RECALL;
+	x->gate.ops = &glue_gate_ops;
+	x->gate.alone = x->gate.tells = true;
 	r = volume_open(x, handle->conn->connectpath,
 			lp_parm_const_string(snum, "stub", "volume", NULL));
 	if (r < 0) {
@@ -151,7 +153,7 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 		errno = r == -ENOMEM ? ENOMEM : EIO;
 		return -1;
 	}
-	if (x->volume && goes_around(snum)) {
+	if (x->gate.volume && goes_around(snum)) {
 		DBG_ERR("share %s: vfs objects: %s does not go with stub, or has to stand behind it\n",
 			service, goes_around(snum));
 		TALLOC_FREE(x);
@@ -159,7 +161,7 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 		errno = EINVAL;
 		return -1;
 	}
-	if (!x->volume)
+	if (!x->gate.volume)
 		DBG_NOTICE("share %s: no volume here, everything passes through\n", service);
 	handle->data = x;
 	return 0;

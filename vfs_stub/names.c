@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * names.c - names come and go.
+ * names.c - names come and go, by the rules of libstubcore/need.c.
  *
- *   - Before a name is made in an unlisted directory the old server is asked for
- *     it: one that exists there exists here.
- *   - Before a name is taken away from an unlisted directory, or the directory
- *     itself, it is listed: what is removed never comes back.
- *   - Directories and objects that are stubs are in the bracket, since the times
- *     and link counts that clients see are their records'.
- * Waiting comes before the bracket.
+ * Directories and objects that are stubs are in the bracket, since the times and link
+ * counts that clients see are their records'.  Waiting comes before the bracket.
  */
 #include "stub_glue.h"
 
@@ -21,7 +16,7 @@ struct place {
 	int fd; /* AT_FDCWD, smbd's, or our own */
 	bool own;
 	const char *name;
-	struct glue_obj dir;
+	struct stub_front dir;
 };
 
 static int place_open(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
@@ -63,7 +58,7 @@ static void place_close(struct place *p)
 }
 
 /* What is called so; o->ino is 0 if nothing is. */
-static int place_find(struct vfs_handle_struct *handle, const struct place *p, struct glue_obj *o)
+static int place_find(struct vfs_handle_struct *handle, const struct place *p, struct stub_front *o)
 {
 	int r = glue_of_path(handle, p->fd, p->name, false, o);
 
@@ -71,11 +66,11 @@ static int place_find(struct vfs_handle_struct *handle, const struct place *p, s
 }
 
 /* What a name that is to be made stands for already is in *found. */
-static int may_come(struct vfs_handle_struct *handle, struct place *p, struct glue_wait *w,
-		    struct glue_obj *found)
+static int may_come(struct vfs_handle_struct *handle, struct place *p, struct stub_wait *w,
+		    struct stub_front *found)
 {
 	struct stub_view view;
-	int r = glue_need_attrs(&p->dir, w, &view);
+	int r = stub_need_attrs(&p->dir, w, &view);
 
 	if (r == 0)
 		r = place_find(handle, p, found);
@@ -83,30 +78,30 @@ static int may_come(struct vfs_handle_struct *handle, struct place *p, struct gl
 		return r;
 	if (!(view.needs & (STUB_NEEDS_ENTRIES | STUB_NEEDS_REFUSED | STUB_NEEDS_FOREIGN)))
 		return 0;
-	r = glue_need_name(&p->dir, w, p->name);
+	r = stub_need_name(&p->dir, w, p->name);
 	if (r == 0)
 		return place_find(handle, p, found);
 	return r == -ENOENT ? 0 : r;
 }
 
 /* The name may be taken from the directory: for good, or to have another one. */
-static int may_go(struct place *p, struct glue_wait *w, bool for_good)
+static int may_go(struct place *p, struct stub_wait *w, bool for_good)
 {
 	struct stub_view view;
-	int r = glue_need_attrs(&p->dir, w, &view);
+	int r = stub_need_attrs(&p->dir, w, &view);
 
 	if (r < 0)
 		return r;
-	return for_good ? glue_need_leave(&p->dir, w, p->name) : glue_need_entries(&p->dir, w);
+	return for_good ? stub_need_leave(&p->dir, w, p->name) : stub_need_entries(&p->dir, w);
 }
 
 /* ---- create ---- */
 
 int stubvfs_make_begin(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
-		       const struct smb_filename *name, struct glue_wait *w,
-		       struct glue_change *change)
+		       const struct smb_filename *name, struct stub_wait *w,
+		       struct stub_bracket *change)
 {
-	struct glue_obj found, *in[1];
+	struct stub_front found, *in[1];
 	struct place p;
 	int r;
 
@@ -121,8 +116,8 @@ int stubvfs_make_begin(struct vfs_handle_struct *handle, const struct files_stru
 	in[0] = &p.dir;
 	r = may_come(handle, &p, w, &found);
 	if (r == 0)
-		r = glue_change_begin(change, in, 1);
-	glue_change_tells(change, 0, STUB_NEWS_NAMES);
+		r = stub_bracket_begin(in, 1, change);
+	stub_bracket_tells(change, 0, STUB_NEWS_NAMES);
 	place_close(&p);
 	return r;
 }
@@ -130,65 +125,65 @@ int stubvfs_make_begin(struct vfs_handle_struct *handle, const struct files_stru
 int stubvfs_mkdirat(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
 		    const struct smb_filename *name, mode_t mode)
 {
-	struct glue_wait wait = { 0 };
-	struct glue_change change;
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
 	int r = stubvfs_make_begin(handle, dirfsp, name, &wait, &change);
 
 	if (r < 0)
 		return glue_fail(r);
 	r = SMB_VFS_NEXT_MKDIRAT(handle, dirfsp, name, mode);
 	stub_change_links(&change.c, 0, 1); /* its ".." */
-	return (int)glue_change_end(&change, r);
+	return (int)glue_end(&change, r);
 }
 
 int stubvfs_mknodat(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
 		    const struct smb_filename *name, mode_t mode, SMB_DEV_T dev)
 {
-	struct glue_wait wait = { 0 };
-	struct glue_change change;
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
 	int r = stubvfs_make_begin(handle, dirfsp, name, &wait, &change);
 
 	if (r < 0)
 		return glue_fail(r);
 	r = SMB_VFS_NEXT_MKNODAT(handle, dirfsp, name, mode, dev);
-	return (int)glue_change_end(&change, r);
+	return (int)glue_end(&change, r);
 }
 
 int stubvfs_symlinkat(struct vfs_handle_struct *handle, const struct smb_filename *target,
 		      struct files_struct *dirfsp, const struct smb_filename *name)
 {
-	struct glue_wait wait = { 0 };
-	struct glue_change change;
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
 	int r = stubvfs_make_begin(handle, dirfsp, name, &wait, &change);
 
 	if (r < 0)
 		return glue_fail(r);
 	r = SMB_VFS_NEXT_SYMLINKAT(handle, target, dirfsp, name);
-	return (int)glue_change_end(&change, r);
+	return (int)glue_end(&change, r);
 }
 
 /* ---- link ---- */
 
 static int link_begin(struct vfs_handle_struct *handle, struct place *from, struct place *to,
-		      struct glue_change *change)
+		      struct stub_bracket *change)
 {
-	struct glue_obj old, found, *in[2] = { &old, &to->dir };
-	struct glue_wait wait = { 0 };
+	struct stub_front old, found, *in[2] = { &old, &to->dir };
+	struct stub_wait wait = { 0 };
 	struct stub_view view;
 	int r = may_come(handle, to, &wait, &found);
 
 	if (r == 0)
 		r = place_find(handle, from, &old);
 	if (r == 0)
-		r = glue_need_attrs(&old, &wait, &view);
-	return r == 0 ? glue_change_begin(change, in, 2) : r;
+		r = stub_need_attrs(&old, &wait, &view);
+	return r == 0 ? stub_bracket_begin(in, 2, change) : r;
 }
 
 int stubvfs_linkat(struct vfs_handle_struct *handle, struct files_struct *old_dirfsp,
 		   const struct smb_filename *old_name, struct files_struct *new_dirfsp,
 		   const struct smb_filename *new_name, int flags)
 {
-	struct glue_change change = { .open = false };
+	struct stub_bracket change = { .open = false };
 	struct place from, to;
 	int r;
 
@@ -215,8 +210,8 @@ int stubvfs_linkat(struct vfs_handle_struct *handle, struct files_struct *old_di
 		return glue_fail(r);
 	r = SMB_VFS_NEXT_LINKAT(handle, old_dirfsp, old_name, new_dirfsp, new_name, flags);
 	stub_change_links(&change.c, 0, 1);
-	glue_change_tells(&change, 1, STUB_NEWS_NAMES);
-	return (int)glue_change_end(&change, r);
+	stub_bracket_tells(&change, 1, STUB_NEWS_NAMES);
+	return (int)glue_end(&change, r);
 }
 
 /* ---- remove and rename ---- */
@@ -229,39 +224,39 @@ int stubvfs_linkat(struct vfs_handle_struct *handle, struct files_struct *old_di
  * bracket too.
  */
 static bool still_named(struct vfs_handle_struct *handle, const struct place *p,
-			const struct glue_obj *o)
+			const struct stub_front *o)
 {
-	struct glue_obj now;
+	struct stub_front now;
 
 	return place_find(handle, p, &now) == 0 && now.ino == o->ino;
 }
 
 /* 0: the bracket is open; 1: try again; -errno */
 static int unlink_begin(struct vfs_handle_struct *handle, struct place *p, int flags,
-			struct glue_wait *w, struct glue_change *change)
+			struct stub_wait *w, struct stub_bracket *change)
 {
-	struct glue_obj o, *in[2] = { &p->dir, &o };
+	struct stub_front o, *in[2] = { &p->dir, &o };
 	int r = may_go(p, w, true);
 
 	if (r == 0)
 		r = place_find(handle, p, &o);
 	if (r == 0 && flags & AT_REMOVEDIR)
-		r = glue_need_gone(&o, w);
+		r = stub_need_gone(&o, w);
 	if (r == 0)
-		glue_going(&o);
+		stub_front_going(&o);
 	if (r == 0)
-		r = glue_change_begin(change, in, 2);
+		r = stub_bracket_begin(in, 2, change);
 	if (r < 0 || still_named(handle, p, &o))
 		return r;
-	glue_change_drop(change);
+	stub_bracket_drop(change);
 	return 1;
 }
 
 int stubvfs_unlinkat(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
 		     const struct smb_filename *name, int flags)
 {
-	struct glue_change change = { .open = false };
-	struct glue_wait wait = { 0 };
+	struct stub_bracket change = { .open = false };
+	struct stub_wait wait = { 0 };
 	struct place p;
 	int r;
 
@@ -280,19 +275,19 @@ int stubvfs_unlinkat(struct vfs_handle_struct *handle, struct files_struct *dirf
 		return glue_fail(r < 0 ? r : -EAGAIN);
 	r = SMB_VFS_NEXT_UNLINKAT(handle, dirfsp, name, flags);
 	stub_change_links(&change.c, flags & AT_REMOVEDIR ? 0 : 1, -1);
-	glue_change_tells(&change, 0, STUB_NEWS_NAMES);
-	glue_change_tells(&change, 1, STUB_NEWS_ATTRS | STUB_NEWS_UNLINKED);
-	return (int)glue_change_end(&change, r);
+	stub_bracket_tells(&change, 0, STUB_NEWS_NAMES);
+	stub_bracket_tells(&change, 1, STUB_NEWS_ATTRS | STUB_NEWS_UNLINKED);
+	return (int)glue_end(&change, r);
 }
 
 enum { MOVED, REPLACED, OLD_DIR, NEW_DIR, RENAME_OBJECTS };
 
 struct renaming {
 	struct vfs_handle_struct *handle;
-	struct glue_wait wait;
+	struct stub_wait wait;
 	struct place from, to;
-	struct glue_obj moved, replaced;
-	struct glue_change change;
+	struct stub_front moved, replaced;
+	struct stub_bracket change;
 };
 
 static int rename_ready(struct renaming *m)
@@ -301,10 +296,10 @@ static int rename_ready(struct renaming *m)
 
 	if (r == 0)
 		r = may_come(m->handle, &m->to, &m->wait, &m->replaced);
-	if (r == 0 && m->replaced.ino) /* a name goes, as in may_go() */
-		r = glue_need_entries(&m->to.dir, &m->wait);
+	if (r == 0 && stub_front_strands(&m->to.dir, &m->replaced))
+		r = stub_need_entries(&m->to.dir, &m->wait);
 	if (r == 0 && S_ISDIR(m->replaced.mode))
-		r = glue_need_gone(&m->replaced, &m->wait);
+		r = stub_need_gone(&m->replaced, &m->wait);
 	if (r == 0)
 		r = place_find(m->handle, &m->from, &m->moved);
 	return r;
@@ -313,18 +308,19 @@ static int rename_ready(struct renaming *m)
 /* 0: the bracket is open; 1: try again; -errno */
 static int rename_begin(struct renaming *m)
 {
-	struct glue_obj *in[RENAME_OBJECTS] = { &m->moved, &m->replaced, &m->from.dir,
+	struct stub_front *in[RENAME_OBJECTS] = { &m->moved, &m->replaced, &m->from.dir,
 						&m->to.dir };
 	int r = rename_ready(m);
 
 	if (r == 0)
-		glue_going(&m->replaced);
+		stub_front_going(&m->replaced);
 	if (r == 0)
-		r = glue_change_begin(&m->change, in, RENAME_OBJECTS);
+		r = stub_bracket_begin(in, RENAME_OBJECTS, &m->change);
 	if (r < 0 || (still_named(m->handle, &m->from, &m->moved) &&
-		      still_named(m->handle, &m->to, &m->replaced)))
+		      still_named(m->handle, &m->to, &m->replaced) &&
+		      !stub_front_strands(&m->to.dir, &m->replaced)))
 		return r;
-	glue_change_drop(&m->change);
+	stub_bracket_drop(&m->change);
 	return 1;
 }
 
@@ -333,15 +329,15 @@ static void rename_links(struct renaming *m)
 {
 	bool dir = S_ISDIR(m->moved.mode);
 
-	glue_change_tells(&m->change, OLD_DIR, STUB_NEWS_NAMES);
-	glue_change_tells(&m->change, NEW_DIR, STUB_NEWS_NAMES);
+	stub_bracket_tells(&m->change, OLD_DIR, STUB_NEWS_NAMES);
+	stub_bracket_tells(&m->change, NEW_DIR, STUB_NEWS_NAMES);
 	if (dir)
-		glue_change_tells(&m->change, MOVED, STUB_NEWS_ATTRS | STUB_NEWS_MOVED);
+		stub_bracket_tells(&m->change, MOVED, STUB_NEWS_ATTRS | STUB_NEWS_MOVED);
 	if (m->replaced.ino && m->replaced.ino == m->moved.ino)
 		return; /* two names of one inode: nothing happens */
 	if (m->replaced.ino) {
 		stub_change_links(&m->change.c, dir ? NEW_DIR : REPLACED, -1);
-		glue_change_tells(&m->change, REPLACED, STUB_NEWS_ATTRS | STUB_NEWS_UNLINKED);
+		stub_bracket_tells(&m->change, REPLACED, STUB_NEWS_ATTRS | STUB_NEWS_UNLINKED);
 	}
 	if (dir) {
 		stub_change_links(&m->change.c, OLD_DIR, -1);
@@ -386,5 +382,5 @@ int stubvfs_renameat(struct vfs_handle_struct *handle, struct files_struct *old_
 	r = SMB_VFS_NEXT_RENAMEAT(handle, old_dirfsp, old_name, new_dirfsp, new_name);
 	if (r == 0)
 		rename_links(&m);
-	return (int)glue_change_end(&m.change, r);
+	return (int)glue_end(&m.change, r);
 }

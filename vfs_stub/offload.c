@@ -95,14 +95,14 @@ struct tevent_req *stubvfs_offload_read_send(TALLOC_CTX *mem_ctx, struct tevent_
 	struct tevent_req *req, *sub;
 	struct token_state *s;
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 
 	req = tevent_req_create(mem_ctx, &s, struct token_state);
 	if (!req)
 		return NULL;
 	*s = (struct token_state){ .handle = handle, .fsp = fsp };
 	glue_of_fsp(handle, fsp, &o);
-	if (glue_look(&o, &view) < 0 || o.maybe || stubvfs_is_strange_stub(handle, fsp)) {
+	if (stub_front_look(&o, &view) < 0 || o.maybe || stubvfs_is_strange_stub(handle, fsp)) {
 		/* smbd 4.17 crashes at any token before it has been asked for one: let it
 		 * refuse no FSCTL at all */
 		sub = SMB_VFS_NEXT_OFFLOAD_READ_SEND(s, ev, handle, fsp, 0, ttl, offset, length);
@@ -146,7 +146,7 @@ struct copy_state {
 	DATA_BLOB *token;
 	struct files_struct *from, *to;
 	off_t from_at, to_at, length;
-	uint64_t era; /* of the source's volume */
+	struct stub_need need; /* of the source; its era is that of the source's volume */
 	bool from_stub; /* it may have been one when we began */
 	bool ours; /* NEXT does not know the token */
 	off_t copied;
@@ -174,7 +174,7 @@ static bool still_valid(const struct copy_state *s)
 	bool ours;
 
 	return NT_STATUS_IS_OK(token_find(s->token, &from, &ours)) && handle_of(from) &&
-	       glue_era(handle_of(from)) == s->era;
+	       glue_era(handle_of(from)) == s->need.era;
 }
 
 static void copy_next_done(struct tevent_req *sub)
@@ -182,7 +182,7 @@ static void copy_next_done(struct tevent_req *sub)
 	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
 	struct copy_state *s = tevent_req_data(req, struct copy_state);
 	NTSTATUS status = SMB_VFS_NEXT_OFFLOAD_WRITE_RECV(s->handle, sub, &s->copied);
-	struct glue_obj to;
+	struct stub_front to;
 
 	TALLOC_FREE(sub);
 	/* it may have been gone from the page cache before the copy: the client repeats it */
@@ -191,7 +191,7 @@ static void copy_next_done(struct tevent_req *sub)
 	if (tevent_req_nterror(req, status))
 		return;
 	glue_of_fsp(s->handle, s->to, &to);
-	glue_tell(&to);
+	stub_front_tell(&to);
 	tevent_req_done(req);
 }
 
@@ -265,7 +265,7 @@ static void copy_go(struct tevent_req *req, int r)
 {
 	struct copy_state *s = tevent_req_data(req, struct copy_state);
 	struct stub_view view;
-	struct glue_obj to;
+	struct stub_front to;
 	NTSTATUS status;
 
 	/* other requests have been served meanwhile: it may be closed, we may be another */
@@ -278,9 +278,9 @@ static void copy_go(struct tevent_req *req, int r)
 	}
 	glue_of_fsp(s->handle, s->to, &to);
 	if (r == 0)
-		r = glue_look(&to, &view);
+		r = stub_front_look(&to, &view);
 	/* where the volume takes no data it can still be read, and copied elsewhere */
-	if (r < 0 && r != -ENOSPC && r != -EDQUOT && r != -EROFS) {
+	if (r < 0 && !stub_takes_no_data(r)) {
 		tevent_req_nterror(req, map_nt_error_from_unix(glue_errno(r)));
 		return;
 	}
@@ -296,7 +296,7 @@ static void copy_go(struct tevent_req *req, int r)
 static void copy_ready(struct tevent_req *sub)
 {
 	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
-	int r = glue_data_recv(sub);
+	int r = glue_need_recv(sub);
 
 	TALLOC_FREE(sub);
 	copy_go(req, r);
@@ -311,7 +311,7 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 	struct tevent_req *req, *sub;
 	struct copy_state *s;
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 
 	req = tevent_req_create(mem_ctx, &s, struct copy_state);
 	if (!req)
@@ -326,7 +326,7 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 	}
 	if (!source) { /* of a share without us: NEXT must not write into a stub */
 		glue_of_fsp(handle, fsp, &o);
-		if (glue_look(&o, &view) < 0 || o.maybe) {
+		if (stub_front_look(&o, &view) < 0 || o.maybe) {
 			tevent_req_nterror(req, NT_STATUS_OBJECT_NAME_NOT_FOUND);
 			return tevent_req_post(req, ev);
 		}
@@ -337,7 +337,6 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 		return tevent_req_is_in_progress(req) ? req : tevent_req_post(req, ev);
 	}
 	glue_of_fsp(source, s->from, &o);
-	s->era = glue_era(source);
 	s->from_stub = o.maybe;
 	if (!o.maybe) {
 		copy_go(req, 0);
@@ -347,7 +346,9 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 		tevent_req_nterror(req, NT_STATUS_NO_MEMORY);
 		return tevent_req_post(req, ev);
 	}
-	sub = glue_data_send(s, ev, source, fsp, &o, (uint64_t)from, (uint64_t)length);
+	s->need = (struct stub_need){ .what = STUB_NEED_DATA, .offset = (uint64_t)from,
+				      .length = (uint64_t)length };
+	sub = glue_need_send(s, ev, source, fsp, &o, &s->need);
 	if (tevent_req_nomem(sub, req))
 		return tevent_req_post(req, ev);
 	tevent_req_set_callback(sub, copy_ready, req);

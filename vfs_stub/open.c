@@ -24,7 +24,7 @@
 
 struct walk {
 	struct vfs_handle_struct *handle;
-	struct glue_wait *wait;
+	struct stub_wait *wait;
 	char path[PATH_MAX]; /* what is left of it */
 	int fd;		     /* the directory we are in */
 	bool follow;
@@ -72,7 +72,7 @@ static int walk_link(struct walk *w, const char *name)
 }
 
 /* One name in the directory @dir.  0, or -ENOENT: there is none, -errno. */
-static int walk_into(struct walk *w, struct glue_obj *dir, const struct stub_view *view,
+static int walk_into(struct walk *w, struct stub_front *dir, const struct stub_view *view,
 		     const char *name)
 {
 	struct stat st;
@@ -81,11 +81,11 @@ static int walk_into(struct walk *w, struct glue_obj *dir, const struct stub_vie
 	fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT &&
 	    view->needs & (STUB_NEEDS_ENTRIES | STUB_NEEDS_REFUSED | STUB_NEEDS_FOREIGN)) {
-		r = glue_need_name(dir, w->wait, name);
+		r = stub_need_name(dir, w->wait, name);
 		if (r < 0)
 			return r;
-		w->moved = true;
 		fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		w->moved |= fd >= 0;
 	}
 	if (fd < 0)
 		return -errno;
@@ -106,13 +106,13 @@ static int walk_path(struct walk *w)
 
 	for (;;) {
 		struct stub_view view;
-		struct glue_obj o;
+		struct stub_front o;
 		int r;
 
 		glue_of_fd(w->handle, w->fd, &o);
-		r = glue_look(&o, &view);
+		r = stub_front_look(&o, &view);
 		if (r == 0 && view.needs & STUB_NEEDS_ATTRS) {
-			r = glue_need_attrs(&o, w->wait, &view);
+			r = stub_need_attrs(&o, w->wait, &view);
 			w->moved = true;
 		}
 		if (r < 0 || !walk_name(w, name))
@@ -136,7 +136,7 @@ static int bring_as_root(struct walk *w, int dirfd, const char *path)
 	return r;
 }
 
-static int bring(struct vfs_handle_struct *handle, struct glue_wait *wait, int dirfd,
+static int bring(struct vfs_handle_struct *handle, struct stub_wait *wait, int dirfd,
 		 const char *path, bool follow, int error)
 {
 	struct walk w;
@@ -167,13 +167,13 @@ static int bring(struct vfs_handle_struct *handle, struct glue_wait *wait, int d
 int stubvfs_bring(struct vfs_handle_struct *handle, int dirfd, const char *path, bool follow,
 		  int error)
 {
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 
 	return bring(handle, &wait, dirfd, path, follow, error);
 }
 
 /* After NEXT has failed: true to try again, else errno is what to answer. */
-static bool again(struct vfs_handle_struct *handle, struct glue_wait *wait, int dirfd,
+static bool again(struct vfs_handle_struct *handle, struct stub_wait *wait, int dirfd,
 		  const char *path, bool follow, int *tries)
 {
 	int error = errno, r;
@@ -199,8 +199,8 @@ static bool again(struct vfs_handle_struct *handle, struct glue_wait *wait, int 
  */
 static int list_ahead(struct vfs_handle_struct *handle, const struct files_struct *fsp, int fd)
 {
-	struct glue_wait wait = { 0 };
-	struct glue_obj o;
+	struct stub_wait wait = { 0 };
+	struct stub_front o;
 	int r;
 
 	if (fsp->fsp_flags.is_pathref || !(fsp->access_mask & SEC_DIR_LIST))
@@ -209,16 +209,16 @@ static int list_ahead(struct vfs_handle_struct *handle, const struct files_struc
 	if (!o.maybe || !S_ISDIR(o.mode))
 		return 0;
 	glue_wait_for_entries(&o, &wait);
-	r = glue_need_entries(&o, &wait);
+	r = stub_need_entries(&o, &wait);
 	return r < 0 && fsp->fsp_flags.is_dirfsp ? glue_fail(r) : 0;
 }
 
 /* A file whose attributes cannot be had is shown, and not opened: nobody knows for whom. */
 static int withheld(struct vfs_handle_struct *handle, const struct files_struct *fsp, int fd)
 {
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 	int r;
 
 	if (fsp->fsp_flags.is_pathref)
@@ -226,7 +226,7 @@ static int withheld(struct vfs_handle_struct *handle, const struct files_struct 
 	glue_of_fd(handle, fd, &o);
 	if (!o.maybe || !S_ISREG(o.mode))
 		return 0;
-	r = glue_need_attrs(&o, &wait, &view);
+	r = stub_need_attrs(&o, &wait, &view);
 	return r < 0 ? glue_fail(r) : 0;
 }
 
@@ -238,21 +238,18 @@ static bool is_procfd(const char *path)
 /* Size 0, in the bracket. */
 static int truncate_opened(struct vfs_handle_struct *handle, int fd)
 {
-	struct glue_obj o, *in[1] = { &o };
-	struct glue_wait wait = { 0 };
-	struct glue_change change;
-	struct stub_view view;
+	struct stub_wait wait = { 0 };
+	struct stub_bracket change;
+	struct stub_front o;
 	int r;
 
 	glue_of_fd(handle, fd, &o);
 	if (!S_ISREG(o.mode) && o.maybe)
 		return 0;
-	r = glue_need_attrs(&o, &wait, &view);
-	if (r == 0)
-		r = glue_change_begin(&change, in, 1);
+	r = stub_bracket_attrs(&o, &wait, &change);
 	if (r < 0)
 		return glue_fail(r);
-	return (int)glue_change_end(&change, ftruncate(fd, 0));
+	return (int)glue_end(&change, ftruncate(fd, 0));
 }
 
 static int close_failed(int fd)
@@ -275,8 +272,8 @@ static int open_creating(struct vfs_handle_struct *handle, const struct files_st
 			 const struct smb_filename *name, struct files_struct *fsp,
 			 const struct vfs_open_how *how)
 {
-	struct glue_change change;
-	struct glue_wait wait = { 0 };
+	struct stub_bracket change;
+	struct stub_wait wait = { 0 };
 	int fd, r;
 
 	if (!fsp->fsp_flags.is_pathref)
@@ -285,7 +282,7 @@ static int open_creating(struct vfs_handle_struct *handle, const struct files_st
 	if (r < 0)
 		return glue_fail(r);
 	fd = SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how);
-	if (glue_change_end(&change, fd) < 0 && fd >= 0)
+	if (glue_end(&change, fd) < 0 && fd >= 0)
 		return close_failed(fd);
 	return fd;
 }
@@ -295,7 +292,7 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 		   const struct vfs_open_how *how)
 {
 	struct vfs_open_how below = *how;
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	int dirfd, fd, tries = 0;
 
 	if (!dirfsp || is_named_stream(name) || fsp_is_alternate_stream(fsp))
@@ -348,14 +345,14 @@ int stubvfs_close(struct vfs_handle_struct *handle, struct files_struct *fsp)
 DIR *stubvfs_fdopendir(struct vfs_handle_struct *handle, struct files_struct *fsp,
 		       const char *mask, uint32_t attributes)
 {
-	struct glue_wait wait = { 0 };
-	struct glue_obj o;
+	struct stub_wait wait = { 0 };
+	struct stub_front o;
 	int r = 0;
 
 	glue_of_fsp(handle, fsp, &o);
 	glue_wait_for_entries(&o, &wait);
 	if (!fsp->fsp_flags.is_dirfsp) /* that was listed when it was opened */
-		r = glue_need_entries(&o, &wait);
+		r = stub_need_entries(&o, &wait);
 	if (r < 0) {
 		glue_fail(r);
 		return NULL;
@@ -384,14 +381,14 @@ NTSTATUS stubvfs_get_real_filename_at(struct vfs_handle_struct *handle,
 				      struct files_struct *dirfsp, const char *name,
 				      TALLOC_CTX *mem_ctx, char **found)
 {
-	struct glue_wait wait = { 0 };
-	struct glue_obj o;
+	struct stub_wait wait = { 0 };
+	struct stub_front o;
 	int r;
 
 	if (stubvfs_hides_entry(handle, fsp_get_pathref_fd(dirfsp), name))
 		return NT_STATUS_OBJECT_NAME_NOT_FOUND;
 	glue_of_fsp(handle, dirfsp, &o);
-	r = glue_need_entries(&o, &wait);
+	r = stub_need_entries(&o, &wait);
 	if (r < 0)
 		return map_nt_error_from_unix(glue_errno(r));
 	return SMB_VFS_NEXT_GET_REAL_FILENAME_AT(handle, dirfsp, name, mem_ctx, found);
@@ -401,7 +398,7 @@ NTSTATUS stubvfs_get_real_filename_at(struct vfs_handle_struct *handle,
 
 int stubvfs_chdir(struct vfs_handle_struct *handle, const struct smb_filename *name)
 {
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	int r, tries = 0;
 
 	if (stubvfs_hides(handle, AT_FDCWD, name->base_name)) {
@@ -417,7 +414,7 @@ int stubvfs_chdir(struct vfs_handle_struct *handle, const struct smb_filename *n
 struct smb_filename *stubvfs_realpath(struct vfs_handle_struct *handle, TALLOC_CTX *mem_ctx,
 				      const struct smb_filename *name)
 {
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	struct smb_filename *real;
 	int tries = 0;
 
@@ -435,7 +432,7 @@ int stubvfs_readlinkat(struct vfs_handle_struct *handle, const struct files_stru
 		       const struct smb_filename *name, char *buf, size_t size)
 {
 	int dirfd = fsp_get_pathref_fd(dirfsp), r, tries = 0;
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 
 	do
 		r = SMB_VFS_NEXT_READLINKAT(handle, dirfsp, name, buf, size);

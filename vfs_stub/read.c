@@ -5,12 +5,12 @@
  * Nothing is read below before its range is there (docs/design.md, invariant 1): a hole
  * of a stub says nothing.  What is present can stop being so when a sync fails, and may
  * then be gone from the page cache: the era is compared after the read, and another one
- * means to look again.  Where the volume takes no data it is passed on (pass.c).
+ * means to look again.  Where the volume takes no data it is passed on.
  *
  * smbd reads by pread_send, which waits on the event loop: other requests of the client
  * are served meanwhile.  The other calls stop the session, for so long as they may.
  */
-#include "pass.h"
+#include "stub_glue.h"
 
 #include "lib/util/tevent_unix.h"
 
@@ -22,15 +22,57 @@
 static void tell_online(struct vfs_handle_struct *handle, struct files_struct *fsp)
 {
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 
 	glue_of_fsp(handle, fsp, &o);
-	if (!o.known || !o.known->offline || glue_look(&o, &view) < 0 ||
+	if (!o.known || !glue_known(&o)->offline || stub_front_look(&o, &view) < 0 ||
 	    view.needs & STUB_NEEDS_DATA)
 		return;
-	o.known->offline = false;
+	glue_known(&o)->offline = false;
 	notify_fname(handle->conn, NOTIFY_ACTION_MODIFIED, FILE_NOTIFY_CHANGE_ATTRIBUTES,
 		     fsp->fsp_name->base_name);
+}
+
+/* ---- a stub whose volume takes no data ---- */
+
+struct passed {
+	struct vfs_handle_struct *handle;
+	struct files_struct *fsp;
+	struct iovec iov;
+	uint64_t offset;
+};
+
+static ssize_t passed_read(void *arg)
+{
+	struct passed *p = arg;
+	ssize_t n = SMB_VFS_NEXT_PREAD(p->handle, p->fsp, p->iov.iov_base, p->iov.iov_len,
+				       (off_t)p->offset);
+
+	return n < 0 ? -errno : n;
+}
+
+/* A client would take a short answer for the end of the file: go on behind it. */
+static ssize_t read_passed(struct vfs_handle_struct *handle, struct files_struct *fsp,
+			   struct stub_front *o, struct stub_wait *w, void *data, size_t n,
+			   off_t offset)
+{
+	struct passed local = { handle, fsp, { data, n }, (uint64_t)offset };
+
+	while (local.iov.iov_len > 0) {
+		const struct stub_passing p = { .iov = &local.iov, .n_iov = 1,
+						.offset = local.offset,
+						.read = passed_read, .arg = &local };
+		ssize_t one = stub_front_pass(o, w, &p);
+
+		if (one < 0)
+			return glue_fail((int)one);
+		if (one == 0)
+			break;
+		local.iov.iov_base = (uint8_t *)local.iov.iov_base + one;
+		local.iov.iov_len -= (size_t)one;
+		local.offset += (uint64_t)one;
+	}
+	return (ssize_t)(n - local.iov.iov_len);
 }
 
 /* ---- stopping the session ---- */
@@ -38,8 +80,8 @@ static void tell_online(struct vfs_handle_struct *handle, struct files_struct *f
 ssize_t stubvfs_pread(struct vfs_handle_struct *handle, struct files_struct *fsp, void *data,
 		      size_t n, off_t offset)
 {
-	struct glue_wait wait = { 0 };
-	struct glue_obj o;
+	struct stub_wait wait = { 0 };
+	struct stub_front o;
 
 	if (stubvfs_is_strange_stub(handle, fsp))
 		return glue_fail(-EIO);
@@ -47,16 +89,17 @@ ssize_t stubvfs_pread(struct vfs_handle_struct *handle, struct files_struct *fsp
 	if (!o.maybe || n == 0 || offset < 0)
 		return SMB_VFS_NEXT_PREAD(handle, fsp, data, n, offset);
 	for (int i = 0; i < ERA_TRIES; i++) {
-		uint64_t era = glue_era(handle);
-		int r = glue_need_data(&o, &wait, (uint64_t)offset, n);
+		struct stub_need need = { .what = STUB_NEED_DATA, .offset = (uint64_t)offset,
+					  .length = n };
+		int r = stub_need_wait(&o, &need, &wait);
 		ssize_t got;
 
-		if (pass_instead(r))
-			return pass_read(handle, fsp, &o, &wait, data, n, offset);
+		if (stub_takes_no_data(r))
+			return read_passed(handle, fsp, &o, &wait, data, n, offset);
 		if (r < 0)
 			return glue_fail(r);
 		got = SMB_VFS_NEXT_PREAD(handle, fsp, data, n, offset);
-		if (glue_era(handle) == era) {
+		if (stub_need_stands(&o, &need)) {
 			int saved = errno;
 
 			tell_online(handle, fsp);
@@ -76,8 +119,8 @@ struct read_state {
 	void *data;
 	size_t n;
 	off_t offset;
-	struct glue_obj o;
-	uint64_t era;
+	struct stub_front o;
+	struct stub_need need;
 	int tries;
 	ssize_t got;
 	struct vfs_aio_state aio;
@@ -92,7 +135,7 @@ static void read_done(struct tevent_req *sub)
 
 	s->got = SMB_VFS_PREAD_RECV(sub, &s->aio);
 	TALLOC_FREE(sub);
-	if (s->o.maybe && s->got >= 0 && glue_era(s->handle) != s->era) {
+	if (s->got >= 0 && !stub_need_stands(&s->o, &s->need)) {
 		read_wait(req);
 		return;
 	}
@@ -115,13 +158,13 @@ static void read_next(struct tevent_req *req)
 		tevent_req_set_callback(sub, read_done, req);
 }
 
-static void read_passed(struct tevent_req *req)
+static void read_instead(struct tevent_req *req)
 {
 	struct read_state *s = tevent_req_data(req, struct read_state);
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 
 	s->o.known = NULL;
-	s->got = pass_read(s->handle, s->fsp, &s->o, &wait, s->data, s->n, s->offset);
+	s->got = read_passed(s->handle, s->fsp, &s->o, &wait, s->data, s->n, s->offset);
 	if (s->got < 0)
 		tevent_req_error(req, errno);
 	else
@@ -131,11 +174,11 @@ static void read_passed(struct tevent_req *req)
 static void read_ready(struct tevent_req *sub)
 {
 	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
-	int r = glue_data_recv(sub);
+	int r = glue_need_recv(sub);
 
 	TALLOC_FREE(sub);
-	if (pass_instead(r))
-		read_passed(req);
+	if (stub_takes_no_data(r))
+		read_instead(req);
 	else if (r < 0)
 		tevent_req_error(req, glue_errno(r));
 	else
@@ -151,8 +194,9 @@ static void read_wait(struct tevent_req *req)
 		tevent_req_error(req, EAGAIN);
 		return;
 	}
-	s->era = glue_era(s->handle);
-	sub = glue_data_send(s, s->ev, s->handle, s->fsp, &s->o, (uint64_t)s->offset, s->n);
+	s->need = (struct stub_need){ .what = STUB_NEED_DATA, .offset = (uint64_t)s->offset,
+				      .length = s->n };
+	sub = glue_need_send(s, s->ev, s->handle, s->fsp, &s->o, &s->need);
 	if (!tevent_req_nomem(sub, req))
 		tevent_req_set_callback(sub, read_ready, req);
 }
@@ -205,10 +249,10 @@ ssize_t stubvfs_sendfile(struct vfs_handle_struct *handle, int to, struct files_
 			 const DATA_BLOB *header, off_t offset, size_t n)
 {
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 
 	glue_of_fsp(handle, fsp, &o);
-	if (stubvfs_is_strange_stub(handle, fsp) || glue_look(&o, &view) < 0 || view.needs) {
+	if (stubvfs_is_strange_stub(handle, fsp) || stub_front_look(&o, &view) < 0 || view.needs) {
 		errno = ENOSYS;
 		return -1;
 	}
@@ -219,8 +263,8 @@ ssize_t stubvfs_sendfile(struct vfs_handle_struct *handle, int to, struct files_
 bool stubvfs_aio_force(struct vfs_handle_struct *handle, struct files_struct *fsp)
 {
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 
 	glue_of_fsp(handle, fsp, &o);
-	return (glue_look(&o, &view) == 0 && view.needs) || SMB_VFS_NEXT_AIO_FORCE(handle, fsp);
+	return (stub_front_look(&o, &view) == 0 && view.needs) || SMB_VFS_NEXT_AIO_FORCE(handle, fsp);
 }

@@ -3,7 +3,7 @@
  * vfs_stub.h - a Samba VFS module that shows a volume while it is being filled.
  *
  * It stands last in "vfs objects", above the file system.  Every operation first asks
- * libstubcore (stub_glue.h) whether what it needs is there, then calls NEXT.  What a
+ * libstubcore (stubfront.h, stub_glue.h) whether what it needs is there, then calls NEXT.  What a
  * stub is, only libstubcore knows.
  *
  * Rooms:
@@ -14,19 +14,18 @@
  *   guard.c    what is another volume's, or none's
  *   defer.c    opens that wait on smbd's event loop
  *   edge.c     errors, log, rights
- *   visible.c  what clients never see        pass.c     reading where nothing is stored
+ *   visible.c  what clients never see        recall.c   who may have data fetched
  *   wait.c     asks on smbd's event loop     stub_glue.c  asks libstubcore
- *   recall.c   who may have data fetched
  *   forwarded.c  the functions that pass through on purpose
  *
  * smbd is one process for each client and one thread: a wait in any call but reads,
  * server-side copies and opening a directory to list it stops that client's session, so
  * it is bounded.  A bracket of
- * libstubcore (glue_change) is never open while the old server is waited for, nor
+ * libstubcore is never open while the old server is waited for, nor
  * across a turn of the event loop.
  *
  * smbd works with the user's rights.  Everything that libstubcore does is done as root,
- * in stub_glue.c and wait.c; what the user asked for is done by NEXT, as the user.
+ * through the gate of stub_glue.c; what the user asked for is done by NEXT, as the user.
  */
 #ifndef VFS_STUB_H
 #define VFS_STUB_H
@@ -35,7 +34,7 @@
 #include "smbd/smbd.h"
 #include "system/filesys.h"
 
-#include "stubcore.h"
+#include "stubfront.h"
 
 #undef DBGC_CLASS
 #define DBGC_CLASS DBGC_VFS
@@ -49,20 +48,16 @@ struct stubvfs_link;
 /* One connection to the share: handle->data. */
 struct stubvfs {
 	struct smbd_server_connection *sconn;
-	struct stub_volume *volume; /* NULL: nothing to migrate, everything passes through */
+	struct stub_gate gate; /* with the volume, if there is anything to migrate */
 	char *root;		    /* path of the volume */
 	dev_t dev;		    /* its file system */
 	unsigned int wait_ms;	    /* a call may stop the session for so long */
 	unsigned int give_up;	    /* seconds after which an asynchronous wait is an error */
-	bool denied;		    /* no data is fetched for this client, see recall.c */
-	char who[STUB_WHO_MAX + 1]; /* for the recall budget, likewise */
+	char who[STUB_WHO_MAX + 1]; /* for the recall budget, see recall.c */
 	uint32_t offline;	    /* DOS attributes of a file whose data is not here */
-	bool finished;		    /* .postcopy is gone, see visible.c */
-	bool absent;		    /* the last wait found no retriever */
 	struct stub_handle overdue; /* a directory whose listing was waited for in vain ... */
 	uint64_t overdue_until;	    /* ... a moment ago: until then, ms */
 	ino_t entry; /* of the listing that smbd is at now, 0: none; attrs.c */
-	unsigned int brackets;	    /* open now */
 	struct stubvfs_link *link;
 	struct stubvfs_guard *guard; /* NULL: nothing was looked at yet */
 };
@@ -72,7 +67,12 @@ static inline struct stubvfs *stubvfs(const struct vfs_handle_struct *handle)
 {
 	struct stubvfs *x = handle->data;
 
-	return x && x->volume ? x : NULL;
+	return x && x->gate.volume ? x : NULL;
+}
+
+static inline struct stubvfs *stubvfs_of(const struct stub_gate *g)
+{
+	return (struct stubvfs *)((uintptr_t)g - offsetof(struct stubvfs, gate));
 }
 
 /* Parts of the table, one for each room. */
@@ -135,13 +135,11 @@ int stubvfs_renameat(struct vfs_handle_struct *handle, struct files_struct *old_
 		     const struct smb_filename *old_name, struct files_struct *new_dirfsp,
 		     const struct smb_filename *new_name);
 
-struct glue_change;
-struct glue_wait;
 /* names.c: before a name is made: is it one at the old server?  Then it is here now.
  * Opens the bracket on the directory.  0 or -errno. */
 int stubvfs_make_begin(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
-		       const struct smb_filename *name, struct glue_wait *w,
-		       struct glue_change *change);
+		       const struct smb_filename *name, struct stub_wait *w,
+		       struct stub_bracket *change);
 
 /* attrs.c */
 int stubvfs_stat(struct vfs_handle_struct *handle, struct smb_filename *name);

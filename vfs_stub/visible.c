@@ -13,30 +13,12 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-/*
- * Asked only once something has matched.  When the migration is finished .postcopy is
- * removed under us.  One way: what is called .postcopy then is the user's.
- */
-static bool still_there(struct stubvfs *x)
-{
-	struct stat st;
-
-	if (x->finished)
-		return false;
-	if (!stub_volume_complete(x->volume) ||
-	    fstatat(stub_volume_fd(x->volume), STUB_DIR, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
-	    errno != ENOENT)
-		return true;
-	x->finished = true;
-	return false;
-}
-
 static bool is_root(const struct stubvfs *x, int dirfd)
 {
 	struct stat st;
 
 	return fstatat(dirfd, "", &st, AT_EMPTY_PATH) == 0 && st.st_dev == x->dev &&
-	       st.st_ino == stub_volume_root_ino(x->volume);
+	       st.st_ino == stub_volume_root_ino(x->gate.volume);
 }
 
 /* @path, behind @prefix and its slash; NULL if it does not lie there. */
@@ -65,26 +47,26 @@ bool stubvfs_hides_real(struct vfs_handle_struct *handle, const char *path)
 	struct stubvfs *x = stubvfs(handle);
 	const char *inside = x && x->root ? behind(path, x->root) : NULL;
 
-	return inside && begins(inside) && still_there(x);
+	return inside && begins(inside) && stub_gate_hides(&x->gate);
 }
 
 bool stubvfs_hides(struct vfs_handle_struct *handle, int dirfd, const char *path)
 {
 	struct stubvfs *x = stubvfs(handle);
 
-	if (!x || x->finished)
+	if (!x || x->gate.finished)
 		return false;
 	if (path[0] == '/')
 		return stubvfs_hides_real(handle, path);
-	return begins(path) && is_root(x, dirfd) && still_there(x);
+	return begins(path) && is_root(x, dirfd) && stub_gate_hides(&x->gate);
 }
 
 bool stubvfs_hides_entry(struct vfs_handle_struct *handle, int dirfd, const char *name)
 {
 	struct stubvfs *x = stubvfs(handle);
 
-	return x && !x->finished && !strcmp(name, STUB_DIR) && is_root(x, dirfd) &&
-	       still_there(x);
+	return x && !x->gate.finished && !strcmp(name, STUB_DIR) && is_root(x, dirfd) &&
+	       stub_gate_hides(&x->gate);
 }
 
 /* .postcopy is a subdirectory of the root: its ".." counts there.  btrfs counts none:
@@ -93,9 +75,9 @@ bool stubvfs_hides_link(struct vfs_handle_struct *handle, const SMB_STRUCT_STAT 
 {
 	struct stubvfs *x = stubvfs(handle);
 
-	return x && !x->finished && S_ISDIR(st->st_ex_mode) && st->st_ex_nlink > 2 &&
-	       st->st_ex_dev == x->dev && st->st_ex_ino == stub_volume_root_ino(x->volume) &&
-	       still_there(x);
+	return x && !x->gate.finished && S_ISDIR(st->st_ex_mode) && st->st_ex_nlink > 2 &&
+	       st->st_ex_dev == x->dev && st->st_ex_ino == stub_volume_root_ino(x->gate.volume) &&
+	       stub_gate_hides(&x->gate);
 }
 
 /* The record and what begins like it (STUB_XATTR_DONE). */

@@ -21,7 +21,6 @@
 #include <poll.h>
 
 #define RETRY_MS 100
-#define TRIES	 8 /* answers "done" that change nothing */
 #define CLOSE_MS 200 /* between two looks whether the client wants to close the file */
 
 struct asking {
@@ -104,7 +103,7 @@ static bool link_open(struct stubvfs_link *l)
 	if (l->link)
 		return true;
 	root = glue_root_enter();
-	r = stub_link_create(l->x->volume, &l->link);
+	r = stub_link_create(l->x->gate.volume, &l->link);
 	glue_root_leave(root);
 	if (r < 0) {
 		l->link = NULL;
@@ -166,7 +165,7 @@ void glue_link_destroy(struct stubvfs *x)
 	if (!x->link)
 		return;
 	while (x->link->list)
-		asking_done(x->link->list, -EIO);
+		asking_done(x->link->list, -ECANCELED);
 	link_break(x->link);
 	TALLOC_FREE(x->link);
 }
@@ -216,7 +215,7 @@ struct tevent_req *glue_ask_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
 	if (ev != handle->conn->sconn->ev_ctx) { /* somebody waits for it with a loop of its own */
 		bool root = glue_root_enter();
 
-		a->result = stub_ask(x->volume, ask, x->wait_ms);
+		a->result = stub_ask(x->gate.volume, ask, x->wait_ms);
 		glue_root_leave(root);
 		tevent_req_done(req);
 		return tevent_req_post(req, ev);
@@ -245,77 +244,53 @@ int glue_ask_recv(struct tevent_req *req)
 	return r;
 }
 
-/* ---- a range of a file ---- */
+/* ---- what a file needs ---- */
 
-struct data_wait {
+struct need_wait {
 	struct tevent_context *ev;
 	struct vfs_handle_struct *handle;
 	struct files_struct *fsp;
-	struct glue_obj o;
+	struct stub_front o;
+	struct stub_need *need;
 	struct tevent_req *sub; /* the ask we wait for */
-	uint64_t offset, end, last;
-	int tries;
 	int result;
 };
 
-static void data_step(struct tevent_req *req);
+static void need_answered(struct tevent_req *sub);
 
-static void data_answered(struct tevent_req *sub)
+static void need_go(struct tevent_req *req, int result)
 {
-	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
-	struct data_wait *w = tevent_req_data(req, struct data_wait);
-	int r = glue_ask_recv(sub);
+	struct need_wait *w = tevent_req_data(req, struct need_wait);
+	struct stub_ask ask;
 
 	w->sub = NULL;
-	TALLOC_FREE(sub);
-	if (r < 0) {
-		w->result = r;
+	w->result = stub_need_step(&w->o, w->need, result, &ask);
+	if (w->result <= 0) {
 		tevent_req_done(req);
 		return;
 	}
-	data_step(req);
+	w->sub = glue_ask_send(w, w->ev, w->handle, &ask);
+	if (!tevent_req_nomem(w->sub, req))
+		tevent_req_set_callback(w->sub, need_answered, req);
 }
 
-/* As glue_need_data(), one ask at a time. */
-static void data_step(struct tevent_req *req)
+static void need_answered(struct tevent_req *sub)
 {
-	struct data_wait *w = tevent_req_data(req, struct data_wait);
-	struct stub_ask a = { .kind = STUB_ASK_DATA, .h = w->o.h };
-	struct stub_range missing;
-	struct tevent_req *sub;
-	int r = glue_missing(&w->o, w->offset, w->end, &missing);
+	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
+	int r = glue_ask_recv(sub);
 
-	if (r > 0) {
-		w->tries = missing.start > w->last ? 0 : w->tries + 1;
-		w->last = missing.start;
-		if (w->o.x->denied)
-			r = -EACCES;
-		else if (w->tries >= TRIES)
-			r = -EAGAIN;
-	}
-	if (r <= 0) {
-		w->result = r;
-		tevent_req_done(req);
-		return;
-	}
-	memcpy(a.who, w->o.x->who, sizeof(a.who));
-	a.offset = missing.start;
-	a.length = w->end - missing.start;
-	sub = glue_ask_send(w, w->ev, w->handle, &a);
-	if (tevent_req_nomem(sub, req))
-		return;
-	w->sub = sub;
-	tevent_req_set_callback(sub, data_answered, req);
+	TALLOC_FREE(sub);
+	need_go(req, r);
 }
 
-static void data_timer(struct tevent_context *ev, struct tevent_timer *te, struct timeval now,
+static void need_timer(struct tevent_context *ev, struct tevent_timer *te, struct timeval now,
 		       void *private_data)
 {
 	struct tevent_req *req = private_data;
-	struct data_wait *w = tevent_req_data(req, struct data_wait);
+	struct need_wait *w = tevent_req_data(req, struct need_wait);
 
 	if (!w->fsp->fsp_flags.closing) {
-		tevent_add_timer(ev, w, timeval_current_ofs_msec(CLOSE_MS), data_timer, req);
+		tevent_add_timer(ev, w, timeval_current_ofs_msec(CLOSE_MS), need_timer, req);
 		return;
 	}
 	TALLOC_FREE(w->sub);
@@ -323,31 +298,29 @@ static void data_timer(struct tevent_context *ev, struct tevent_timer *te, struc
 	tevent_req_done(req);
 }
 
-struct tevent_req *glue_data_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
+struct tevent_req *glue_need_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
 				  struct vfs_handle_struct *handle, struct files_struct *fsp,
-				  const struct glue_obj *o, uint64_t offset, uint64_t length)
+				  const struct stub_front *o, struct stub_need *need)
 {
 	struct tevent_req *req;
-	struct data_wait *w;
+	struct need_wait *w;
 
-	req = tevent_req_create(mem_ctx, &w, struct data_wait);
+	req = tevent_req_create(mem_ctx, &w, struct need_wait);
 	if (!req)
 		return NULL;
-	*w = (struct data_wait){ .ev = ev, .handle = handle, .fsp = fsp, .o = *o,
-				 .offset = offset };
+	*w = (struct need_wait){ .ev = ev, .handle = handle, .fsp = fsp, .o = *o, .need = need };
 	w->o.known = NULL; /* the file may be closed by then */
-	w->end = length < INT64_MAX - offset ? offset + length : INT64_MAX;
-	data_step(req);
+	need_go(req, 0);
 	if (!tevent_req_is_in_progress(req))
 		return tevent_req_post(req, ev);
-	if (!tevent_add_timer(ev, w, timeval_current_ofs_msec(CLOSE_MS), data_timer, req))
+	if (!tevent_add_timer(ev, w, timeval_current_ofs_msec(CLOSE_MS), need_timer, req))
 		tevent_req_nomem(NULL, req);
 	return tevent_req_is_in_progress(req) ? req : tevent_req_post(req, ev);
 }
 
-int glue_data_recv(struct tevent_req *req)
+int glue_need_recv(struct tevent_req *req)
 {
-	struct data_wait *w = tevent_req_data(req, struct data_wait);
+	struct need_wait *w = tevent_req_data(req, struct need_wait);
 	enum tevent_req_state state;
 	uint64_t error;
 	int r = w->result;

@@ -17,14 +17,14 @@
 static int stream_known(struct vfs_handle_struct *handle, struct files_struct *fsp,
 			const char *name)
 {
-	struct glue_wait wait = { 0 };
+	struct stub_wait wait = { 0 };
 	struct stub_view view;
-	struct glue_obj o;
+	struct stub_front o;
 
 	if (strncmp(name, SAMBA_XATTR_DOSSTREAM_PREFIX, strlen(SAMBA_XATTR_DOSSTREAM_PREFIX)))
 		return 0;
 	glue_of_fsp(handle, fsp, &o);
-	return glue_need_attrs(&o, &wait, &view);
+	return stub_need_attrs(&o, &wait, &view);
 }
 
 ssize_t stubvfs_fgetxattr(struct vfs_handle_struct *handle, struct files_struct *fsp,
@@ -73,7 +73,7 @@ ssize_t stubvfs_flistxattr(struct vfs_handle_struct *handle, struct files_struct
 int stubvfs_fremovexattr(struct vfs_handle_struct *handle, struct files_struct *fsp,
 			 const char *name)
 {
-	struct glue_change change;
+	struct stub_bracket change;
 
 	if (stubvfs_hides_xattr(name)) {
 		errno = ENOATTR;
@@ -81,13 +81,13 @@ int stubvfs_fremovexattr(struct vfs_handle_struct *handle, struct files_struct *
 	}
 	if (!glue_change_fsp(handle, fsp, &change))
 		return -1;
-	return (int)glue_change_end(&change, SMB_VFS_NEXT_FREMOVEXATTR(handle, fsp, name));
+	return (int)glue_end(&change, SMB_VFS_NEXT_FREMOVEXATTR(handle, fsp, name));
 }
 
 int stubvfs_fsetxattr(struct vfs_handle_struct *handle, struct files_struct *fsp,
 		      const char *name, const void *value, size_t size, int flags)
 {
-	struct glue_change change;
+	struct stub_bracket change;
 
 	if (stubvfs_hides_xattr(name)) {
 		errno = EPERM;
@@ -95,7 +95,7 @@ int stubvfs_fsetxattr(struct vfs_handle_struct *handle, struct files_struct *fsp
 	}
 	if (!glue_change_fsp(handle, fsp, &change))
 		return -1;
-	return (int)glue_change_end(&change,
+	return (int)glue_end(&change,
 				    SMB_VFS_NEXT_FSETXATTR(handle, fsp, name, value, size, flags));
 }
 

@@ -267,3 +267,28 @@ def test_turns(case, client, smb, stub):
         case.punch("f", 5, BLOCK)
         same(client.read(fh, 0, 2 * BLOCK)[0], case.data("f")[:2 * BLOCK])
     same(client.read_file(path), case.data("f"))
+
+
+# -- one answer, whoever is asked -----------------------------------------------------------
+
+@pytest.mark.parametrize("who", ["nfs", "smb"])
+@pytest.mark.parametrize("other", ["none", "another name"])
+def test_what_replacing_lists(case, client, smb, world, who, other):
+    """A name is replaced in an unlisted directory.  It is listed only if the file that had the
+    name lives on under another one, where nothing would lead the crawler to it."""
+    case.dir("d", mode=0o777)
+    case.file("d/f"), case.file("d/stays"), case.file("g")
+    case.list()
+    case.reach("d/f")
+    if other != "none":
+        client.link(case.path("d/f"), case.path("kept"))
+        case.linked("kept", "d/f")
+    if who == "nfs":
+        client.rename(case.path("g"), case.path("d/f"))
+    else:
+        smb.rename(case.path("g"), case.path("d/f"), replace=True)
+    case.moved("g", "d/f")
+    assert bool(world.listings(case.node("d"))) == (other != "none")
+    wait_until(lambda: client.read_file(case.path("d/f")) == case.data("d/f"), 20, "NFS is told")
+    if other != "none":
+        same(smb.read_file(case.path("kept")), case.data("kept"))

@@ -14,9 +14,12 @@ import pytest
 
 from util import wait_until
 
+from migration import BUILD
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
+from smb2client import SmbError
+from smbd import Samba, Share
 
 RECORD = "trusted.postcopy"
 LONG = b"t" * 1500
@@ -161,6 +164,43 @@ def test_directory_is_not_empty(crawled, proto):
         assert status_of(c.lookup, "moved/long") == errors.IO
     crawled.drain()
     assert parked(crawled)[0][0] == "moved"
+
+
+def over_smb(m):
+    """An smbd with our module on the same volume."""
+    if not (BUILD / "vfs_stub" / "stub.so").exists():
+        pytest.skip("no Samba module in %s" % BUILD)
+    smbd = Samba(m.workdir / "smbd", module_dir=BUILD / "vfs_stub",
+                 shares=[Share(str(m.volume), vfs=("stub",))])
+    m.server.restart()              # who does not know yet what the other server has found
+    return smbd.start()
+
+
+def said_smb(call, *args, **kw):
+    with pytest.raises(SmbError) as info:
+        call(*args, **kw)
+    return info.value.status
+
+
+@pytest.mark.parametrize("state", ["unlisted", "listed"])
+def test_both_servers_say_the_same(m, state):
+    """What is refused is an error, and what is nowhere is not there."""
+    if state == "listed":
+        m.crawl()
+    smbd = over_smb(m)
+    with smbd.client() as smb, patient(m) as nfs:
+        for name in ("nothing", "long", "nothing"):
+            refused = name == "long"
+            assert said_smb(smb.stat, "d/" + name) == (
+                "IO_DEVICE_ERROR" if refused else "OBJECT_NAME_NOT_FOUND"), name
+            assert status_of(nfs.lookup, "d/" + name) == (
+                errors.IO if refused else errors.NOENT), name
+        assert said_smb(smb.write_file, "d/long", b"new") == "IO_DEVICE_ERROR"
+        smb.write_file("d/new", b"new")
+        assert nfs.read_file("d/new") == b"new"
+        nfs.write_file("d/newer", b"newer")
+        assert smb.read_file("d/newer") == b"newer"
+    smbd.stop()
 
 
 # -- retry ------------------------------------------------------------------------------------------

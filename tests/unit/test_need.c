@@ -326,6 +326,37 @@ static void test_the_copy_of_a_stub(void **state)
 	assert_false(f.maybe);
 }
 
+/* A file that was only looked up, in a directory nobody has listed. */
+static void test_strands(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("file", S_IFREG | 0644, SIZE);
+	struct stub_object o = fixture_root(x);
+	struct front_server s;
+	struct stub_front dir, file, *in[1] = { &file };
+	struct stub_bracket b;
+	char from[128], to[128];
+
+	assert_int_equal(stub_make_entry(x->v, &o, &e), 0);
+	stub_object_close(&o);
+	front_server_init(&s, x);
+	dir = front_of(&s, x, ".");
+	file = front_of(&s, x, "file");
+	assert_false(stub_front_strands(&dir, &file)); /* it goes with its name */
+	snprintf(from, sizeof(from), "%s/file", x->dir);
+	snprintf(to, sizeof(to), "%s/kept", x->dir);
+	assert_int_equal(stub_bracket_begin(in, 1, &b), 0);
+	assert_int_equal(link(from, to), 0);
+	stub_change_links(&b.c, 0, 1);
+	assert_int_equal(stub_bracket_end(&b, 0), 0);
+	assert_true(stub_front_strands(&dir, &file));
+	file.maybe = false;
+	assert_false(stub_front_strands(&dir, &file));
+	file.maybe = true;
+	fixture_list(x, &e, 1);
+	assert_false(stub_front_strands(&dir, &file)); /* it is in the journal */
+}
+
 /* ---- data ---- */
 
 static void fill(struct fixture *x, const struct stub_handle *h, uint64_t offset, size_t len)
@@ -478,6 +509,7 @@ int main(void)
 		TEST(test_name),
 		TEST(test_name_in_a_directory_that_was_listed_meanwhile),
 		TEST(test_the_copy_of_a_stub),
+		TEST(test_strands),
 		TEST(test_data_that_comes_in_parts),
 		TEST(test_data_that_does_not_come),
 		TEST(test_a_thread_and_a_loop),
