@@ -245,12 +245,21 @@ static bool same_version(const struct stub_object *o, const struct stub_record *
 STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o,
 				   uint64_t offset, const void *data, size_t length)
 {
+	return stub_fill_data_left(v, o, offset, data, length, NULL);
+}
+
+STUB_PUBLIC int64_t stub_fill_data_left(struct stub_volume *v, const struct stub_object *o,
+					uint64_t offset, const void *data, size_t length,
+					struct stub_map *left)
+{
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
 	uint64_t ino;
 	int64_t r;
 	int times;
 
+	if (left)
+		left->n = 0;
 	if (!rec)
 		return -ENOMEM;
 	r = stub_lock_record(v, o->fd, &o->h, &ino, &st, rec);
@@ -277,6 +286,8 @@ STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_obje
 			r = rec->now.n ? stub_record_store_lagging(v, o->fd, &o->h, rec) :
 					 stub_record_store_fitting(v, o->fd, &o->h, rec);
 	}
+	if (r == 0 && left)
+		stub_map_copy(left, &rec->now);
 	if (r == 0)
 		r = (int64_t)stub_map_bytes(&rec->now);
 	stub_unlock(&v->locks, &ino, 1);

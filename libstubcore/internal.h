@@ -318,9 +318,9 @@ int stub_lock_record(struct stub_volume *v, int fd, const struct stub_handle *h,
  * others as open_by_handle_at. */
 int stub_record_load_at(struct stub_volume *v, const struct stub_handle *h, struct stat *st,
 			struct stub_record *rec);
-/* stub_data_missing() that tells a normal object from one with the range there. */
+/* stub_data_missing() and stub_view() in one look. */
 int stub_data_look(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,
-		   uint64_t length, bool *normal, struct stub_range *out);
+		   uint64_t length, struct stub_view *view, struct stub_range *out);
 /* -EOVERFLOW: with its other attributes it is more than the file system has place for (ext4:
  * a block for each file, and it says ENOSPC); nothing to do with how full the volume is. */
 int stub_xattr_store(const struct stub_volume *v, int fd, const char *name, const void *value,

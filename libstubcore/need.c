@@ -70,19 +70,27 @@ STUB_PUBLIC bool stub_front_strands(struct stub_front *dir, struct stub_front *f
 	return view.needs && !(view.needs & STUB_NEEDS_NAMES) && view.nlink > 1;
 }
 
-STUB_PUBLIC int stub_front_missing(struct stub_front *f, uint64_t offset, uint64_t end,
-				   struct stub_range *out)
+static int look_missing(struct stub_front *f, uint64_t offset, uint64_t end,
+			struct stub_view *view, struct stub_range *out)
 {
-	bool normal;
 	int r;
 
+	memset(view, 0, sizeof(*view));
 	if (!f->maybe || offset >= end)
 		return 0;
 	AS_ROOT(f->gate, r,
-		stub_data_look(f->gate->volume, &f->h, offset, end - offset, &normal, out));
-	if (r == 0 && normal)
+		stub_data_look(f->gate->volume, &f->h, offset, end - offset, view, out));
+	if (r == 0 && view->needs == 0)
 		found_normal(f);
 	return r;
+}
+
+STUB_PUBLIC int stub_front_missing(struct stub_front *f, uint64_t offset, uint64_t end,
+				   struct stub_range *out)
+{
+	struct stub_view view;
+
+	return look_missing(f, offset, end, &view, out);
 }
 
 /* ---- stages ---- */
@@ -173,7 +181,7 @@ static int step_data(struct stub_front *f, struct stub_need *n, struct stub_ask 
 
 	if (n->offset >= INT64_MAX)
 		return 0; /* nothing can be there */
-	r = stub_front_missing(f, n->offset, end, &missing);
+	r = look_missing(f, n->offset, end, &n->view, &missing);
 	if (r <= 0)
 		return r;
 	if (f->gate->denied)

@@ -287,17 +287,18 @@ static uint64_t end_of(uint64_t offset, uint64_t length)
 }
 
 int stub_data_look(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,
-		   uint64_t length, bool *normal, struct stub_range *out)
+		   uint64_t length, struct stub_view *view, struct stub_range *out)
 {
 	struct stub_record rec;
 	struct stat st;
 	int r = stub_record_load_at(v, h, &st, &rec);
 
-	*normal = r == -ENOENT;
+	memset(view, 0, sizeof(*view));
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
 		return r;
+	view_of(&rec, &st, view);
 	if (rec.flags & STUB_FLAG_DUMMY) { /* nothing is known yet: all of it is missing */
 		*out = (struct stub_range){ offset, end_of(offset, length ? length : 1) };
 		return 1;
@@ -308,9 +309,9 @@ int stub_data_look(struct stub_volume *v, const struct stub_handle *h, uint64_t 
 STUB_PUBLIC int stub_data_missing(struct stub_volume *v, const struct stub_handle *h,
 				  uint64_t offset, uint64_t length, struct stub_range *out)
 {
-	bool normal;
+	struct stub_view view;
 
-	return stub_data_look(v, h, offset, length, &normal, out);
+	return stub_data_look(v, h, offset, length, &view, out);
 }
 
 STUB_PUBLIC int stub_data_ready(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,
@@ -356,6 +357,8 @@ STUB_PUBLIC int stub_object_open(struct stub_volume *v, const struct stub_handle
 		.nlink = rec.nlink,
 		.type = st.st_mode & S_IFMT,
 	};
+	if (S_ISREG(st.st_mode))
+		stub_map_first(&rec.now, 0, UINT64_MAX, &out->missing);
 	out->fd = stub_steal_fd(&fd);
 	return 0;
 }

@@ -129,6 +129,8 @@ struct stub_object {
 	uint64_t fsid, fileid;
 	uint32_t nlink;
 	mode_t type; /* S_IFREG, S_IFDIR */
+	struct stub_range missing; /* of a file, the first missing range when it was opened; end 0:
+				    * none */
 };
 
 /* -ESTALE no such inode; -ENOENT no record: it is normal; -EBADMSG damaged record, or
@@ -252,6 +254,9 @@ int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
  */
 int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 		       const void *data, size_t length);
+/* The same, and what was missing then; nothing after a failure.  @left may be NULL. */
+int64_t stub_fill_data_left(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
+			    const void *data, size_t length, struct stub_map *left);
 
 /* The next missing range at or after @offset: 1 and *out, 0 none, -errno. */
 int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t offset,

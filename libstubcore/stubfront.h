@@ -171,7 +171,7 @@ struct stub_need {
 	enum stub_need_what what;
 	const char *name; /* LEAVE, NAME */
 	uint64_t offset, length; /* DATA */
-	struct stub_view view; /* as it was at the last look; not of DATA */
+	struct stub_view view; /* as it was at the last look */
 	uint64_t era; /* that it begins in, see stub_need_stands() */
 	/* the library's */
 	unsigned int stage;

@@ -162,6 +162,8 @@ struct stub_map {
 };
 
 uint64_t stub_map_bytes(const struct stub_map *m);
+/* Does [start, end) meet a missing byte? */
+bool stub_map_overlaps(const struct stub_map *m, uint64_t start, uint64_t end);
 /* First missing range inside [start, end), clipped to it.  False if there is none. */
 bool stub_map_first(const struct stub_map *m, uint64_t start, uint64_t end, struct stub_range *out);
 

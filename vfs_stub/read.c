@@ -18,15 +18,17 @@
 
 #define ERA_TRIES 8
 
-/* The last byte has come while somebody was told that the file is OFFLINE. */
-static void tell_online(struct vfs_handle_struct *handle, struct files_struct *fsp)
+/* What was needed for a read is there: has the last byte come, while somebody was told that
+ * the file is OFFLINE? */
+static void tell_online(struct vfs_handle_struct *handle, struct files_struct *fsp,
+			const struct stub_need *need)
 {
-	struct stub_view view;
 	struct stub_front o;
 
+	if (need->view.needs & STUB_NEEDS_DATA)
+		return;
 	glue_of_fsp(handle, fsp, &o);
-	if (!o.known || !glue_known(&o)->offline || stub_front_look(&o, &view) < 0 ||
-	    view.needs & STUB_NEEDS_DATA)
+	if (!o.known || !glue_known(&o)->offline)
 		return;
 	glue_known(&o)->offline = false;
 	notify_fname(handle->conn, NOTIFY_ACTION_MODIFIED, FILE_NOTIFY_CHANGE_ATTRIBUTES,
@@ -100,10 +102,8 @@ ssize_t stubvfs_pread(struct vfs_handle_struct *handle, struct files_struct *fsp
 			return glue_fail(r);
 		got = SMB_VFS_NEXT_PREAD(handle, fsp, data, n, offset);
 		if (stub_need_stands(&o, &need)) {
-			int saved = errno;
-
-			tell_online(handle, fsp);
-			errno = saved;
+			if (got > 0)
+				tell_online(handle, fsp, &need);
 			return got;
 		}
 	}
@@ -143,8 +143,8 @@ static void read_done(struct tevent_req *sub)
 		tevent_req_error(req, s->aio.error);
 		return;
 	}
-	if (s->o.maybe)
-		tell_online(s->handle, s->fsp);
+	if (s->o.maybe && s->got > 0)
+		tell_online(s->handle, s->fsp, &s->need);
 	tevent_req_done(req);
 }
 

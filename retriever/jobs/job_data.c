@@ -55,7 +55,9 @@ struct transfer {
 	uint64_t pass_start; /* first byte in it */
 	unsigned int inflight;
 	int error;
-	int64_t left; /* missing bytes in the file after the last store, -1 unknown */
+	int64_t left; /* missing bytes in the file after the last store, -1 unknown ... */
+	struct stub_map missing; /* ... and which */
+	bool fresh; /* nothing has happened since the object was opened */
 	pthread_mutex_t lock;
 	pthread_cond_t arrived;
 	struct chunk *done;
@@ -101,6 +103,19 @@ static bool next_part(struct transfer *t, struct stub_range *out)
 	return t->next < t->end;
 }
 
+/* What is missing at or after @from: as the object was opened, once; then the record knows. */
+static int next_missing(struct transfer *t, uint64_t from, struct stub_range *out)
+{
+	const struct stub_range *first = &t->o->missing;
+	bool fresh = t->fresh;
+
+	t->fresh = false;
+	if (!fresh || from < first->start || from >= first->end)
+		return stub_fill_next(t->j->c.volume, t->o, from, out);
+	*out = (struct stub_range){ from, first->end };
+	return 1;
+}
+
 /* The next missing range of the transfer, at most @max bytes: 1, 0 none, -errno. */
 static int next_range(struct transfer *t, uint32_t max, struct stub_range *out)
 {
@@ -111,9 +126,7 @@ static int next_range(struct transfer *t, uint32_t max, struct stub_range *out)
 
 		while (next_part(t, &part)) {
 			*out = part;
-			r = t->pass_fd >= 0 ?
-				    1 :
-				    stub_fill_next(t->j->c.volume, t->o, part.start, out);
+			r = t->pass_fd >= 0 ? 1 : next_missing(t, part.start, out);
 			if (r < 0)
 				return r;
 			if (r == 0)
@@ -263,7 +276,8 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 		return jobs_failed(t->j, &t->o->h, -EIO, "read: shorter than the size says");
 	if (t->pass_fd >= 0)
 		return pass_chunk(t, c);
-	left = stub_fill_data(t->j->c.volume, t->o, c->offset, c->data, c->length);
+	left = stub_fill_data_left(t->j->c.volume, t->o, c->offset, c->data, c->length,
+				   &t->missing);
 	if (left == -ENOENT) /* finished by somebody else */
 		left = 0;
 	if (left == -EBUSY)
@@ -316,8 +330,8 @@ static int transfer_run(struct transfer *t)
 			result = r;
 			t->error = r; /* no new READs; drain what is in flight */
 		}
-		if (r == 0 && t->job->kind != STUB_ASK_FILL)
-			job_answer_ready(&t->j->table, t->j->c.volume, t->job, t->o);
+		if (r == 0 && t->pass_fd < 0 && t->job->kind != STUB_ASK_FILL)
+			job_answer_ready(&t->j->table, t->job, &t->missing);
 		if (atomic_load(&t->j->stopping) && t->error == 0)
 			t->error = -ECANCELED;
 	}
@@ -340,6 +354,7 @@ static struct transfer transfer_of(struct jobs *j, struct job *job, const struct
 		.end = UINT64_MAX,
 		.pass_fd = -1,
 		.left = -1,
+		.fresh = true,
 	};
 }
 
@@ -412,6 +427,7 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 	t.wrap = start;
 	t.small_first = true;
 	r = transfer_run(&t);
+	o->missing.end = 0; /* that was before */
 	if (r == -E2BIG && job_room(j, job, o) == 0) {
 		t = transfer_of(j, job, o);
 		t.next = first;

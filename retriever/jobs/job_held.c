@@ -22,12 +22,9 @@
 #define FORGOTTEN_MS   90000 /* NFS clients come back every 15 s: nobody wants it any more */
 
 /* Is nothing of it here?  A file that a client has changed has been begun. */
-static bool untouched(struct jobs *j, const struct stub_object *o)
+static bool untouched(const struct stub_object *o)
 {
-	struct stub_range first;
-
-	return stub_fill_next(j->c.volume, o, 0, &first) == 1 && first.start == 0 &&
-	       first.end >= o->size;
+	return o->missing.end && o->missing.start == 0 && o->missing.end >= o->size;
 }
 
 /* Off the worker's hands, and in no queue; under the lock. */
@@ -47,7 +44,7 @@ bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o)
 	uint64_t now, due;
 	bool stop;
 
-	if (!job->who[0] || !untouched(j, o))
+	if (!job->who[0] || !untouched(o))
 		return false;
 	now = stub_now_us();
 	if (job->due_us && job->due_us <= now) /* it has been held, and paid for */

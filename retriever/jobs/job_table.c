@@ -202,23 +202,16 @@ void job_answer(struct waiter *w, int result, int fd)
 	}
 }
 
-static bool is_ready(struct stub_volume *v, const struct stub_request *r, const struct stub_object *o)
+static bool is_ready(const struct stub_request *r, const struct stub_map *left)
 {
 	uint64_t end = r->ask.offset + r->ask.length;
-	struct stub_range range;
-	struct stub_map map;
-	int n;
 
 	if (r->ask.kind == STUB_ASK_ROOM)
-		return stub_fill_room(v, o, 0, &map) < STUB_MAP_WRITES;
-	n = stub_fill_next(v, o, r->ask.offset, &range);
-	if (end < r->ask.offset)
-		end = UINT64_MAX;
-	return n == 0 || (n == 1 && range.start >= end);
+		return left->n < STUB_MAP_WRITES;
+	return !stub_map_overlaps(left, r->ask.offset, end < r->ask.offset ? UINT64_MAX : end);
 }
 
-void job_answer_ready(struct job_table *t, struct stub_volume *v, struct job *job,
-		      const struct stub_object *o)
+void job_answer_ready(struct job_table *t, struct job *job, const struct stub_map *left)
 {
 	struct waiter *mine, *ready = NULL, **keep;
 
@@ -231,7 +224,7 @@ void job_answer_ready(struct job_table *t, struct stub_volume *v, struct job *jo
 	while (*keep) {
 		struct waiter *w = *keep;
 
-		if (is_ready(v, w->r, o)) {
+		if (is_ready(w->r, left)) {
 			*keep = w->next;
 			w->next = ready;
 			ready = w;

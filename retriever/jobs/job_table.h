@@ -88,9 +88,8 @@ void job_promote(struct job_table *t, struct job *job);
 
 /* To all of @w, which is freed.  @fd goes with a result of 0, -1: none. */
 void job_answer(struct waiter *w, int result, int fd);
-/* Answer the waiters of @job who have now what they wait for: their bytes (DATA), room
- * in the record (ROOM). */
-void job_answer_ready(struct job_table *t, struct stub_volume *v, struct job *job,
-		      const struct stub_object *o);
+/* Answer the waiters of @job who have now what they wait for, by @left, the missing map:
+ * their bytes (DATA), room in the record (ROOM). */
+void job_answer_ready(struct job_table *t, struct job *job, const struct stub_map *left);
 
 #endif

@@ -189,6 +189,38 @@ static void test_fill_leaves_holes(void **state)
 	free(bytes);
 }
 
+/* Who fills need not look at the record again to know what is missing. */
+static void test_fill_says_what_is_missing(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_handle h = fixture_handle(x, "f");
+	struct stub_map left;
+	struct stub_object o;
+	char bytes[100] = { 0 };
+
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	assert_int_equal(o.missing.start, 0);
+	assert_int_equal(o.missing.end, SIZE);
+	assert_int_equal(stub_fill_data_left(x->v, &o, 0, bytes, 100, &left), SIZE - 100);
+	assert_int_equal(left.n, 1);
+	assert_int_equal(left.r[0].start, 100);
+	client_write(x, "f", 200, 100, '!');
+	assert_int_equal(stub_fill_data_left(x->v, &o, 0, bytes, 100, &left), SIZE - 200);
+	assert_int_equal(left.n, 2);
+	o.size++; /* of another version: nothing is stored, and nothing said */
+	assert_int_equal(stub_fill_data_left(x->v, &o, 100, bytes, 100, &left), -EAGAIN);
+	assert_int_equal(left.n, 0);
+	stub_object_close(&o);
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	assert_int_equal(o.missing.start, 100);
+	assert_int_equal(o.missing.end, 200);
+	stub_object_close(&o);
+	fill(x, "f", 0, SIZE);
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	assert_int_equal(o.missing.end, 0);
+	stub_object_close(&o);
+}
+
 static void test_fill_of_what_was_cut_off(void **state)
 {
 	struct fixture *x = *state;
@@ -685,6 +717,7 @@ int main(void)
 		ON_FILE(test_fill_is_invisible_and_finishes),
 		ON_FILE(test_fill_never_covers_a_write),
 		ON_BIG(test_fill_leaves_holes),
+		ON_FILE(test_fill_says_what_is_missing),
 		ON_FILE(test_fill_of_what_was_cut_off),
 		ON_FILE(test_crash_between_cut_and_record),
 		ON_FILE(test_crash_between_data_and_record),
