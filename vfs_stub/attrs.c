@@ -2,8 +2,8 @@
 /*
  * attrs.c - attributes.
  *
- * A stub's local times, link count and blocks, and a directory's size, are those of its
- * filling; clients are shown what libstubcore says instead (docs/design.md, invariant 8).
+ * Times, link count and blocks of a stub, and a directory's size, are locally those of its
+ * filling: libstubcore says what clients see instead (docs/design.md, invariant 8).
  *
  * Order of looking: the view first, then what is below.  A stub that is finished in
  * between is shown with its last view, which it has then for good.  The other way round,
