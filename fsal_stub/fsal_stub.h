@@ -3,8 +3,8 @@
  * fsal_stub.h - a stackable FSAL that shows a volume while it is being filled.
  *
  * It stands between MDCACHE and FSAL_VFS.  Every operation first asks libstubcore
- * (stubfront.h, stub_glue.h) whether what it needs is there, then calls the FSAL below.  What
- * a stub is, only libstubcore knows.
+ * (stubfront.h) whether what it needs is there, then calls the FSAL below.  What a stub is,
+ * only libstubcore knows.
  *
  * Rooms:
  *   main.c     module, registration          config.c   an export comes into being
@@ -16,11 +16,10 @@
  *   news.c     what other processes do reaches MDCACHE
  *   key.c      Ganesha's keys and the kernel's handles
  *   mount.c    what the MOUNT protocol asks for
- *   stub_glue.c  asks libstubcore            below.h    enters the FSAL below
+ *   stub_glue.c  objects, waiting, errors    below.h    enters the FSAL below
  *
- * Lock order: MDCACHE's locks, the bracket of libstubcore, locks of
- * the FSAL below.  A bracket is never open while the old server is waited for or
- * a layer above is called.
+ * Lock order: MDCACHE's locks, the bracket of libstubcore, locks of the FSAL below.  A
+ * bracket is never open while the old server is waited for or a layer above is called.
  */
 #ifndef FSAL_STUB_H
 #define FSAL_STUB_H

@@ -3,8 +3,8 @@
  * vfs_stub.h - a Samba VFS module that shows a volume while it is being filled.
  *
  * It stands last in "vfs objects", above the file system.  Every operation first asks
- * libstubcore (stubfront.h, stub_glue.h) whether what it needs is there, then calls NEXT.  What a
- * stub is, only libstubcore knows.
+ * libstubcore (stubfront.h) whether what it needs is there, then calls NEXT.  What a stub is,
+ * only libstubcore knows.
  *
  * Rooms:
  *   main.c     connect, the table            open.c     open, directories, paths
@@ -15,14 +15,13 @@
  *   defer.c    opens that wait on smbd's event loop
  *   edge.c     errors, log, rights
  *   visible.c  what clients never see        recall.c   who may have data fetched
- *   wait.c     asks on smbd's event loop     stub_glue.c  asks libstubcore
+ *   wait.c     asks on smbd's event loop     stub_glue.c  objects, waiting, results
  *   forwarded.c  the functions that pass through on purpose
  *
  * smbd is one process for each client and one thread: a wait in any call but reads,
  * server-side copies and opening a directory to list it stops that client's session, so
- * it is bounded.  A bracket of
- * libstubcore is never open while the old server is waited for, nor
- * across a turn of the event loop.
+ * it is bounded.  A bracket of libstubcore is never open while the old server is waited
+ * for, nor across a turn of the event loop.
  *
  * smbd works with the user's rights.  Everything that libstubcore does is done as root,
  * through the gate of stub_glue.c; what the user asked for is done by NEXT, as the user.

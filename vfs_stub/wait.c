@@ -213,10 +213,9 @@ struct tevent_req *glue_ask_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
 	a->ask = *ask;
 	tevent_req_set_cleanup_fn(req, asking_cleanup);
 	if (ev != handle->conn->sconn->ev_ctx) { /* somebody waits for it with a loop of its own */
-		bool root = glue_root_enter();
+		struct stub_wait wait = { 0 };
 
-		a->result = stub_ask(x->gate.volume, ask, x->wait_ms);
-		glue_root_leave(root);
+		a->result = stub_gate_ask(&x->gate, &wait, ask);
 		tevent_req_done(req);
 		return tevent_req_post(req, ev);
 	}
