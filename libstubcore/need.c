@@ -18,7 +18,8 @@
  *     exists there exists here;
  *   - before a name is taken away from an unlisted directory, or the directory itself, it is
  *     listed: what is removed never comes back.  And before a name is replaced there whose
- *     file has another: it was only looked up, and is in no journal yet (invariant 4).
+ *     file has another: it was only looked up, and is in no journal yet (docs/design.md,
+ *     invariant 4).
  *
  * Answers that change nothing end it after TRIES, or two sides could keep each other busy
  * for ever.

@@ -31,7 +31,7 @@
 
 struct stub_gate;
 
-/* What one call may still wait for the old server.  Zero it to start. */
+/* What one call may still wait for the old server.  Zeroed to start. */
 struct stub_wait {
 	bool begun;
 	uint64_t until; /* ms, stub_now_ms() */
@@ -110,13 +110,13 @@ int stub_gate_pass(struct stub_gate *g, struct stub_wait *w, const struct stub_a
 
 /* ---- front ------------------------------------------------------------------ */
 
-/* What a server remembers of an object, from one look to the next.  Zeros to start. */
+/* What a server remembers of an object, from one look to the next.  Zeroed to start. */
 struct stub_known {
 	atomic_bool normal; /* one way: no stub, never looked at again */
 	atomic_int_least64_t room_asked; /* when room in its record was asked for last, ms */
 };
 
-/* An object.  One of zeros is none, and no stub. */
+/* An object, or none at all: a struct of zeros, which is taken for a normal one. */
 struct stub_front {
 	struct stub_gate *gate;
 	struct stub_known *known; /* NULL: nobody remembers it */
@@ -166,7 +166,7 @@ enum stub_need_what {
 	STUB_NEED_DATA,
 };
 
-/* Set what is needed, zeros for the rest. */
+/* A need: set what it is, and zero the rest. */
 struct stub_need {
 	enum stub_need_what what;
 	const char *name; /* LEAVE, NAME */
@@ -212,7 +212,8 @@ int stub_need_shown(struct stub_front *f, struct stub_wait *w, struct stub_view 
 
 /* ---- bracket ---------------------------------------------------------------- */
 
-/* Around one operation; objects that cannot be stubs cost no lock.  Zeros: none is open. */
+/* Around one operation; objects that cannot be stubs cost no lock.  A struct of zeros is a
+ * bracket that is not open. */
 struct stub_bracket {
 	struct stub_gate *gate;
 	bool open;
@@ -258,7 +259,7 @@ void stub_front_tell(const struct stub_front *f);
 
 /* ---- sync ------------------------------------------------------------------- */
 
-/* One of zeros is ended. */
+/* Around making an object's data durable.  A struct of zeros is a sync that has ended. */
 struct stub_sync {
 	struct stub_gate *gate;
 	struct stub_commit c;
