@@ -167,7 +167,7 @@ static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrl
 	struct stub_wait wait = { 0 };
 	struct stub_view view;
 	fsal_status_t status;
-	int r = stub_need_shown(FRONT(stubfs_obj(obj)), &wait, &view);
+	int r = stub_need_shown(FRONT(stubfs_obj(obj)), &wait, &view, NULL);
 
 	if (r < 0)
 		return attrs_failed(attrs, going_status(stubfs_obj(obj), glue_status(r)));
@@ -183,7 +183,7 @@ fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct stub_wait *w,
 	struct fsal_obj_handle *sub = o->below;
 	fsal_status_t status = { ERR_FSAL_NO_ERROR, 0 };
 	struct stub_view view = { .needs = 0 };
-	unsigned int needed;
+	bool asked;
 	int r;
 
 	if (!attrs || attrs->valid_mask == ATTR_RDATTR_ERR || attrs->fs_locations)
@@ -192,12 +192,10 @@ fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct stub_wait *w,
 		attrs_show(o, &view, attrs);
 		return status;
 	}
-	stub_front_look(FRONT(o), &view); /* what is wrong with it, the next line says */
-	needed = view.needs;
-	r = stub_need_shown(FRONT(o), w, &view);
+	r = stub_need_shown(FRONT(o), w, &view, &asked);
 	if (r < 0)
 		status = glue_status(r);
-	else if (!view.needs || needed & STUB_NEEDS_ATTRS) {
+	else if (!view.needs || asked) {
 		fsal_release_attrs(attrs);
 		attrs->valid_mask = 0;
 		status = fetch(sub, attrs);

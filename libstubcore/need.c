@@ -266,15 +266,20 @@ STUB_PUBLIC int stub_need_attrs(struct stub_front *f, struct stub_wait *w, struc
 	return r;
 }
 
-STUB_PUBLIC int stub_need_shown(struct stub_front *f, struct stub_wait *w, struct stub_view *view)
+STUB_PUBLIC int stub_need_shown(struct stub_front *f, struct stub_wait *w, struct stub_view *view,
+				bool *asked)
 {
+	struct stub_need n = { .what = STUB_NEED_ATTRS };
 	int r;
 
 	if (w->once && f->maybe && stub_gate_absent(f->gate)) {
 		w->begun = true;
 		w->until = 0;
 	}
-	r = stub_need_attrs(f, w, view);
+	r = stub_need_wait(f, &n, w);
+	*view = n.view;
+	if (asked)
+		*asked = n.tries > 0;
 	if (!stub_withheld(r) && !(w->once && r == -EAGAIN))
 		return r;
 	view->withheld = true;

@@ -207,8 +207,10 @@ int stub_need_gone(struct stub_front *f, struct stub_wait *w);
 int stub_need_name(struct stub_front *f, struct stub_wait *w, const char *name);
 
 /* Attributes, to show them only: what cannot be had is shown as withheld
- * (stub_withheld()), and that is no error. */
-int stub_need_shown(struct stub_front *f, struct stub_wait *w, struct stub_view *view);
+ * (stub_withheld()), and that is no error.  *asked: they were asked for, so that they may be
+ * others than a moment ago; @asked may be NULL. */
+int stub_need_shown(struct stub_front *f, struct stub_wait *w, struct stub_view *view,
+		    bool *asked);
 
 /* ---- bracket ---------------------------------------------------------------- */
 

@@ -60,7 +60,7 @@ static int show_entry(struct stub_front *o, ino_t ino, struct stub_view *view)
 	const struct stubvfs *x = o->maybe ? glue_connection(o) : NULL;
 	struct stub_wait wait = { .once = x && x->entry && x->entry == ino };
 
-	return stub_need_shown(o, &wait, view);
+	return stub_need_shown(o, &wait, view, NULL);
 }
 
 static ino_t ino_of(const struct stub_front *o, const struct files_struct *fsp)

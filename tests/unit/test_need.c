@@ -473,24 +473,28 @@ static void test_shown_as_withheld(void **state)
 	struct stub_front f;
 	struct stub_view view;
 	uint64_t began;
+	bool asked;
 
 	list_one(x, "file", S_IFREG | 0644, true);
 	front_server_init(&s, x);
 	f = front_of(&s, x, "file");
 	front_retriever_start(&t, x, front_answer, &parked);
-	assert_int_equal(stub_need_shown(&f, &wait, &view), 0);
-	assert_true(view.withheld && view.needs & STUB_NEEDS_ATTRS);
+	assert_int_equal(stub_need_shown(&f, &wait, &view, &asked), 0);
+	assert_true(asked && view.withheld && view.needs & STUB_NEEDS_ATTRS);
 	front_retriever_stop(&t);
 	s.wait_ms = 0; /* nobody listens: it does not come in time */
 	wait = (struct stub_wait){ 0 };
-	assert_int_equal(stub_need_shown(&f, &wait, &view), -EAGAIN);
-	assert_int_equal(stub_need_shown(&f, &once, &view), 0);
+	assert_int_equal(stub_need_shown(&f, &wait, &view, NULL), -EAGAIN);
+	assert_int_equal(stub_need_shown(&f, &once, &view, NULL), 0);
 	assert_true(view.withheld);
 	s.wait_ms = 60000; /* and once that is known nobody waits for it */
 	stub_gate_absent_ms(&s.gate);
 	began = stub_now_ms();
-	assert_int_equal(stub_need_shown(&f, &again, &view), 0);
+	assert_int_equal(stub_need_shown(&f, &again, &view, NULL), 0);
 	assert_true(view.withheld && stub_now_ms() - began < 50000);
+	f = front_of(&s, x, "."); /* has them */
+	assert_int_equal(stub_need_shown(&f, &wait, &view, &asked), 0);
+	assert_false(asked || view.withheld);
 }
 
 int main(void)
