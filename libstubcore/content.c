@@ -12,11 +12,6 @@
 
 #define PASS_TRIES 4 /* what is missing has changed meanwhile */
 
-STUB_PUBLIC bool stub_takes_no_data(int error)
-{
-	return error == -ENOSPC || error == -EDQUOT || error == -EROFS || error == -EIO;
-}
-
 /* ---- seek ---- */
 
 /*

@@ -146,3 +146,8 @@ STUB_PUBLIC int stub_gate_pass(struct stub_gate *g, struct stub_wait *w,
 {
 	return ask_for(g, w, ask, fd);
 }
+
+STUB_PUBLIC bool stub_takes_no_data(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || error == -EROFS || error == -EIO;
+}

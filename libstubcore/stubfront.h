@@ -108,6 +108,10 @@ int stub_gate_ask(struct stub_gate *g, struct stub_wait *w, const struct stub_as
 /* The same as stub_pass(). */
 int stub_gate_pass(struct stub_gate *g, struct stub_wait *w, const struct stub_ask *ask, int *fd);
 
+/* Does @error (0 or negative) say that the volume takes no data: it is full, read-only, or
+ * broken?  Then data can be passed on; and a sync that says so has lost some. */
+bool stub_takes_no_data(int error);
+
 /* ---- front ------------------------------------------------------------------ */
 
 /* What a server remembers of an object, from one look to the next.  Zeroed to start. */
@@ -291,10 +295,6 @@ int stub_sync_end(struct stub_sync *s, int result);
 void stub_sync_drop(struct stub_sync *s);
 
 /* ---- data of what is not all here ------------------------------------------- */
-
-/* Does @error (0 or negative) say that the volume takes no data: it is full, read-only, or
- * broken?  Then data can be passed on; and a sync that says so has lost some. */
-bool stub_takes_no_data(int error);
 
 /* One local seek: the first byte of data (@data) or of a hole at or after @at; @size if there
  * is none.  0 or -errno. */

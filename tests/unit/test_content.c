@@ -46,19 +46,6 @@ static void punch_blocks(struct stub_front *f, struct fixture *x, int from, int 
 	close(fd);
 }
 
-/* ---- stub_takes_no_data ---- */
-
-static void test_takes_no_data(void **state)
-{
-	const int yes[] = { -ENOSPC, -EDQUOT, -EROFS, -EIO };
-	const int no[] = { 0, 1, -EAGAIN, -EREMOTEIO, -ENOENT, -ESTALE, ENOSPC };
-
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++)
-		assert_true(stub_takes_no_data(yes[i]));
-	for (size_t i = 0; i < ARRAY_LEN(no); i++)
-		assert_false(stub_takes_no_data(no[i]));
-}
-
 /* ---- stub_front_seek ---- */
 
 static int seek_file(void *arg, bool data, uint64_t at, uint64_t size, uint64_t *found)
@@ -282,7 +269,6 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_takes_no_data),
 		TEST(test_what_is_missing_is_data),
 		TEST(test_what_the_file_says_is_kept),
 		TEST(test_laid_over_what_is_missing),

@@ -196,6 +196,19 @@ static void test_without_a_volume(void **state)
 	assert_int_equal(view.needs, 0);
 }
 
+/* ---- stub_takes_no_data ---- */
+
+static void test_takes_no_data(void **state)
+{
+	const int yes[] = { -ENOSPC, -EDQUOT, -EROFS, -EIO };
+	const int no[] = { 0, 1, -EAGAIN, -EREMOTEIO, -ENOENT, -ESTALE, ENOSPC };
+
+	for (size_t i = 0; i < ARRAY_LEN(yes); i++)
+		assert_true(stub_takes_no_data(yes[i]));
+	for (size_t i = 0; i < ARRAY_LEN(no); i++)
+		assert_false(stub_takes_no_data(no[i]));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -208,6 +221,7 @@ int main(void)
 		TEST(test_absent),
 		TEST(test_complete_and_removed),
 		TEST(test_without_a_volume),
+		cmocka_unit_test(test_takes_no_data),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
