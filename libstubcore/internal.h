@@ -84,8 +84,6 @@ static inline int stub_time_cmp(struct timespec a, struct timespec b)
 void stub_map_init(struct stub_map *m, uint64_t size); /* [0, size), or empty */
 void stub_map_copy(struct stub_map *dst, const struct stub_map *src);
 bool stub_map_empty(const struct stub_map *m);
-/* Does [start, end) meet a missing byte? */
-bool stub_map_overlaps(const struct stub_map *m, uint64_t start, uint64_t end);
 /* Take [start, end) out.  -ENOSPC: would need more than STUB_MAP_MAX ranges; @m unchanged. */
 int stub_map_subtract(struct stub_map *m, uint64_t start, uint64_t end);
 /* Take everything at and beyond @size out. */
