@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bytes.h"
 #include "mount.h"
 #include "stub_glue.h"
 
@@ -225,20 +226,19 @@ fsal_status_t glue_end(struct stub_bracket *b, fsal_status_t status)
 /* Who is told at a COMMIT what became of its writes: the client, by its address. */
 static uint64_t who_asks(void)
 {
-	const uint8_t *p = (const uint8_t *)op_ctx->caller_addr;
-	size_t n = 0;
-	uint64_t sum = 0xcbf29ce484222325u;
+	const sockaddr_t *from = op_ctx->caller_addr;
 
-	if (p && op_ctx->caller_addr->ss_family == AF_INET) {
-		p = (const uint8_t *)&((const struct sockaddr_in *)op_ctx->caller_addr)->sin_addr;
-		n = sizeof(struct in_addr);
-	} else if (p && op_ctx->caller_addr->ss_family == AF_INET6) {
-		p = (const uint8_t *)&((const struct sockaddr_in6 *)op_ctx->caller_addr)->sin6_addr;
-		n = sizeof(struct in6_addr);
+	if (from && from->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+
+		return stub_fnv(STUB_FNV, &in->sin_addr, sizeof(in->sin_addr));
 	}
-	while (n--)
-		sum = (sum ^ *p++) * 0x100000001b3u;
-	return sum;
+	if (from && from->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
+
+		return stub_fnv(STUB_FNV, &in6->sin6_addr, sizeof(in6->sin6_addr));
+	}
+	return STUB_FNV;
 }
 
 void glue_unstable(struct stubfs_obj *o, uint64_t era)
