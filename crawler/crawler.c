@@ -4,7 +4,7 @@
  *
  * Invariants
  *   - Not more than `workers` asks are in flight.
- *   - An entry that was asked for is asked for again after its answer's hold time
+ *   - An entry that was asked for is asked for again after its answer's rest
  *     (table below) for as long as the journal has it: nothing is taken for done
  *     because the retriever said so; done is what left the journal.
  *   - Every wait has a limit and ends early for an answer or a signal.
@@ -63,7 +63,7 @@ struct crawl {
 static const struct answer {
 	int result;
 	size_t counter;
-	unsigned int hold_ms;
+	unsigned int rest_ms;
 } answers[] = {
 	{ 0, offsetof(struct crawl_stats, done), 10000 },
 	{ -EAGAIN, offsetof(struct crawl_stats, again), 1000 },
@@ -90,7 +90,7 @@ static void answer_take(struct crawl *w, struct flight *f, int result, uint64_t 
 	bool part = result == -EAGAIN && now - f->asked_ms >= PART_MS;
 
 	++*(uint64_t *)((char *)&w->s + a->counter);
-	queue_hold(w->queue, &f->h, part ? now : now + a->hold_ms);
+	queue_rest(w->queue, &f->h, part ? now : now + a->rest_ms);
 	if (part) {
 		queue_hurry(w->queue, now, 100);
 	} else if (result == 0) {
@@ -192,7 +192,7 @@ static int send_one(struct crawl *w, const struct stub_journal_entry *e, uint64_
 	while (f->used)
 		f++;
 	if (stub_link_send(w->link, &ask, &f->id) < 0) {
-		queue_hold(w->queue, &e->h, now);
+		queue_rest(w->queue, &e->h, now);
 		link_lost(w, now);
 		return -EAGAIN;
 	}

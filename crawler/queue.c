@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "held.h"
+#include "resting.h"
 
 #define BATCH	    64
 #define WAIT_MIN_MS 100 /* between two passes, growing while they find nothing */
@@ -20,13 +20,13 @@ struct queue {
 	stub_log_fn log;
 	void *log_arg;
 	struct stub_journal *journal;
-	struct held *held;
+	struct resting *resting;
 
 	struct stub_journal_cursor cursor;
 	bool in_pass;
 	bool found; /* this pass gave something out */
 	bool skip_links; /* this pass leaves links alone */
-	uint64_t skipped; /* entries that this pass met and that were held */
+	uint64_t skipped; /* entries that this pass met, and that were resting */
 	uint64_t skipped_last;
 	uint64_t next_pass_ms;
 	unsigned int wait_ms;
@@ -61,7 +61,7 @@ int queue_create(const char *dir, stub_log_fn log, void *log_arg, struct queue *
 	q->wait_ms = WAIT_MIN_MS;
 	q->dir = strdup(dir);
 	if (q->dir)
-		r = held_create(&q->held);
+		r = resting_create(&q->resting);
 	if (r == 0)
 		r = journal_open(q);
 	if (r < 0) {
@@ -77,7 +77,7 @@ void queue_destroy(struct queue *q)
 	if (!q)
 		return;
 	journal_close(q);
-	held_destroy(q->held);
+	resting_destroy(q->resting);
 	free(q->dir);
 	free(q);
 }
@@ -183,12 +183,12 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 			pass_end(q, now_ms);
 			return 0;
 		}
-		key = held_key(&e->h);
-		if (e->park != STUB_PARK_NONE || held_is(q->held, key, now_ms)) {
+		key = resting_key(&e->h);
+		if (e->park != STUB_PARK_NONE || resting_is(q->resting, key, now_ms)) {
 			q->skipped++;
 			continue;
 		}
-		held_put(q->held, key, HELD_FOREVER);
+		resting_put(q->resting, key, RESTS_FOREVER);
 		q->found = true;
 		*out = *e;
 		return 1;
@@ -207,7 +207,7 @@ uint64_t queue_passes(const struct queue *q)
 
 void queue_hurry(struct queue *q, uint64_t now_ms, unsigned int within_ms)
 {
-	/* passing over 100 held entries takes about 0.1 ms: at most a tenth of the time */
+	/* passing over 100 resting entries takes about 0.1 ms: at most a tenth of the time */
 	uint64_t least = q->skipped_last / 100;
 	uint64_t at = now_ms + (least > within_ms ? least : within_ms);
 
@@ -216,14 +216,14 @@ void queue_hurry(struct queue *q, uint64_t now_ms, unsigned int within_ms)
 		q->next_pass_ms = at;
 }
 
-void queue_hold(struct queue *q, const struct stub_handle *h, uint64_t until_ms)
+void queue_rest(struct queue *q, const struct stub_handle *h, uint64_t until_ms)
 {
-	held_put(q->held, held_key(h), until_ms);
+	resting_put(q->resting, resting_key(h), until_ms);
 }
 
 void queue_forget(struct queue *q, uint64_t now_ms)
 {
-	held_clear(q->held);
+	resting_clear(q->resting);
 	q->in_pass = false;
 	q->wait_ms = WAIT_MIN_MS;
 	q->next_pass_ms = now_ms;

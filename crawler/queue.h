@@ -3,14 +3,14 @@
  * queue.h - the pending journal as a work queue.
  *
  * The journal is read in its working order, batch by batch, again and again; each
- * walk from its beginning to its end is a pass. What is held (in flight, or
+ * walk from its beginning to its end is a pass. What rests (in flight, or
  * answered a moment ago) is passed over.
  *
  * Invariants
- *   - An entry is given out at most once while it is held.
+ *   - An entry is given out at most once while it rests.
  *   - Every entry that is not parked is met by every pass, but for links, which
  *     wait until no directory is left that could still bring their other names.
- *   - Memory is bounded: a batch, the held table, and the pages of the journal's
+ *   - Memory is bounded: a batch, the table of what rests, and the pages of the journal's
  *     map, which are given back whenever the process has grown too large.
  */
 #ifndef CRAWLER_QUEUE_H
@@ -25,7 +25,7 @@ int queue_create(const char *dir, stub_log_fn log, void *log_arg, struct queue *
 void queue_destroy(struct queue *q);
 
 /*
- * The next entry to ask for. Returns 1 and *out, which is held from now on; 0 if
+ * The next entry to ask for. Returns 1 and *out, which rests from now on; 0 if
  * there is nothing before queue_next_pass_ms(); or -errno of the journal, after
  * which the next call begins a new pass.
  */
@@ -41,9 +41,9 @@ uint64_t queue_passes(const struct queue *q);
 void queue_hurry(struct queue *q, uint64_t now_ms, unsigned int within_ms);
 
 /* Do not give the entry out again before @until_ms; now or earlier: at once. */
-void queue_hold(struct queue *q, const struct stub_handle *h, uint64_t until_ms);
+void queue_rest(struct queue *q, const struct stub_handle *h, uint64_t until_ms);
 
-/* Hold nothing any more, and begin a new pass: the retriever that answered is gone, and
+/* Nothing rests any more; begin a new pass: the retriever that answered is gone, and
  * what it called done may not be. */
 void queue_forget(struct queue *q, uint64_t now_ms);
 

@@ -26,7 +26,7 @@
 
 #define DEPTH	    16 /* jobs at a time */
 #define DIRS	    8 /* directories remembered */
-#define NEWS	    32 /* asks that wait for the thread; more are forgotten */
+#define LOOKS	    32 /* asks that wait for the thread; more are forgotten */
 #define NEAR	    128 /* entries within which the next ask is one in order ... */
 #define NEAR_FIRST  8 /* ... and the first one after another */
 #define STRAYS	    16 /* asks out of order after which its place is looked for again */
@@ -43,7 +43,7 @@ struct place { /* in a directory that is being looked through */
 	unsigned int n_begun;
 };
 
-struct news {
+struct look { /* of a client, at an entry */
 	int fd; /* the directory, the thread's to close */
 	ino_t entry;
 };
@@ -56,8 +56,8 @@ struct ahead {
 	/* guarded by lock */
 	bool stop;
 	unsigned int running; /* jobs */
-	struct news news[NEWS];
-	unsigned int n_news;
+	struct look looks[LOOKS];
+	unsigned int n_looks;
 	/* the thread's own */
 	struct place places[DIRS];
 	uint64_t asks;
@@ -157,7 +157,7 @@ static bool was_begun(const struct place *p, ino_t entry)
 	return false;
 }
 
-static void take_news(struct ahead *a, const struct news *n)
+static void take_look(struct ahead *a, const struct look *n)
 {
 	struct place *p = place_of(a, n->fd);
 
@@ -250,12 +250,12 @@ static void *ahead_thread(void *arg)
 
 	pthread_mutex_lock(&a->lock);
 	while (!a->stop) {
-		if (a->n_news) {
-			struct news n = a->news[0];
+		if (a->n_looks) {
+			struct look n = a->looks[0];
 
-			memmove(a->news, a->news + 1, --a->n_news * sizeof(n));
+			memmove(a->looks, a->looks + 1, --a->n_looks * sizeof(n));
 			pthread_mutex_unlock(&a->lock);
-			take_news(a, &n);
+			take_look(a, &n);
 		} else if (a->running < DEPTH && (p = next_place(a))) {
 			pthread_mutex_unlock(&a->lock);
 			step(a, p);
@@ -278,8 +278,8 @@ void jobs_ahead_asked(struct jobs *j, const struct stub_object *o)
 	if (fstat(o->fd, &st) < 0 || (fd = open_parent(j, o->fd)) < 0)
 		return;
 	pthread_mutex_lock(&a->lock);
-	if (!a->stop && a->n_news < NEWS) {
-		a->news[a->n_news++] = (struct news){ fd, st.st_ino };
+	if (!a->stop && a->n_looks < LOOKS) {
+		a->looks[a->n_looks++] = (struct look){ fd, st.st_ino };
 		fd = -1;
 		pthread_cond_signal(&a->wake);
 	}
@@ -321,9 +321,9 @@ void jobs_ahead_stop(struct jobs *j)
 	pthread_mutex_unlock(&a->lock);
 	if (!stopped)
 		pthread_join(a->thread, NULL);
-	for (unsigned int i = 0; i < a->n_news; i++)
-		close(a->news[i].fd);
-	a->n_news = 0;
+	for (unsigned int i = 0; i < a->n_looks; i++)
+		close(a->looks[i].fd);
+	a->n_looks = 0;
 	for (struct place *p = a->places; p < a->places + DIRS; p++)
 		place_close(p);
 }

@@ -27,7 +27,7 @@ static int reserve_open(const struct reserve *r, int flags)
 	return openat(r->dir_fd, NAME, flags | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-static uint64_t held(int fd)
+static uint64_t reserved(int fd)
 {
 	struct stat st;
 
@@ -47,7 +47,7 @@ static bool keep(const struct reserve *r)
 	if (fstatvfs(fd, &fs) == 0) {
 		want = (uint64_t)fs.f_blocks * fs.f_frsize / PART;
 		want = want > MOST ? MOST : want;
-		kept = held(fd) >= want || ((uint64_t)fs.f_bavail * fs.f_frsize >= 2 * want &&
+		kept = reserved(fd) >= want || ((uint64_t)fs.f_bavail * fs.f_frsize >= 2 * want &&
 					    fallocate(fd, 0, 0, (off_t)want) == 0);
 	}
 	close(fd);
@@ -112,7 +112,7 @@ bool reserve_release(struct reserve *r)
 	fd = reserve_open(r, 0);
 	if (fd >= 0) {
 		/* synced: some file systems give freed blocks again only then */
-		some = held(fd) > 0 && ftruncate(fd, 0) == 0 && fsync(fd) == 0;
+		some = reserved(fd) > 0 && ftruncate(fd, 0) == 0 && fsync(fd) == 0;
 		close(fd);
 	}
 	pthread_cond_signal(&r->wake);

@@ -108,7 +108,7 @@ struct smb_conn {
 	pid_t pid; /* the worker, 0: none */
 	int fd;
 	char home[512]; /* the worker's */
-	int held; /* of smb_home_make() */
+	int home_fd; /* of smb_home_make() */
 	uint64_t ticket; /* which ones it was connected with */
 	struct smb_out out;
 	uint8_t *in; /* the message that came in */

@@ -84,7 +84,7 @@ static int spawn(struct smb_conn *c)
 static void leave_home(struct smb_conn *c)
 {
 	smb_home_remove(c->home);
-	close(c->held);
+	close(c->home_fd);
 }
 
 /* A worker with its home, and its tickets in there.  On failure nothing is left. */
@@ -94,10 +94,10 @@ static int make_worker(struct smb_conn *c, struct smb_ticket_written *tickets)
 	char path[sizeof(c->home) + sizeof(SMB_HOME_TICKETS)];
 	int r = 0;
 
-	c->held = smb_home_make(c->home, sizeof(c->home));
-	if (c->held < 0) {
-		lost(c, "cannot make %.150s: %s", c->home, strerror(-c->held));
-		return c->held;
+	c->home_fd = smb_home_make(c->home, sizeof(c->home));
+	if (c->home_fd < 0) {
+		lost(c, "cannot make %.150s: %s", c->home, strerror(-c->home_fd));
+		return c->home_fd;
 	}
 	snprintf(path, sizeof(path), "%s/" SMB_HOME_TICKETS, c->home);
 	if (s->ticket)
@@ -380,7 +380,7 @@ static void renew(struct smb_conn *c)
 	c->pid = fresh.pid;
 	c->fd = fresh.fd;
 	memcpy(c->home, fresh.home, sizeof(c->home));
-	c->held = fresh.held;
+	c->home_fd = fresh.home_fd;
 	c->ticket = fresh.ticket;
 	c->out = fresh.out;
 	c->in = fresh.in;

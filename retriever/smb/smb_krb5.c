@@ -23,7 +23,7 @@ struct exchange {
 	const char *from; /* the keytab or the cache, for people */
 	char principal[256]; /* who, likewise; "": not known yet */
 	char home[512]; /* "": none */
-	int held; /* of smb_home_make() */
+	int home_fd; /* of smb_home_make() */
 	char *why;
 	size_t why_size;
 };
@@ -95,7 +95,7 @@ static void end(struct exchange *x)
 {
 	if (x->home[0]) {
 		smb_home_remove(x->home);
-		close(x->held);
+		close(x->home_fd);
 	}
 	if (x->k)
 		krb5_free_context(x->k);
@@ -353,12 +353,12 @@ static int to_bytes(struct exchange *x, krb5_ccache from, struct smb_krb5_ticket
 	krb5_error_code e;
 	int r;
 
-	x->held = smb_home_make(x->home, sizeof(x->home));
-	if (x->held < 0) {
+	x->home_fd = smb_home_make(x->home, sizeof(x->home));
+	if (x->home_fd < 0) {
 		snprintf(x->why, x->why_size, "cannot make %.150s: %s", x->home,
-			 strerror(-x->held));
+			 strerror(-x->home_fd));
 		x->home[0] = '\0';
-		return x->held;
+		return x->home_fd;
 	}
 	snprintf(path, sizeof(path), "FILE:%s/" SMB_HOME_TICKETS, x->home);
 	e = krb5_cc_resolve(x->k, path, &to);

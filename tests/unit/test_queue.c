@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_queue.c - the crawler's work queue: what is held, and until when. */
+/* test_queue.c - the crawler's work queue: what rests, and until when. */
 #include "journal_util.h"
 
 #include "queue.h"
@@ -20,7 +20,7 @@ static struct queue *queue_of_three(void)
 	return q;
 }
 
-/* Entries that the queue gives out in a pass at @now; they are held then. */
+/* Entries that the queue gives out in a pass at @now; they rest then. */
 static int take_all(struct queue *q, uint64_t now)
 {
 	struct stub_journal_entry e;
@@ -46,7 +46,7 @@ static void an_entry_comes_back_when_its_time_is_over(void **state)
 	struct stub_handle h = handle_of(1);
 
 	take_all(q, 1000);
-	queue_hold(q, &h, 1000 + LONG_MS);
+	queue_rest(q, &h, 1000 + LONG_MS);
 	assert_int_equal(take_all(q, 1000 + LONG_MS - 1), 0);
 	assert_int_equal(take_all(q, 1000 + 2 * LONG_MS), 1);
 	queue_destroy(q);
@@ -60,7 +60,7 @@ static void all_come_back_when_they_are_forgotten(void **state)
 	struct stub_handle h = handle_of(1);
 
 	take_all(q, 1000);
-	queue_hold(q, &h, 1000 + LONG_MS);
+	queue_rest(q, &h, 1000 + LONG_MS);
 	queue_forget(q, 1000);
 	assert_int_equal(take_all(q, 1000), 3);
 	queue_destroy(q);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bytes.h"
-#include "held.h"
+#include "resting.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,28 +14,28 @@ struct slot {
 	uint64_t until_ms;
 };
 
-struct held {
+struct resting {
 	struct slot slot[SLOTS];
 };
 
-int held_create(struct held **out)
+int resting_create(struct resting **out)
 {
 	*out = calloc(1, sizeof(**out));
 	return *out ? 0 : -ENOMEM;
 }
 
-void held_destroy(struct held *t)
+void resting_destroy(struct resting *t)
 {
 	free(t);
 }
 
-void held_clear(struct held *t)
+void resting_clear(struct resting *t)
 {
 	memset(t, 0, sizeof(*t));
 }
 
 /* FNV-1a with a final mix: handles differ in few bits only. */
-uint64_t held_key(const struct stub_handle *h)
+uint64_t resting_key(const struct stub_handle *h)
 {
 	uint64_t k = stub_fnv(STUB_FNV ^ (uint32_t)h->type, h->bytes, h->len);
 
@@ -45,7 +45,7 @@ uint64_t held_key(const struct stub_handle *h)
 	return k ? k : 1;
 }
 
-void held_put(struct held *t, uint64_t key, uint64_t until_ms)
+void resting_put(struct resting *t, uint64_t key, uint64_t until_ms)
 {
 	struct slot *best = NULL;
 
@@ -63,7 +63,7 @@ void held_put(struct held *t, uint64_t key, uint64_t until_ms)
 	best->until_ms = until_ms;
 }
 
-bool held_is(const struct held *t, uint64_t key, uint64_t now_ms)
+bool resting_is(const struct resting *t, uint64_t key, uint64_t now_ms)
 {
 	for (unsigned int i = 0; i < PROBES; i++) {
 		const struct slot *s = &t->slot[(key + i) % SLOTS];
