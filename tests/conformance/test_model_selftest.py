@@ -100,6 +100,34 @@ def test_state_of_a_file_that_loses_a_name(told):
                              ("remove", "g", OK, 0)) == {("f", "h")}
 
 
+def reads_beside_removal(told, data, size=0):
+    """READ of d/f's second half, under way while f was removed and then truncated."""
+    obj, d = told.world.find("d/f"), told.world.find("d")
+    told.many([
+        ({"op": "read", "id": 0, "c": "v4.1", "obj": obj, "offset": 5, "length": 5},
+         Reply(OK, data=data, began=1, ended=9)),
+        ({"op": "remove", "id": 1, "c": "v3", "dir": d, "name": "f"}, Reply(OK, began=2, ended=3)),
+        ({"op": "setattr", "id": 2, "c": "v4.1", "obj": obj, "size": size},
+         Reply(OK, began=4, ended=5))])
+    assert [w[obj].nlink for w in told.worlds] == [0]
+
+
+def test_truncated_after_its_last_name_went(told):
+    """The READ keeps it open, so SETATTR finds it, and READ what that has left."""
+    whole = outcomes(told.world, {"op": "read", "obj": told.world.find("d/f"), "offset": 5,
+                                  "length": 5})[0][1].data
+    assert len(whole) == 5
+    for data, size in (whole, 0), (b"", 0), (whole[:2], 7):
+        reads_beside_removal(told, data, size)
+        told.__init__(None, {"tree": TREE, "options": {}})
+
+
+@pytest.mark.parametrize("data", [b"zzzzz", b"zz"])
+def test_truncated_to_what_nobody_wrote(told, data):
+    with pytest.raises(Disagree):
+        reads_beside_removal(told, data, len(data) + 5)
+
+
 def found(told, nlink, *names):
     """LOOKUP of d/g, beside removals of these, brings an object of so many names."""
     d = told.world.find("d")

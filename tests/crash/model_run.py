@@ -348,13 +348,14 @@ class Run:
             for after, want in outcomes(w, op):
                 try:
                     after = agrees(after, want, op, reply, self.windows, alone=False)
+                    shown = [after]
                 except Raced:
-                    after = w
+                    after, shown = w, [w, *beyond_its_names(w, op, reply)]
                 except Disagree as err:
                     self.because(op, err)
                     continue
                 self.orders(after, [i for i in sure if i is not item], maybe,
-                            states + [after], left)
+                            states + shown, left)
         for item in maybe:
             rest, still = [i for i in maybe if i is not item], sure
             if "attempt" in item[0]:
@@ -446,6 +447,15 @@ def after_attempt(w, attempt, sure):
         return []
     return [(dict(op, tried=number), reply) if op["id"] == attempt["id"] else (op, reply)
             for op, reply in sure]
+
+
+def beyond_its_names(w, op, reply):
+    """What another operation sees, which still holds the object that has lost its last name,
+    when this one is done to it."""
+    number = op.get("obj")
+    if number is None or w[number].nlink or reply.status != errors.OK:
+        return []
+    return [after for after, _want in outcomes(w.having((number, w[number].but(nlink=1))), op)]
 
 
 def undone(w, op):
