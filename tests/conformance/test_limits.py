@@ -199,11 +199,12 @@ def syscalls_of(server, work):
     return calls
 
 
-# waits and wake-ups of thread pools: how many there are depends on timing
+# waits and wake-ups of thread pools, and their threads: how many there are depends on timing
 SCHEDULING = {"futex", "epoll_wait", "clock_nanosleep", "restart_syscall", "poll", "sched_yield",
               "rt_sigreturn", "epoll_ctl", "madvise", "munmap", "mmap", "mprotect", "brk",
               "nanosleep", "getrusage", "clock_gettime", "gettimeofday", "epoll_pwait", "read",
-              "write", "rt_sigprocmask"}
+              "write", "rt_sigprocmask", "clone3", "rseq", "set_robust_list", "prctl", "exit",
+              "sched_getaffinity"}
 
 
 def test_complete_volume_costs_no_system_call(old_server, loop_xfs, new_migration, new_server,
