@@ -19,6 +19,8 @@ crawler on the volume.  Per case of kills_work this is done:
             all are) and comes back, while the client keeps at what it was doing.  At
             the end all must be there, read through the server and on the disk.
     errors  the same with calls that fail: no space, no quota, broken disk
+    full    the same with no room for what is fetched while a client reads
+What the client reads in these runs is compared, too.
 """
 import argparse
 import contextlib
@@ -54,11 +56,13 @@ from nfsclient.fakeserver import FakeServer  # noqa: E402
 # seconds: instead of rounds, as many as there is time for, with a part of it for each case.
 # recover: of the states after each kind of call so many go on to the end; kills: at so
 # many calls of each process; errors: so many calls fail; again: that many states, points
-# of what follows on each, points that go on to the end, and real kills, per case
+# of what follows on each, points that go on to the end, and real kills, per case; full: is
+# the volume full once?
 PLANS = {
     "quick": dict(rounds=1, recover=1, kills=2, errors=1, again=(3, 11, 3, 5),
-                  cases_own={"shared": dict(recover=0, again=None, kills=1, judged=120)}),
-    "long": dict(rounds=3, recover=8, kills=1000, errors=40, again=(40, 1000, 40, 40)),
+                  cases_own={"shared": dict(recover=0, again=None, kills=1, judged=120),
+                             "bytes": dict(full=True)}),
+    "long": dict(rounds=3, recover=8, kills=1000, errors=40, again=(40, 1000, 40, 40), full=True),
 }
 PROCESSES = ("postcopy-retrie", "ganesha.nfsd", "postcopy-crawle", "smbd")
 ERRORS = ("ENOSPC", "EDQUOT", "EIO")
@@ -136,7 +140,7 @@ class Stage:
 
     def commands(self, calls):
         """What sysgate is to do, a run each: kill one process at some of its calls, or all;
-        let some calls fail.  Where time is limited in any order."""
+        let some calls fail, have no room.  Where time is limited in any order."""
         found, kills = [], self.plan["kills"]
         for process, count in sorted(calls.items()):
             if process not in PROCESSES:
@@ -147,6 +151,8 @@ class Stage:
                           for n in self.some(count, self.plan["errors"])]
         found += ["killall %d %s" % (n, " ".join(PROCESSES))
                   for n in self.some(sum(calls.values()), kills)]
+        if self.plan.get("full"):
+            found.append("full")
         if self.end is not None:
             self.rng.shuffle(found)
         return found

@@ -13,7 +13,7 @@ import images
 import kills_smb
 from clients import Clients
 from cuts_model import Image, judge
-from kills_work import BLOCK, Killed, perform
+from kills_work import BLOCK, READS, Killed, perform, read_wrong
 from migration import AT_ONCE, BUILD, Migration
 from nfsclient import NfsError, RpcError, errors
 from smb2client import Gone, SmbError
@@ -181,26 +181,34 @@ class Bed:
     # -- with something going wrong --------------------------------------------
 
     def disturbed(self, case, command):
-        """Run with a command of sysgate given; what is wrong in the end.
+        """Run with a command of sysgate given; what is wrong with what was read, and in the
+        end.  "full": nothing that is fetched for a reader can be stored.
 
         Unstable writes may be lost when all processes die or a sync fails, and our
         client does not send them again: it writes stably then."""
         ops = case.ops if command.startswith("kill ") else [
             (*op[:-1], True) if op[0] in STABLE_OR_NOT else op for op in case.ops]
+        wrong = []
         with self._running(ops) as m:
             reviver = Reviver(m)
             self.tell("watch %s" % self.mnt)
-            self.tell(command)
+            if command != "full":
+                self.tell(command)
             reviver.start()
             try:
                 opened = {}
-                for op in ops:
-                    self._persist(m, op, opened)
+                for number, op in enumerate(ops, 1):
+                    if command == "full":
+                        self.tell("fail every %s ENOSPC" % (
+                            "pwrite64" if op[0] in READS else "nothing"))
+                    data = self._persist(m, op, opened)
+                    if data is not None:
+                        wrong += read_wrong(case.world(number, number, False), op, data)
                 m.crawl_on()
             finally:
                 reviver.finish()
                 self.tell("unwatch")
-            wrong = self._read_all(m, case)
+            wrong += self._read_all(m, case)
             m.drain()
             m.audit(complete=True)
             m.stop(scan=False)
@@ -210,15 +218,16 @@ class Bed:
         return wrong + more
 
     def _persist(self, m, op, opened):
-        """An operation by a client that comes back until it has an answer."""
-        tries = 0
+        """An operation by a client that comes back until it has an answer.  Returns the bytes
+        that were read."""
+        tries, data = 0, None
 
         def once():
-            nonlocal tries
+            nonlocal tries, data
             tries += 1
             try:
                 with Clients(m, PATIENCE, opened, timeout=10) as c:
-                    perform(m, c, op)
+                    data = perform(m, c, op)
                 return True
             except NfsError as err:
                 if tries > 1 and err.status == DONE_ALREADY.get(op[0]):
@@ -235,6 +244,7 @@ class Bed:
             except (RpcError, OSError):      # the server is away
                 return False
         wait_until(once, PATIENCE, "%r" % (op[:3],))
+        return data
 
     @staticmethod
     def _read(c, path):

@@ -216,8 +216,15 @@ class Killed(kills_smb.Operations, World):
         pass
 
 
+READS = ("read", "part")
+
+
 def perform(m, c, op):
-    """One operation; c are Clients of migration m."""
+    """One operation; c are Clients of migration m.  Returns the bytes that were read."""
+    if op[0] == "read":
+        return c.client().read_file(op[1])
+    if op[0] == "part":
+        return c.client().read(op[1], op[2], op[3])[0]
     if op[0] in kills_smb.DO:
         kills_smb.perform(m.smb, op)
     elif op[0] == "crawl":
@@ -228,10 +235,16 @@ def perform(m, c, op):
         c.client().create(op[1], size=0)
     elif op[0] == "times":
         c.client().setattr(op[1], mtime=SET_TIME)
-    elif op[0] == "part":
-        c.client().read(op[1], op[2], op[3])
     else:
         cuts_work.perform(c, op)
+    return None
+
+
+def read_wrong(world, op, data):
+    """Of the bytes that an operation has read, of which a READ may return fewer."""
+    now, part = world.names[op[1]].states[-1][1], op[0] == "part"
+    right = now[op[2]:op[2] + len(data)] if part else now
+    return [] if data == right and (data or not part) else ["%r: other bytes" % (op,)]
 
 
 def sizes_wrong(image, tree, world):
