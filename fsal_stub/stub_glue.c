@@ -192,12 +192,18 @@ static void gate_who(struct stub_gate *g, char who[STUB_WHO_MAX + 1])
 			 op_ctx->client->hostaddr_str);
 }
 
+static bool gate_debugs(struct stub_gate *g)
+{
+	return isDebug(COMPONENT_FSAL);
+}
+
 const struct stub_gate_ops glue_gate_ops = {
 	.wait_begin = gate_wait_begin,
 	.wait_end = gate_wait_end,
 	.wait_left = gate_wait_left,
 	.wait_on = gate_wait_on,
 	.who = gate_who,
+	.debugs = gate_debugs,
 };
 
 /* ---- changing ---- */

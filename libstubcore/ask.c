@@ -14,6 +14,10 @@
  * closes connections that were idle for some seconds (serve.c): one from the pool that
  * proves closed is no failure, the next one is tried at once.
  *
+ * Ids come from one counter of the volume, which begins anywhere: so the id of an ask is its
+ * name in the logs of both sides.  An ask that is sent again has the same one.  An answer to
+ * the first sending then counts for the second: they ask the same, and are answered alike.
+ *
  * Fork: the child must not use the parent's connections (both would read the same
  * answers).  The pool notices by the process id and starts empty.  A link is the
  * business of the thread that made it.
@@ -48,7 +52,7 @@ struct stub_ask_pool {
 
 struct stub_link {
 	int fd;
-	uint32_t next_id;
+	struct stub_volume *v;
 };
 
 /* ---- waiting and connecting ---- */
@@ -112,6 +116,23 @@ static int connect_retriever(struct stub_volume *v)
 
 /* ---- the pool ---- */
 
+/* Processes, and volumes of one, shall not begin alike. */
+static uint32_t first_id(const struct stub_ask_pool *p)
+{
+	const uint64_t from[] = { (uint64_t)getpid(), stub_now_us(), (uintptr_t)p };
+	uint64_t sum = stub_fnv(STUB_FNV, from, sizeof(from));
+
+	return (uint32_t)(sum ^ sum >> 32);
+}
+
+STUB_PUBLIC uint32_t stub_ask_id(struct stub_volume *v)
+{
+	struct stub_ask_pool *p = stub_volume_pool(v);
+	uint32_t id = atomic_fetch_add(&p->next_id, 1);
+
+	return id ? id : atomic_fetch_add(&p->next_id, 1);
+}
+
 int stub_ask_pool_create(struct stub_volume *v, struct stub_ask_pool **out)
 {
 	struct stub_ask_pool *p = calloc(1, sizeof(*p));
@@ -120,6 +141,7 @@ int stub_ask_pool_create(struct stub_volume *v, struct stub_ask_pool **out)
 		return -ENOMEM;
 	pthread_mutex_init(&p->lock, NULL);
 	atomic_init(&p->pid, getpid());
+	atomic_init(&p->next_id, first_id(p));
 	*out = p;
 	return 0;
 }
@@ -242,6 +264,7 @@ static int ask_for(struct stub_volume *v, const struct stub_ask *ask, unsigned i
 {
 	struct stub_ask_pool *p = stub_volume_pool(v);
 	uint64_t deadline_ms = stub_now_ms() + wait_ms;
+	uint32_t id = ask->id ? ask->id : stub_ask_id(v);
 
 	if (stub_wire_check_ask(ask) < 0)
 		return -EINVAL;
@@ -251,8 +274,7 @@ static int ask_for(struct stub_volume *v, const struct stub_ask *ask, unsigned i
 		int result = -EAGAIN, r = 0;
 
 		if (c.fd >= 0) {
-			r = exchange(&c, atomic_fetch_add(&p->next_id, 1), ask, deadline_ms,
-				     &result, passed);
+			r = exchange(&c, id, ask, deadline_ms, &result, passed);
 			/* a late answer to a PASS would keep its memory in the pool */
 			if (r < 0 || (r == 0 && ask->kind == STUB_ASK_PASS))
 				close(c.fd);
@@ -308,6 +330,7 @@ STUB_PUBLIC int stub_link_create(struct stub_volume *v, struct stub_link **out)
 	if (!l)
 		return -ENOMEM;
 	l->fd = stub_steal_fd(&fd);
+	l->v = v;
 	*out = l;
 	return 0;
 }
@@ -328,19 +351,20 @@ STUB_PUBLIC int stub_link_fd(const struct stub_link *l)
 STUB_PUBLIC int stub_link_send(struct stub_link *l, const struct stub_ask *ask, uint32_t *id)
 {
 	uint64_t deadline_ms = stub_now_ms() + LINK_STUCK_MS;
+	uint32_t name = ask->id ? ask->id : stub_ask_id(l->v);
 	uint8_t buf[STUB_WIRE_MAX];
 	size_t len;
 	int r;
 
 	if (stub_wire_check_ask(ask) < 0)
 		return -EINVAL;
-	len = stub_wire_put_ask(buf, l->next_id, ask);
+	len = stub_wire_put_ask(buf, name, ask);
 	while ((r = stub_wire_send(l->fd, buf, len)) == -EAGAIN)
 		if (!wait_for(l->fd, POLLOUT, deadline_ms))
 			return -EAGAIN;
 	if (r < 0)
 		return -EAGAIN;
-	*id = l->next_id++;
+	*id = name;
 	return 0;
 }
 

@@ -190,6 +190,7 @@ static void room_ahead(const struct stub_bracket *b, const struct stub_front *f)
 {
 	struct stub_ask a = { .kind = STUB_ASK_ROOM, .h = f->h };
 	int64_t now, last;
+	uint64_t since;
 	int r;
 
 	if (!b->c.crowded || !f->known)
@@ -199,8 +200,9 @@ static void room_ahead(const struct stub_bracket *b, const struct stub_front *f)
 	if ((last && now - last < ROOM_MS) ||
 	    !atomic_compare_exchange_strong(&f->known->room_asked, &last, now))
 		return;
+	since = stub_gate_asks(f->gate, &a);
 	AS_ROOT(f->gate, r, stub_ask(f->gate->volume, &a, 0));
-	(void)r; /* -EAGAIN: it goes on */
+	stub_gate_answered(f->gate, &a, since, r); /* -EAGAIN: it goes on */
 }
 
 STUB_PUBLIC int stub_bracket_range_end(struct stub_bracket *b, struct stub_front *f, int result,

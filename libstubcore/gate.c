@@ -81,6 +81,28 @@ static void sleep_ms(uint64_t ms)
 	nanosleep(&t, NULL);
 }
 
+/*
+ * Watching it work (docs/decisions/0048).  Nothing is put into words unless the server's log
+ * wants to hear it.
+ */
+STUB_PUBLIC uint64_t stub_gate_asks(struct stub_gate *g, struct stub_ask *ask)
+{
+	ask->id = stub_ask_id(g->volume);
+	return g->ops->debugs && g->ops->debugs(g) ? stub_now_us() : 0;
+}
+
+STUB_PUBLIC void stub_gate_answered(struct stub_gate *g, const struct stub_ask *ask,
+				    uint64_t since_us, int result)
+{
+	char text[STUB_ASK_TEXT];
+
+	if (!since_us)
+		return;
+	stub_ask_text(ask, text, sizeof(text));
+	stub_log(&g->volume->log, STUB_LOG_DEBUG, "ask %08x: %s: %s, %.1f ms", ask->id, text,
+		 stub_result_text(result), (double)(stub_now_us() - since_us) / 1000);
+}
+
 /* @fd: of a PASS, else NULL */
 static int ask_once(struct stub_gate *g, const struct stub_ask *ask, uint64_t ms, int *fd)
 {
@@ -121,18 +143,22 @@ static int ask_within(struct stub_gate *g, struct stub_wait *w, const struct stu
 
 static int ask_for(struct stub_gate *g, struct stub_wait *w, const struct stub_ask *ask, int *fd)
 {
+	struct stub_ask named = *ask;
+	uint64_t since;
 	bool place;
 	int r;
 
 	if (g->alone && g->brackets)
 		return -EAGAIN;
+	since = stub_gate_asks(g, &named);
 	place = g->ops->wait_begin(g, w);
 	if (place)
-		AS_ROOT(g, r, ask_within(g, w, ask, fd));
+		AS_ROOT(g, r, ask_within(g, w, &named, fd));
 	else
-		AS_ROOT(g, r, ask_once(g, ask, 0, fd));
+		AS_ROOT(g, r, ask_once(g, &named, 0, fd));
 	if (place && g->ops->wait_end)
 		g->ops->wait_end(g, w);
+	stub_gate_answered(g, &named, since, r);
 	return r;
 }
 

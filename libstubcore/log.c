@@ -34,6 +34,21 @@ void stub_log(const struct stub_log *l, enum stub_log_level level, const char *f
 	va_end(ap);
 }
 
+STUB_PUBLIC void stub_printable(const char *name, size_t len, char *out, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n + 5 < size; i++) {
+		unsigned char c = (unsigned char)name[i];
+
+		if (c < 0x20 || c > 0x7e || c == '\\' || c == '"')
+			n += (size_t)snprintf(out + n, size - n, "\\x%02x", c);
+		else
+			out[n++] = (char)c;
+	}
+	out[n] = '\0';
+}
+
 void stub_log_seldom(struct stub_log_rate *rate, const struct stub_log *l,
 		     enum stub_log_level level, const char *fmt, ...)
 {

@@ -349,6 +349,7 @@ int stub_volume_set_complete(struct stub_volume *v);
 struct stub_request {
 	struct stub_ask ask; /* name points into the request */
 	uint64_t since_ms;   /* CLOCK_MONOTONIC when it came */
+	pid_t pid;	     /* whose connection it came by */
 };
 
 /* Called on the server's thread for every valid ask.  Must not block; must lead to

@@ -59,6 +59,9 @@ struct stub_gate_ops {
 	int (*wait_on)(struct stub_gate *g, const struct stub_wait *w);
 	/* Who has data fetched, for the recall budget (stub_who()); NULL: nobody's. */
 	void (*who)(struct stub_gate *g, char who[STUB_WHO_MAX + 1]);
+	/* Does the server's log want to hear of each ask, now?  The lines come by the log of the
+	 * volume, at level debug.  NULL: never. */
+	bool (*debugs)(struct stub_gate *g);
 };
 
 /* One export or share. */
@@ -107,6 +110,15 @@ uint64_t stub_wait_left(struct stub_gate *g, const struct stub_wait *w);
 int stub_gate_ask(struct stub_gate *g, struct stub_wait *w, const struct stub_ask *ask);
 /* The same as stub_pass(). */
 int stub_gate_pass(struct stub_gate *g, struct stub_wait *w, const struct stub_ask *ask, int *fd);
+
+/*
+ * Who sends asks by a link of its own (an event loop): around each.  asks() gives it the name
+ * that it has in all logs; answered() has a line for the server's log, if asks() found that
+ * it is wanted: @since_us is what that gave.
+ */
+uint64_t stub_gate_asks(struct stub_gate *g, struct stub_ask *ask);
+void stub_gate_answered(struct stub_gate *g, const struct stub_ask *ask, uint64_t since_us,
+			int result);
 
 /* Does @error (0 or negative) say that the volume takes no data: it is full, read-only, or
  * broken?  Then data can be passed on; and a sync that says so has lost some. */

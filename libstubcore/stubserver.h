@@ -344,7 +344,20 @@ struct stub_ask {
 	const char *name; /* LOOKUP: bytes */
 	size_t name_len;
 	char who[STUB_WHO_MAX + 1]; /* stub_who(), for the recall budget; "": nobody's (crawler) */
+	uint32_t id; /* its name in all logs, stub_ask_id(); 0: the library gives it one when sent */
 };
+
+/* A name for an ask, so that one that is sent again keeps it: unlike that of all others that
+ * this volume's user asks, and most likely that of anybody on this machine.  Never 0. */
+uint32_t stub_ask_id(struct stub_volume *v);
+
+/* An ask in words, for a line at level debug: kind, type and bytes of the handle, name, range,
+ * for whom.  All that fits @size bytes; STUB_ASK_TEXT is enough. */
+#define STUB_ASK_TEXT 1600
+void stub_ask_text(const struct stub_ask *ask, char *out, size_t size);
+
+/* A result of stub_ask(), 0 or -errno, in a word. */
+const char *stub_result_text(int result);
 
 /*
  * Who an ask is for, in printable ASCII: "user@address".  A @user that is NULL, too long,

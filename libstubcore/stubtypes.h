@@ -53,6 +53,10 @@ typedef void (*stub_log_fn)(void *arg, enum stub_log_level level, const char *ms
 void stub_log_to(stub_log_fn fn, void *arg, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* @name, bytes that anybody may have chosen, as it may stand between quotes in a line: what is
+ * not printable ASCII, \\ and " become \\xNN.  What does not fit @out is cut. */
+void stub_printable(const char *name, size_t len, char *out, size_t size);
+
 /* ---- time --------------------------------------------------------------- */
 
 /* CLOCK_MONOTONIC in milliseconds: what every *_ms of this header that is a point in time

@@ -21,9 +21,10 @@
  * (docs/decisions/0007).  There is no greeting: every message carries the version, and a side
  * that meets another version than its own answers ERROR EPROTO and closes.
  *
- * Ids are chosen by the asker and only have a meaning to it.  Answers come in any
- * order.  An asker that stopped waiting gets its answer nevertheless, and discards
- * it by its id.
+ * Ids are chosen by the asker, and an ask that is sent again may keep its own; they tell
+ * answers apart, and are the names of asks in the logs of both sides, nothing more.
+ * Answers come in any order.  An asker that stopped waiting gets its answer nevertheless,
+ * and discards it by its id.
  *
  * Layout, little-endian, no padding:
  *

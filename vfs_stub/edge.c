@@ -42,6 +42,8 @@ int glue_fail(int r)
 
 /* ---- log ---- */
 
+int stubvfs_debug_class = DBGC_VFS;
+
 /*
  * libstubcore's own thread may have something to say, and smbd's log is for its main
  * thread alone: such lines are kept until that comes by.  What does not fit is counted.

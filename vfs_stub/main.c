@@ -246,5 +246,9 @@ struct vfs_fn_pointers stubvfs_fns = {
 _PUBLIC_ NTSTATUS samba_init_module(TALLOC_CTX *ctx);
 _PUBLIC_ NTSTATUS samba_init_module(TALLOC_CTX *ctx)
 {
+	int own = debug_add_class("stub");
+
+	if (own >= 0)
+		stubvfs_debug_class = own;
 	return smb_register_vfs(SMB_VFS_INTERFACE_VERSION, "stub", &stubvfs_fns);
 }

@@ -170,12 +170,18 @@ static void gate_who(struct stub_gate *g, char who[STUB_WHO_MAX + 1])
 	memcpy(who, stubvfs_of(g)->who, STUB_WHO_MAX + 1);
 }
 
+static bool gate_debugs(struct stub_gate *g)
+{
+	return CHECK_DEBUGLVL(DBGLVL_DEBUG);
+}
+
 const struct stub_gate_ops glue_gate_ops = {
 	.enter = gate_enter,
 	.leave = gate_leave,
 	.wait_begin = gate_wait_begin,
 	.wait_on = gate_wait_on,
 	.who = gate_who,
+	.debugs = gate_debugs,
 };
 
 /* ---- changing ---- */

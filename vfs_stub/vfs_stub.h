@@ -35,8 +35,10 @@
 
 #include "stubfront.h"
 
+/* a debug class of our own: "log level = 1 stub:10", smbcontrol smbd debug stub:10 */
+extern int stubvfs_debug_class;
 #undef DBGC_CLASS
-#define DBGC_CLASS DBGC_VFS
+#define DBGC_CLASS stubvfs_debug_class
 
 /* FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS [MS-FSCC 2.6], which Samba does not know */
 #define STUBVFS_ATTRIBUTE_RECALL 0x00400000u

@@ -30,6 +30,7 @@ struct asking {
 	struct stub_ask ask;
 	bool sent;
 	uint32_t id;
+	uint64_t since_us; /* of stub_gate_asks() */
 	int result;
 };
 
@@ -55,10 +56,16 @@ static void link_break(struct stubvfs_link *l)
 		a->sent = false;
 }
 
-static void asking_done(struct asking *a, int result)
+static void asking_leave(struct asking *a, int result)
 {
+	stub_gate_answered(&a->link->x->gate, &a->ask, a->since_us, result);
 	DLIST_REMOVE(a->link->list, a);
 	a->link = NULL;
+}
+
+static void asking_done(struct asking *a, int result)
+{
+	asking_leave(a, result);
 	a->result = result;
 	tevent_req_done(a->req);
 }
@@ -195,8 +202,7 @@ static void asking_cleanup(struct tevent_req *req, enum tevent_req_state state)
 	struct asking *a = tevent_req_data(req, struct asking);
 
 	if (a->link)
-		DLIST_REMOVE(a->link->list, a);
-	a->link = NULL;
+		asking_leave(a, state == TEVENT_REQ_TIMED_OUT ? -EREMOTEIO : -ECANCELED);
 }
 
 struct tevent_req *glue_ask_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
@@ -224,6 +230,7 @@ struct tevent_req *glue_ask_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
 	if (x->give_up &&
 	    !tevent_req_set_endtime(req, ev, timeval_current_ofs(x->give_up, 0)))
 		return tevent_req_post(req, ev);
+	a->since_us = stub_gate_asks(&x->gate, &a->ask);
 	a->link = x->link;
 	DLIST_ADD_END(x->link->list, a);
 	link_send(x->link);

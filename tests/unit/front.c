@@ -51,6 +51,11 @@ static void gate_who(struct stub_gate *g, char who[STUB_WHO_MAX + 1])
 	stub_who(who, "tester", 0, "127.0.0.1");
 }
 
+static bool gate_debugs(struct stub_gate *g)
+{
+	return server_of(g)->debugs;
+}
+
 static const struct stub_gate_ops ops = {
 	.enter = gate_enter,
 	.leave = gate_leave,
@@ -58,6 +63,7 @@ static const struct stub_gate_ops ops = {
 	.wait_end = gate_wait_end,
 	.wait_on = gate_wait_on,
 	.who = gate_who,
+	.debugs = gate_debugs,
 };
 
 void front_server_init(struct front_server *s, struct fixture *x)

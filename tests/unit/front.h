@@ -11,6 +11,7 @@
 
 struct front_server {
 	struct stub_gate gate;
+	bool debugs; /* its log wants to hear of asks */
 	bool full; /* no place to wait is free */
 	uint64_t wait_ms; /* of one call */
 	int end; /* what wait_on() says */

@@ -135,6 +135,69 @@ static void test_not_inside_a_bracket(void **state)
 	assert_int_equal(t.n, 1);
 }
 
+/* ---- telling of it ---- */
+
+struct told {
+	unsigned int lines;
+	char last[STUB_LOG_MAX + 1];
+	uint32_t ids[2]; /* as the retriever met them */
+	unsigned int n;
+};
+
+static void take_line(void *arg, enum stub_log_level level, const char *msg)
+{
+	struct told *t = arg;
+
+	assert_int_equal(level, STUB_LOG_DEBUG);
+	snprintf(t->last, sizeof(t->last), "%s", msg);
+	t->lines++;
+}
+
+/* "Later" at first, so that it is sent again. */
+static int later_first(void *arg, const struct stub_request *r)
+{
+	struct told *t = arg;
+
+	if (t->n < ARRAY_LEN(t->ids))
+		t->ids[t->n++] = r->ask.id;
+	assert_int_equal(r->pid, getpid());
+	return t->n == 1 ? -EAGAIN : 0;
+}
+
+/* One ask is one name and one line, however often it is sent; and none if nobody listens. */
+static void test_told(void **state)
+{
+	struct fixture *x = *state;
+	const struct stub_log before = x->v->log;
+	struct stub_ask a = list_of(x);
+	struct told told = { 0 };
+	struct front_retriever t;
+	struct front_server s;
+	char want[32];
+	uint32_t first;
+
+	front_server_init(&s, x);
+	x->v->log = (struct stub_log){ take_line, &told };
+	front_retriever_start(&t, x, later_first, &told);
+	assert_int_equal(stub_gate_ask(&s.gate, &(struct stub_wait){ 0 }, &a), 0);
+	assert_int_equal(told.lines, 0);
+	assert_int_equal(told.n, 2);
+	assert_int_equal(told.ids[0], told.ids[1]);
+	first = told.ids[0];
+	s.debugs = true;
+	told.n = 0;
+	assert_int_equal(stub_gate_ask(&s.gate, &(struct stub_wait){ 0 }, &a), 0);
+	front_retriever_stop(&t);
+	assert_int_equal(told.lines, 1);
+	assert_int_equal(told.ids[0], told.ids[1]);
+	assert_int_not_equal(told.ids[0], first);
+	assert_int_not_equal(told.ids[0], 0);
+	snprintf(want, sizeof(want), "ask %08x: LIST ", told.ids[0]);
+	assert_memory_equal(told.last, want, strlen(want));
+	assert_non_null(strstr(told.last, ": done, "));
+	x->v->log = before;
+}
+
 /* ---- stub_gate_absent_ms ---- */
 
 static void test_absent(void **state)
@@ -218,6 +281,7 @@ int main(void)
 		TEST(test_a_retriever_that_comes_late),
 		TEST(test_without_a_place_the_work_begins),
 		TEST(test_not_inside_a_bracket),
+		TEST(test_told),
 		TEST(test_absent),
 		TEST(test_complete_and_removed),
 		TEST(test_without_a_volume),

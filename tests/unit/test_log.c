@@ -62,6 +62,21 @@ static void nobody_need_listen(void **state)
 	stub_log(&none, STUB_LOG_ERROR, "%s", "lost");
 }
 
+/* ---- stub_printable ---- */
+
+static void a_hostile_name_stays_in_its_quotes(void **state)
+{
+	static const char name[] = "a\n\"b\" \\ \x1b[2J\0\xff";
+	char out[64], small[8];
+
+	stub_printable(name, sizeof(name) - 1, out, sizeof(out));
+	assert_string_equal(out, "a\\x0a\\x22b\\x22 \\x5c \\x1b[2J\\x00\\xff");
+	stub_printable("abcdefghij", 10, small, sizeof(small)); /* cut, and ended */
+	assert_string_equal(small, "abc");
+	stub_printable(NULL, 0, small, sizeof(small));
+	assert_string_equal(small, "");
+}
+
 /* ---- stub_log_seldom ---- */
 
 static void the_second_of_a_minute_is_counted(void **state)
@@ -87,6 +102,7 @@ int main(void)
 		cmocka_unit_test(what_is_too_long_is_cut),
 		cmocka_unit_test(the_longest_path_is_told_whole),
 		cmocka_unit_test(nobody_need_listen),
+		cmocka_unit_test(a_hostile_name_stays_in_its_quotes),
 		cmocka_unit_test(the_second_of_a_minute_is_counted),
 	};
 

@@ -307,6 +307,28 @@ static void data_for_nobody_is_closed(void **state)
 	wait_open_files(before);
 }
 
+/* An ask that is sent again keeps its name, and what comes late for it is no other's. */
+static void sent_again_it_keeps_its_name(void **state)
+{
+	struct stub_ask a = ask_of(KEEP);
+
+	a.id = stub_ask_id(&volume);
+	assert_int_not_equal(a.id, 0);
+	assert_int_equal(stub_ask(&volume, &a, 0), -EAGAIN);
+	wait_kept(1);
+	assert_int_equal(stub_ask(&volume, &a, 0), -EAGAIN);
+	wait_kept(2);
+	assert_int_equal(kept[0]->ask.id, a.id);
+	assert_int_equal(kept[1]->ask.id, a.id);
+	assert_int_equal(kept[0]->pid, getpid());
+	answer_kept(-ENOENT);
+	assert_int_equal(ask(ESTALE, 5000), -ESTALE);
+	assert_int_equal(ask(KEEP, 0), -EAGAIN);
+	wait_kept(1);
+	assert_int_not_equal(kept[0]->ask.id, a.id);
+	answer_kept(0);
+}
+
 static void request_is_what_was_asked(void **state)
 {
 	struct stub_ask a = { .kind = STUB_ASK_LOOKUP, .name = "x\xffy", .name_len = 3 };
@@ -928,6 +950,7 @@ int main(void)
 		serving(data_is_passed_on),
 		serving(bad_data_is_not_taken),
 		serving(data_for_nobody_is_closed),
+		serving(sent_again_it_keeps_its_name),
 		serving(request_is_what_was_asked),
 		serving(wait_ends_at_the_deadline),
 		serving(late_answers_are_discarded),
