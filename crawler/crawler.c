@@ -177,12 +177,24 @@ static void receive(struct crawl *w, uint64_t now)
 			return;
 		}
 		f = flight_find(w, id);
-		if (f)
-			answer_take(w, f, result, now);
+		if (!f)
+			continue;
+		if (w->c->debug)
+			say(w, STUB_LOG_DEBUG, "ask %08x: %s, %llu ms", id,
+			    stub_result_text(result), (unsigned long long)(now - f->asked_ms));
+		answer_take(w, f, result, now);
 	}
 }
 
 /* ---- asks ------------------------------------------------------------------ */
+
+static void tell_asked(const struct crawl *w, const struct stub_ask *ask)
+{
+	char text[STUB_ASK_TEXT];
+
+	stub_ask_text(ask, text, sizeof(text));
+	say(w, STUB_LOG_DEBUG, "ask %08x: %s", ask->id, text);
+}
 
 static int send_one(struct crawl *w, const struct stub_journal_entry *e, uint64_t now)
 {
@@ -196,6 +208,9 @@ static int send_one(struct crawl *w, const struct stub_journal_entry *e, uint64_
 		link_lost(w, now);
 		return -EAGAIN;
 	}
+	ask.id = f->id;
+	if (w->c->debug)
+		tell_asked(w, &ask);
 	f->used = true;
 	f->kind = e->kind;
 	f->asked_ms = now;

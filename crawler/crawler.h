@@ -32,6 +32,7 @@ struct crawl_config {
 	const char *journal; /* its directory */
 	unsigned int workers; /* asks in flight, 1..CRAWL_WORKERS_MAX */
 	bool once; /* one pass, then end */
+	bool debug; /* each ask and its answer are told at level debug */
 	bool leave_parked; /* end also when only parked entries are left */
 	int stop_fd; /* readable: end at once */
 	unsigned int report_ms; /* how often @report is called, 0: never */

@@ -19,7 +19,7 @@
 
 struct options {
 	unsigned int workers;
-	bool once, leave_parked, progress, json;
+	bool once, leave_parked, progress, json, debug;
 	const char *volume;
 };
 
@@ -34,7 +34,7 @@ static void usage(FILE *f)
 {
 	fprintf(f,
 		"Usage: postcopy-crawler [--workers N] [--once] [--leave-parked] [--progress] "
-		"[--json] VOLUME\n"
+		"[--json] [--debug] VOLUME\n"
 		"\n"
 		"Asks the retriever for everything in VOLUME that is not migrated yet, until\n"
 		"nothing is left.\n"
@@ -45,6 +45,7 @@ static void usage(FILE *f)
 		"                   waiting until they are tried again\n"
 		"  -p, --progress   a line of progress on stderr\n"
 		"  -j, --json       progress as JSON, one line a second, on stdout\n"
+		"  -d, --debug      each ask and its answer, on stderr\n"
 		"  -V, --version    print the version\n"
 		"  -h, --help       print this text\n",
 		CRAWL_WORKERS_MAX, WORKERS_DEFAULT);
@@ -59,6 +60,7 @@ static int options_parse(int argc, char **argv, struct options *o)
 		{ "leave-parked", no_argument, NULL, 'l' },
 		{ "progress", no_argument, NULL, 'p' },
 		{ "json", no_argument, NULL, 'j' },
+		{ "debug", no_argument, NULL, 'd' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -68,7 +70,7 @@ static int options_parse(int argc, char **argv, struct options *o)
 	int c;
 
 	*o = (struct options){ .workers = WORKERS_DEFAULT };
-	while ((c = getopt_long(argc, argv, "w:1lpjVh", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "w:1lpjdVh", longs, NULL)) != -1) {
 		switch (c) {
 		case 'w':
 			errno = 0;
@@ -94,6 +96,9 @@ static int options_parse(int argc, char **argv, struct options *o)
 		case 'j':
 			o->json = true;
 			break;
+		case 'd':
+			o->debug = true;
+			break;
 		case 'V':
 			printf("postcopy-crawler %s\n", POSTCOPY_VERSION);
 			return 1;
@@ -118,7 +123,7 @@ static void log_line(void *arg, enum stub_log_level level, const char *msg)
 {
 	static const char *const names[] = { "error: ", "warning: ", "", "debug: " };
 
-	if (level != STUB_LOG_DEBUG)
+	if (level != STUB_LOG_DEBUG || (arg && *(const bool *)arg))
 		fprintf(stderr, "postcopy-crawler: %s%s\n", names[level], msg);
 }
 
@@ -267,7 +272,9 @@ int main(int argc, char **argv)
 					  .report_ms = o.progress || o.json ? 1000 : 0,
 					  .report = report,
 					  .report_arg = &r,
-					  .log = log_line },
+					  .debug = o.debug,
+					  .log = log_line,
+					  .log_arg = &o.debug },
 		  &stats);
 	n = finish(&r, &stats, n);
 	stub_volume_close(volume);

@@ -17,6 +17,7 @@
 
 #include "control.h"
 #include "resolve.h"
+#include "source/trace.h"
 #include "source/uri.h"
 #include "watch.h"
 
@@ -196,6 +197,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "queued", s.queued);
 	add_u(o, "throttle_bytes_per_s", s.throttle);
 	add_f(o, "uptime_s", rates.uptime);
+	add_b(o, "debug", trace_on());
 	json_object_object_add(o, "volume_error",
 			       json_object_new_string(s.store_error ? strerror(s.store_error) : ""));
 	add_f(o, "volume_error_s", (double)s.store_error_ms / 1000);
@@ -333,6 +335,19 @@ static struct json_object *cmd_throttle(struct control *c, struct json_object *i
 	return apply(c, &(struct settings){ .throttled = true, .throttle = (uint64_t)n });
 }
 
+static struct json_object *cmd_debug(struct control *c, struct json_object *in)
+{
+	struct json_object *on, *o;
+
+	if (!json_object_object_get_ex(in, "on", &on) ||
+	    !json_object_is_type(on, json_type_boolean))
+		return answer_error("on: true or false");
+	c->c.debug(c->c.debug_arg, json_object_get_boolean(on));
+	o = answer_ok();
+	add_b(o, "debug", trace_on());
+	return o;
+}
+
 static struct json_object *cmd_drain(struct control *c, struct json_object *in)
 {
 	stub_finisher_drain(c->c.finisher);
@@ -351,7 +366,7 @@ static const struct {
 } commands[] = {
 	{ "status", cmd_status }, { "retry", cmd_retry },	{ "pause", cmd_pause },
 	{ "resume", cmd_resume }, { "throttle", cmd_throttle }, { "drain", cmd_drain },
-	{ "stop", cmd_stop },	  { "resolve", cmd_resolve },
+	{ "stop", cmd_stop },	  { "resolve", cmd_resolve }, { "debug", cmd_debug },
 };
 
 static struct json_object *run_line(struct control *c, const char *line)

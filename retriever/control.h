@@ -9,6 +9,7 @@
  *    "path":"..."}
  *   {"cmd":"pause"} {"cmd":"resume"}  the crawler's work
  *   {"cmd":"throttle","bytes_per_s":N} the crawler's data, 0 = no limit
+ *   {"cmd":"debug","on":true}         or false: level debug, until the retriever ends
  *   {"cmd":"drain"}                   answers when all finished objects are durable
  *   {"cmd":"stop"}                    end the retriever
  *
@@ -30,6 +31,8 @@ struct control_config {
 	/* end the process in good order; @gone: the volume has been removed under our hands */
 	void (*stop)(void *arg, bool gone);
 	void *stop_arg;
+	void (*debug)(void *arg, bool on); /* say what is done for each ask, or stop it */
+	void *debug_arg;
 	struct settings settings; /* as they are in force */
 	stub_log_fn log;
 	void *log_arg;

@@ -18,6 +18,7 @@
 #include "config.h"
 #include "control.h"
 #include "jobs/jobs.h"
+#include "source/trace.h"
 #include "source/uri.h"
 #include "windows/smb_meta.h"
 
@@ -40,7 +41,7 @@ struct retriever {
 	atomic_bool gone; /* the volume, under our hands */
 };
 
-static enum stub_log_level log_limit = STUB_LOG_INFO;
+static _Atomic enum stub_log_level log_limit = STUB_LOG_INFO;
 
 static void log_line(void *arg, enum stub_log_level level, const char *msg)
 {
@@ -55,6 +56,17 @@ static void log_line(void *arg, enum stub_log_level level, const char *msg)
 	localtime_r(&t.tv_sec, &tm);
 	strftime(stamp, sizeof(stamp), "%F %T", &tm);
 	fprintf(stderr, "%s.%03ld %s: %s\n", stamp, t.tv_nsec / 1000000, names[level], msg);
+}
+
+/* Level debug, or what the configuration says otherwise. */
+static void set_debug(void *arg, bool on)
+{
+	enum stub_log_level usual = ((struct retriever *)arg)->config.log_level;
+
+	if (usual == STUB_LOG_DEBUG)
+		usual = STUB_LOG_INFO;
+	trace_set(on);
+	log_limit = on ? STUB_LOG_DEBUG : usual;
 }
 
 static int complain(const char *what, int error)
@@ -266,6 +278,8 @@ static int start(struct retriever *r)
 		.finish_delay = c->finish_delay,
 		.stop = stop_process,
 		.stop_arg = r,
+		.debug = set_debug,
+		.debug_arg = r,
 		.settings = settings,
 		.log = log_line,
 	};
@@ -306,13 +320,14 @@ static void wait_for_end(struct retriever *r, const sigset_t *set)
 
 static void usage(FILE *f)
 {
-	fputs("usage: postcopy-retriever [--config FILE] [--verbose] VOLUME\n"
+	fputs("usage: postcopy-retriever [--config FILE] [--debug] VOLUME\n"
 	      "\n"
 	      "Serves the volume at directory VOLUME: brings names, attributes and data over\n"
 	      "from the old server when the file servers and the crawler ask for them.\n"
 	      "\n"
 	      "  -c, --config FILE  settings (default " CONFIG_DEFAULT_PATH ", may be absent)\n"
-	      "  -v, --verbose      log at level debug\n"
+	      "  -d, --debug        log at level debug: each ask, and what is done for it\n"
+	      "                     ('postcopy debug' does so while it runs)\n"
 	      "  -h, --help         this text\n"
 	      "  -V, --version      version\n"
 	      "\n"
@@ -324,22 +339,24 @@ static int parse(int argc, char **argv, struct retriever *r, const char **dir)
 {
 	static const struct option options[] = {
 		{ "config", required_argument, NULL, 'c' },
-		{ "verbose", no_argument, NULL, 'v' },
+		{ "debug", no_argument, NULL, 'd' },
+		{ "verbose", no_argument, NULL, 'd' }, /* as earlier releases call it, and -v */
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
 	const char *file = NULL;
-	bool verbose = false;
+	bool debug = false;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "c:vhV", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "c:dvhV", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
 			file = optarg;
 			break;
+		case 'd':
 		case 'v':
-			verbose = true;
+			debug = true;
 			break;
 		case 'h':
 			usage(stdout);
@@ -359,7 +376,8 @@ static int parse(int argc, char **argv, struct retriever *r, const char **dir)
 	*dir = argv[optind];
 	if (config_read(file, &r->config) < 0)
 		return 2;
-	log_limit = verbose ? STUB_LOG_DEBUG : r->config.log_level;
+	trace_to(log_line, NULL);
+	set_debug(r, debug || r->config.log_level == STUB_LOG_DEBUG);
 	return 0;
 }
 

@@ -159,6 +159,6 @@ void jobs_tell(struct jobs *j, enum stub_log_level level, const struct stub_hand
 	}
 	if (jobs_path(j, h, path, sizeof(path)) < 0)
 		snprintf(path, sizeof(path), "?");
-	jobs_printable(path, strlen(path), shown, sizeof(shown));
+	stub_printable(path, strlen(path), shown, sizeof(shown));
 	jobs_log(j, level, "\"%s\": %s%s", shown, what, then);
 }

@@ -40,6 +40,7 @@ static void park(struct jobs *j, const struct stub_handle *h, enum stub_park how
 {
 	int r = stub_journal_fail(j->c.journal, h, how, error, reason);
 
+	trace(trace_of, "%s%s", reason, how == STUB_PARK_NONE ? "" : "; parked");
 	if (how != STUB_PARK_NONE)
 		absent_remember(&j->books.parked, stub_handle_sum(h), h, "", 0);
 	if (r < 0 && r != -ENOENT)

@@ -54,6 +54,8 @@ bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o)
 		due = job->due_us;
 	if (due <= now)
 		return false;
+	trace(job->trace, "held: %s is over its recall budget; %llu ms at most", job->who,
+	      (unsigned long long)((due - now) / 1000));
 	pthread_mutex_lock(&j->table.lock);
 	stop = j->table.stop;
 	if (!stop)
@@ -69,6 +71,7 @@ bool jobs_put_off(struct jobs *j, struct job *job)
 	job->later_ms = job->later_ms ? job->later_ms * 2 : LATER_LEAST_MS;
 	if (job->later_ms > LATER_MOST_MS)
 		job->later_ms = LATER_MOST_MS;
+	trace(job->trace, "put off for %u ms: the old server says \"later\"", job->later_ms);
 	pthread_mutex_lock(&j->table.lock);
 	stop = j->table.stop || stub_now_ms() - job->asked_ms > FORGOTTEN_MS;
 	if (!stop) {

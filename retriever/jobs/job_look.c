@@ -5,21 +5,6 @@
 
 #include "jobs/jobs_internal.h"
 
-void jobs_printable(const char *name, size_t len, char *out, size_t size)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < len && n + 5 < size; i++) {
-		unsigned char c = (unsigned char)name[i];
-
-		if (c < 0x20 || c > 0x7e || c == '\\')
-			n += (size_t)snprintf(out + n, size - n, "\\x%02x", c);
-		else
-			out[n++] = (char)c;
-	}
-	out[n] = '\0';
-}
-
 int jobs_changed(const struct stub_object *o, const struct stub_attr *a, char *why, size_t size)
 {
 	if ((a->mode & S_IFMT) != o->type || a->fileid != o->fileid || a->fsid != o->fsid)

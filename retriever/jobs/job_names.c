@@ -43,7 +43,7 @@ static void count_loss(struct jobs *j, atomic_uint_fast64_t *count, const char *
 
 	if (atomic_fetch_add(count, 1))
 		return;
-	jobs_printable(name, len, shown, sizeof(shown));
+	stub_printable(name, len, shown, sizeof(shown));
 	jobs_log(j, STUB_LOG_WARN,
 		 "\"%s\": %s. Further ones are only counted; \"postcopy init --check --names\" "
 		 "lists them",
@@ -106,7 +106,7 @@ int job_lookup(struct jobs *j, struct job *job)
 	if (r < 0 && r != -ENOENT) {
 		char name[64], what[128];
 
-		jobs_printable(job->name, job->name_len, name, sizeof(name));
+		stub_printable(job->name, job->name_len, name, sizeof(name));
 		snprintf(what, sizeof(what), "look-up of \"%s\"", name);
 		if (local && !refused)
 			return jobs_store_failed(j, &job->h, r, what);
@@ -137,7 +137,7 @@ static int check_refused(struct jobs *j, const struct stub_handle *h, int error,
 	if (!refused.len)
 		return 0;
 	while (stub_refused_next(&refused, &at, &p, &len)) {
-		jobs_printable(p, len, name, sizeof(name));
+		stub_printable(p, len, name, sizeof(name));
 		jobs_log(j, STUB_LOG_WARN, "entry \"%s\" of a directory: left out", name);
 		n++;
 	}
@@ -171,7 +171,7 @@ static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 	}
 	l->local = r < 0;
 	if (r < 0 && bad < n)
-		jobs_printable(e[bad].name, e[bad].name_len, l->bad, sizeof(l->bad));
+		stub_printable(e[bad].name, e[bad].name_len, l->bad, sizeof(l->bad));
 	if (r == 0) {
 		for (size_t i = 0; i < n; i++)
 			if (!e[i].dummy && !e[i].error)
@@ -384,7 +384,7 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 	}
 	if (r == 0 || r == -ENOENT || r == -ESTALE) /* the directory may have gone */
 		return check_refused(j, &job->h, error, theirs);
-	jobs_printable(name, len, shown, sizeof(shown));
+	stub_printable(name, len, shown, sizeof(shown));
 	snprintf(what, sizeof(what), "refused entry \"%s\"", shown);
 	return jobs_failed(j, &job->h, r, what);
 }

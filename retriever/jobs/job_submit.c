@@ -2,15 +2,16 @@
 /* job_submit.c - an ask becomes a job, or joins the one that is doing the same already. */
 #include "jobs/jobs_internal.h"
 
-/* Join or queue; under the lock. */
-static void submit(struct jobs *j, struct job *job)
+/* Join or queue; under the lock.  What the job that is joined is called, 0: none is. */
+static uint64_t submit(struct jobs *j, struct job *job)
 {
 	struct job *other = job_find(&j->table, job);
+	uint64_t joined = other ? other->trace : 0;
 
 	if (!other) {
 		job_add(&j->table, job);
 		job_queue(&j->table, job);
-		return;
+		return 0;
 	}
 	job_join(other, job);
 	other->asked_ms = job->asked_ms;
@@ -20,7 +21,32 @@ static void submit(struct jobs *j, struct job *job)
 		jobs_held_joined(j, other, job->who);
 	atomic_fetch_add(&j->n.joined, 1);
 	job_free(job);
+	return joined;
 }
+
+/* ---- telling of it ---- */
+
+static void tell_received(const struct stub_request *r)
+{
+	char text[STUB_ASK_TEXT];
+
+	if (!trace_on())
+		return;
+	stub_ask_text(&r->ask, text, sizeof(text));
+	trace(r->ask.id, "received from process %d: %s", (int)r->pid, text);
+}
+
+static void tell_joined(uint64_t id, uint64_t joined)
+{
+	char name[TRACE_NAME];
+
+	if (joined == id)
+		trace(id, "sent again, is under way");
+	else if (joined)
+		trace(id, "joins %s", trace_name(joined, name));
+}
+
+/* ---- */
 
 /* Does it say that a client looks at the object, and may compare what it sees later? */
 static bool is_looking(enum stub_ask_kind kind)
@@ -33,7 +59,11 @@ void jobs_submit(struct jobs *j, struct stub_request *r)
 {
 	struct job *job = job_create(&r->ask, j->c.block_bytes);
 	struct waiter *w = malloc(sizeof(*w));
+	uint32_t id = r->ask.id;
+	uint64_t joined = 0;
 	bool stopped;
+
+	tell_received(r);
 
 	if (!job || !w) {
 		if (job)
@@ -49,8 +79,9 @@ void jobs_submit(struct jobs *j, struct stub_request *r)
 	pthread_mutex_lock(&j->table.lock);
 	stopped = j->table.stop;
 	if (!stopped)
-		submit(j, job);
+		joined = submit(j, job);
 	pthread_mutex_unlock(&j->table.lock);
+	tell_joined(id, joined);
 	if (stopped) {
 		job_answer(w, -EAGAIN, -1);
 		job_free(job);

@@ -5,6 +5,7 @@
 
 #include "bytes.h"
 #include "jobs/job_table.h"
+#include "source/trace.h"
 
 static void queue_init(struct queue *q)
 {
@@ -50,6 +51,7 @@ struct job *job_create(const struct stub_ask *ask, uint32_t block_bytes)
 	job->pass_fd = -1;
 	job->asked_ms = stub_now_ms();
 	job->kind = ask->kind;
+	job->trace = ask->id ? ask->id : trace_own();
 	job->h = ask->h;
 	job->background = ask->kind == STUB_ASK_FILL;
 	if (ask->kind == STUB_ASK_DATA) {
@@ -193,6 +195,9 @@ void job_answer(struct waiter *w, int result, int fd)
 	while (w) {
 		struct waiter *next = w->next;
 
+		trace(w->r->ask.id, "answered: %s after %llu ms%s", stub_result_text(result),
+		      (unsigned long long)(stub_now_ms() - w->r->since_ms),
+		      result == 0 && fd >= 0 ? ", passed on" : "");
 		if (result == 0 && fd >= 0)
 			stub_request_pass(w->r, fd);
 		else

@@ -28,6 +28,7 @@ struct job {
 	char *name;	/* LOOKUP */
 	size_t name_len;
 	uint32_t hash;
+	uint64_t trace; /* what it is called in the log: the ask that it began with (trace.h) */
 	struct job *hash_next;
 	/* who waits */
 	struct waiter *waiters;

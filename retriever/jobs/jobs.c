@@ -8,6 +8,19 @@
 
 /* ---- running ---- */
 
+/* A worker takes it up; for the first time, or again. */
+static void tell_begun(struct jobs *j, const struct job *job)
+{
+	char path[1024] = "?", shown[2048];
+
+	if (!trace_on())
+		return;
+	jobs_path(j, &job->h, path, sizeof(path));
+	stub_printable(path, strlen(path), shown, sizeof(shown));
+	trace(job->trace, "%s, \"%s\"%s", job->background ? "worked on in the background" : "worked on",
+	      shown, job->due_us || job->later_ms ? ", was held back" : "");
+}
+
 static void job_done(struct jobs *j, struct job *job, int result)
 {
 	struct waiter *w;
@@ -21,6 +34,7 @@ static void job_done(struct jobs *j, struct job *job, int result)
 	j->table.active--;
 	pthread_mutex_unlock(&j->table.lock);
 	job_answer(w, result, job->pass_fd);
+	trace(job->trace, "ended: %s", stub_result_text(result));
 	job_free(job);
 	if (ahead)
 		jobs_ahead_done(j);
@@ -30,19 +44,22 @@ static void job_done(struct jobs *j, struct job *job, int result)
 static bool become_list(struct jobs *j, struct job *job)
 {
 	struct job *other;
-	bool joined = false;
+	char name[TRACE_NAME];
+	uint64_t joined = 0;
 
 	pthread_mutex_lock(&j->table.lock);
 	job_rename(&j->table, job, STUB_ASK_LIST);
 	other = job_find(&j->table, job);
 	if (other) {
+		joined = other->trace;
 		job_join(other, job);
 		j->table.active--;
-		joined = true;
 	} else {
 		job_add(&j->table, job);
 	}
 	pthread_mutex_unlock(&j->table.lock);
+	if (joined)
+		trace(job->trace, "joins %s", trace_name(joined, name));
 	return joined;
 }
 
@@ -127,6 +144,8 @@ static void run(struct jobs *j, struct job *job)
 	int r;
 
 	jobs_began();
+	trace_of = job->trace;
+	tell_begun(j, job);
 	switch (job->kind) {
 	case STUB_ASK_LOOKUP:
 		atomic_fetch_add(&j->n.lookups, 1);
@@ -179,6 +198,7 @@ static void *worker_thread(void *arg)
 		j->table.active++;
 		pthread_mutex_unlock(&j->table.lock);
 		run(j, job);
+		trace_of = 0;
 		pthread_mutex_lock(&j->table.lock);
 	}
 	pthread_mutex_unlock(&j->table.lock);

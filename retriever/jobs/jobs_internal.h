@@ -33,6 +33,7 @@
 #include "jobs/jobs.h"
 #include "jobs/reserve.h"
 #include "jobs/turns.h"
+#include "source/trace.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -155,8 +156,6 @@ int jobs_path(struct jobs *j, const struct stub_handle *h, char *out, size_t siz
 /* A line of the log about an object, by its path; not more than some in a minute. */
 void jobs_tell(struct jobs *j, enum stub_log_level level, const struct stub_handle *h,
 	       const char *what, const char *then);
-/* A name as it may be shown in a log line or a reason. */
-void jobs_printable(const char *name, size_t len, char *out, size_t size);
 
 bool jobs_parked_now(struct jobs *j, const struct stub_handle *h); /* a moment ago */
 /* The same, for what is the object's own for certain. */

@@ -56,6 +56,7 @@
 
 #include "source/pool.h"
 #include "source/source_ops.h"
+#include "source/trace.h"
 
 #define NFS_CONNECTIONS_MAX  16
 #define NFS_READ_MAX	     (1024 * 1024) /* libnfs drops a reply that is longer */
@@ -132,6 +133,7 @@ struct nfs_call {
 	uint32_t backoff_ms;
 	uint64_t due_ms; /* delayed: not before */
 	uint64_t sent_ms; /* in flight: since */
+	uint64_t trace, begun_us; /* what it is for, and since when; 0: it is not told of */
 
 	/* @reply is libnfs's result of the operation with status NFS3_OK, valid
 	 * during the call; NULL if @err.  With an error of LOOKUP, READDIR* or GETACL, it is the
@@ -238,6 +240,8 @@ int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, con
 void nfs_conn_wake(struct nfs_conn *c);
 /* For nfs_call.c, on the thread: this connection must go.  Not before service is over. */
 void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* done(), which is told of at level debug; @on: whose flight it was in, NULL: nobody's. */
+void nfs_call_over(struct nfs_call *c, const struct nfs_conn *on, int err, void *reply);
 uint32_t nfs_call_load(const struct nfs_call *c); /* bytes its reply may bring */
 const char *nfs_op_name(enum nfs_op op);
 

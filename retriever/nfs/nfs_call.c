@@ -52,8 +52,10 @@ static enum verdict judge(const char *text, int *error)
 
 static void finish(struct nfs_call *c, int error, void *reply)
 {
+	const struct nfs_conn *on = c->conn;
+
 	nfs_settle(c->conn, c);
-	c->done(c, error, reply);
+	nfs_call_over(c, on, error, reply);
 }
 
 static void on_failure(struct nfs_call *c, const char *text)
@@ -102,6 +104,8 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 	conn->replied = true;
 	nfsstat = *(const uint32_t *)data; /* every NFSv3 result starts with it */
 	if (nfsstat == NFS3ERR_JUKEBOX) {
+		trace(c->trace, "source %s: JUKEBOX, connection %u", nfs_op_name(c->op),
+		      conn->index);
 		nfs_settle(conn, c);
 		nfs_delay(conn->s, c);
 		return;

@@ -210,7 +210,7 @@ static void suspect_all(struct nfs_conn *c)
 			nfs_settle(c, call);
 			nfs_log(c->s, STUB_LOG_ERROR, "source %s: %s gets garbage for an answer",
 				c->s->uri.host, nfs_op_name(call->op));
-			call->done(call, -EBADMSG, NULL);
+			nfs_call_over(call, c, -EBADMSG, NULL);
 		}
 	}
 }

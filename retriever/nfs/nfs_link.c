@@ -2,6 +2,7 @@
 /* nfs_link.c - what others do to a connection, and what its calls are. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include "nfs/nfs.h"
@@ -28,6 +29,38 @@ const char *nfs_op_name(enum nfs_op op)
 					     "READ",	"READDIRPLUS", "READDIR",  "GETACL" };
 
 	return names[op];
+}
+
+/* What of its object and answer may be told. */
+static void tell(const struct nfs_call *c, const struct nfs_conn *on, int err, const void *reply)
+{
+	char fh[STUB_ORIGIN_MAX * 2 + 1] = "", what[STUB_NAME_MAX * 4 + 8] = "", got[32] = "";
+	char where[32] = "";
+
+	for (unsigned int i = 0; i < c->fh.len; i++)
+		snprintf(fh + 2 * i, 3, "%02x", c->fh.bytes[i]);
+	if (c->op == NFS_OP_LOOKUP) {
+		what[0] = ' ';
+		what[1] = '"';
+		stub_printable(c->name, strlen(c->name), what + 2, sizeof(what) - 3);
+		strcat(what, "\"");
+	} else if (c->op == NFS_OP_READ) {
+		snprintf(what, sizeof(what), " %llu+%u", (unsigned long long)c->offset, c->count);
+	}
+	if (c->op == NFS_OP_READ && !err)
+		snprintf(got, sizeof(got), ", %u bytes",
+			 ((const struct READ3res *)reply)->READ3res_u.resok.count);
+	if (on)
+		snprintf(where, sizeof(where), ", connection %u", on->index);
+	trace_line(c->trace, "source %s %s%s: %s%s, %.1f ms%s", nfs_op_name(c->op), fh, what,
+		   stub_result_text(err), got, (double)(stub_now_us() - c->begun_us) / 1000, where);
+}
+
+void nfs_call_over(struct nfs_call *c, const struct nfs_conn *on, int err, void *reply)
+{
+	if (c->begun_us && trace_on())
+		tell(c, on, err, reply);
+	c->done(c, err, reply);
 }
 
 uint32_t nfs_call_load(const struct nfs_call *c)

@@ -102,6 +102,9 @@ int nfs_submit(struct nfs_source *s, struct nfs_call *c)
 	c->conn = NULL;
 	c->garbage = c->losses = c->backoff_ms = 0;
 	c->suspect = false;
+	c->begun_us = trace_on() ? stub_now_us() : 0;
+	if (!c->trace) /* or it goes on with what it has begun */
+		c->trace = trace_of;
 	pthread_mutex_lock(&s->pool.lock);
 	if (s->pool.stop) {
 		pthread_mutex_unlock(&s->pool.lock);
@@ -147,7 +150,7 @@ static void end_all(struct nfs_calls *list, int err)
 
 	while ((c = TAILQ_FIRST(list))) {
 		TAILQ_REMOVE(list, c, link);
-		c->done(c, err, NULL);
+		nfs_call_over(c, NULL, err, NULL);
 	}
 }
 
@@ -197,7 +200,7 @@ void nfs_delay(struct nfs_source *s, struct nfs_call *call)
 	bool stop;
 
 	if (s->config.jukebox_ms && call->backoff_ms * 2 > s->config.jukebox_ms) {
-		call->done(call, -EINPROGRESS, NULL);
+		nfs_call_over(call, NULL, -EINPROGRESS, NULL);
 		return;
 	}
 	call->backoff_ms = call->backoff_ms ? call->backoff_ms * 2 : NFS_JUKEBOX_MIN_MS;
@@ -213,7 +216,7 @@ void nfs_delay(struct nfs_source *s, struct nfs_call *call)
 	}
 	pthread_mutex_unlock(&s->pool.lock);
 	if (stop)
-		call->done(call, -ECANCELED, NULL);
+		nfs_call_over(call, NULL, -ECANCELED, NULL);
 }
 
 /* ---- time ---- */

@@ -31,6 +31,7 @@
 #include "smb/smb_wire.h"
 #include "source/pool.h"
 #include "source/source_ops.h"
+#include "source/trace.h"
 
 #define SMB_CONNECTIONS_MAX 16
 #define SMB_BACKOFF_MIN_MS  100
@@ -83,6 +84,7 @@ int smb_login_prepare(struct smb_source *s, const struct source_smb *o, char *wh
 
 struct smb_call {
 	TAILQ_ENTRY(smb_call) link;
+	uint64_t trace, begun_us; /* what it is for, and since when; 0: it is not told of */
 	enum source_priority prio;
 	struct smb_request request; /* its texts stay the caller's */
 	unsigned int losses; /* since the source was last lost as a whole: */
@@ -164,6 +166,8 @@ int smb_submit(struct smb_source *s, struct smb_call *c); /* 0, -ECANCELED: no d
 /* The next call for this connection; waits.  NULL: stop, or *ping: nothing for SMB_PING_MS,
  * or newer tickets. */
 struct smb_call *smb_next(struct smb_conn *c, bool *ping);
+/* done(), which is told of at level debug; @on: who had it, NULL: nobody. */
+void smb_call_over(struct smb_call *c, const struct smb_conn *on, int err, struct smb_answer *a);
 void smb_lost(struct smb_conn *conn, struct smb_call *c); /* again, or -EIO */
 void smb_conn_up(struct smb_conn *c, const struct stub_attr *root);
 void smb_conn_down(struct smb_conn *c, uint64_t silent_ms);

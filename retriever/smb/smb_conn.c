@@ -205,7 +205,7 @@ static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answ
 	       ((err == -EACCES || err == -EIO) && (call->request.type == SMB_WIRE_GETMETA ||
 				   call->request.type == SMB_WIRE_STREAM));
 	smb_log(c->s, told ? STUB_LOG_WARN : STUB_LOG_DEBUG, "source %s: %s", c->s->uri.host, c->why);
-	call->done(call, err, NULL);
+	smb_call_over(call, c, err, NULL);
 	return 0;
 }
 
@@ -218,7 +218,7 @@ int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms
 	smb_out_request(&c->out, &call->request);
 	r = smb_out_end(&c->out);
 	if (r < 0) {
-		call->done(call, r == -ENOMEM ? r : -ENAMETOOLONG, NULL);
+		smb_call_over(call, c, r == -ENOMEM ? r : -ENAMETOOLONG, NULL);
 		return 0;
 	}
 	r = smb_wire_send(c->fd, &c->out, c->s->config.call_timeout_ms, c->s->wake);
@@ -240,7 +240,7 @@ int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms
 		if (a.type != answers[call->request.type] ||
 		    (a.type == SMB_WIRE_DATA && a.rest_len > call->request.length))
 			return nonsense(c);
-		call->done(call, 0, &a);
+		smb_call_over(call, c, 0, &a);
 		return 0;
 	}
 }

@@ -32,6 +32,8 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 
 	c->losses = 0;
 	c->begun = false;
+	c->begun_us = trace_on() ? stub_now_us() : 0;
+	c->trace = trace_of;
 	pthread_mutex_lock(&s->pool.lock);
 	if (s->pool.stop) {
 		r = -ECANCELED;
@@ -42,6 +44,43 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 	}
 	pthread_mutex_unlock(&s->pool.lock);
 	return r;
+}
+
+/* What of its object and answer may be told. */
+static void tell(const struct smb_call *c, const struct smb_conn *on, int err,
+		 const struct smb_answer *a)
+{
+	static const char *const names[] = { "?", "START", "GETATTR", "LOOKUP", "LIST",
+					     "READ", "META", "STREAM" };
+	const struct smb_request *r = &c->request;
+	char path[2048], name[1100] = "", range[64] = "", got[32] = "", where[64] = "";
+
+	stub_printable(r->path.p, r->path.len, path, sizeof(path));
+	if (r->name.len) {
+		name[0] = ' ';
+		name[1] = '"';
+		stub_printable(r->name.p, r->name.len, name + 2, sizeof(name) - 3);
+		strcat(name, "\"");
+	}
+	if (r->type == SMB_WIRE_READ_ || r->type == SMB_WIRE_STREAM)
+		snprintf(range, sizeof(range), " %llu+%u", (unsigned long long)r->offset,
+			 r->length);
+	if (a && a->type == SMB_WIRE_DATA)
+		snprintf(got, sizeof(got), ", %zu bytes", a->rest_len);
+	if (on)
+		snprintf(where, sizeof(where), ", connection %u (worker %d)", on->index,
+			 (int)on->pid);
+	trace_line(c->trace, "source %s \"%s\"%s%s: %s%s, %.1f ms%s",
+		   names[(size_t)r->type < sizeof(names) / sizeof(names[0]) ? r->type : 0], path,
+		   name, range, stub_result_text(err), got,
+		   (double)(stub_now_us() - c->begun_us) / 1000, where);
+}
+
+void smb_call_over(struct smb_call *c, const struct smb_conn *on, int err, struct smb_answer *a)
+{
+	if (c->begun_us && trace_on())
+		tell(c, on, err, err ? NULL : a);
+	c->done(c, err, a);
 }
 
 static struct smb_call *take(struct smb_conn *c)
@@ -82,6 +121,8 @@ void smb_lost(struct smb_conn *conn, struct smb_call *c)
 	struct smb_source *s = conn->s;
 	int err = 0;
 
+	if (c->begun_us)
+		trace(c->trace, "source: connection %u lost under it: %s", conn->index, conn->why);
 	pthread_mutex_lock(&s->pool.lock);
 	s->pool.n.retries++;
 	if (!c->losses || c->epoch != s->epoch)
@@ -101,7 +142,7 @@ void smb_lost(struct smb_conn *conn, struct smb_call *c)
 	pthread_cond_broadcast(&s->work);
 	pthread_mutex_unlock(&s->pool.lock);
 	if (err)
-		c->done(c, err, NULL);
+		smb_call_over(c, conn, err, NULL);
 }
 
 void smb_conn_up(struct smb_conn *c, const struct stub_attr *root)
@@ -144,7 +185,7 @@ static void end_list(struct smb_calls *list, int err)
 
 	while ((c = TAILQ_FIRST(list))) {
 		TAILQ_REMOVE(list, c, link);
-		c->done(c, err, NULL);
+		smb_call_over(c, NULL, err, NULL);
 	}
 }
 

@@ -19,6 +19,7 @@
 
 #include "control.h"
 #include "fuzz.h"
+#include "source/trace.h"
 
 #define LINE_MAX_BYTES (32 * 1024) /* as control.c takes them, with the newline */
 #define ANSWERS_MAX    (1u << 20)
@@ -34,6 +35,12 @@ static char dir[200], control_path[STUB_PATH_MAX + 1], answers[ANSWERS_MAX];
 static void stop(void *arg, bool gone)
 {
 	(void)arg, (void)gone; /* a main() that takes its time */
+}
+
+static void debug(void *arg, bool on)
+{
+	(void)arg;
+	trace_set(on);
 }
 
 static void make_volume(void)
@@ -81,6 +88,7 @@ static void make_retriever(void)
 	jc.source = c.source;
 	CHECK(jobs_create(&jc, &c.jobs) == 0);
 	c.stop = stop;
+	c.debug = debug;
 	CHECK(control_create(&c, &control) == 0);
 }
 
