@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "admin/volume_tool.h"
+#include "source/trace.h"
 
 static const struct command {
 	const char *name;
@@ -35,10 +36,16 @@ static const struct command {
 
 static void usage(FILE *f)
 {
-	fprintf(f, "Usage: postcopy-volume COMMAND ...\n\n");
+	fprintf(f, "Usage: postcopy-volume [--debug] COMMAND ...\n\n");
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(f, "  %s\n        %s\n", commands[i].usage, commands[i].does);
-	fprintf(f, "\nPrints JSON. Exit statuses are listed in postcopy-volume(8).\n");
+	fprintf(f, "\n--debug: each call to the old server, on stderr.\n"
+		   "Prints JSON. Exit statuses are listed in postcopy-volume(8).\n");
+}
+
+static void say(void *arg, enum stub_log_level level, const char *msg)
+{
+	fprintf(stderr, "postcopy-volume: %s\n", msg);
 }
 
 static const struct command *command_find(const char *name)
@@ -53,10 +60,17 @@ static const struct command *command_find(const char *name)
 int main(int argc, char **argv)
 {
 	static struct verdict v; /* 14 KiB */
-	const struct command *c = command_find(argv[1]);
+	const struct command *c;
 	int r;
 
 	signal(SIGPIPE, SIG_IGN);
+	if (argc > 1 && !strcmp(argv[1], "--debug")) {
+		trace_to(say, NULL);
+		trace_set(true);
+		argc--;
+		argv++;
+	}
+	c = command_find(argv[1]);
 	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
 		usage(stdout);
 		return 0;

@@ -5,7 +5,7 @@
  *   "ask 3fa1c02b: ..."   the name that an asker gave its ask (stub_ask_id()), which stands
  *                         in its server's log too; or a job begun for that ask
  *   "own 0000001d: ..."   work that nobody asked for: what will be wanted next
- *   "-: ..."              for nothing in particular
+ *   "-: ..."              for nothing in particular (postcopy-volume's calls)
  *
  * A thread that works for one says so in trace_of; the calls that it sends to the old server
  * take that along to the threads of their connections.  Off costs one memory read for each

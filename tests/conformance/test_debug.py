@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import smbd
+from migration import VOLUME_TOOL
 from nfsclient.hooks import Gate, jukebox, only
 from ops import STUBTOOL
 from smbops import *  # noqa: F401,F403
@@ -201,6 +202,13 @@ def test_a_name_forges_no_line(case, world, loud):
     assert all(re.match(r"\d{4}-\d\d-\d\d \S+ (debug|info|warn): [ -~]*$", line)
                for line in text.splitlines()), text
     assert not lines_of(text, "00000001")
+
+
+def test_calls_of_a_check(world):
+    done = subprocess.run([str(VOLUME_TOOL), "--debug", "check", "--names", "--source",
+                           world.fake.url()], capture_output=True, text=True, timeout=300)
+    assert re.search(r"^postcopy-volume: -: source READDIRPLUS [0-9a-f]+: done, [0-9.]+ ms, "
+                     r"connection \d$", done.stderr, re.M), done
 
 
 @with_worker

@@ -5,6 +5,7 @@ notice, and `postcopy status` says who made how much come.
 Nothing here trusts a clock to be fast: what a client has got never exceeds burst and
 rate, and the other one is through while it still waits."""
 import json
+import re
 import socket
 import threading
 import time
@@ -124,6 +125,7 @@ def test_a_session_goes_on(world):
     names = files(world, d, "c", 8 * BURST)
     begun = d + "/begun"
     data = world.file(begun, 3 * BLOCK)
+    world.m.postcopy("debug", world.volume, "on")
     with world.m.client("carol") as c, world.m.client("bob") as bob:
         with c.open(begun) as f:
             assert f.read(0, 10) == data[:10]
@@ -142,6 +144,9 @@ def test_a_session_goes_on(world):
             f.close()
     told = clients(world.m)["carol@127.0.0.1"]
     assert told["files"] == len(names) + 1 and told["slowed"] > 0
+    world.m.postcopy("debug", world.volume, "off")
+    assert re.search(r"ask \w{8}: held: carol@127.0.0.1 is over its recall budget; \d+ ms",
+                     world.m.log.read_text())
 
 
 def test_the_crawler_has_no_budget(world):
