@@ -18,11 +18,11 @@ bool stub_later_touch(struct stub_later *l, const struct stub_handle *h);
 bool stub_later_keep(struct stub_later *l, const struct stub_handle *h, int how);
 /* The time of the last ask for @h, 0: it is not known, or due and not kept. */
 uint64_t stub_later_touched(const struct stub_later *l, const struct stub_handle *h);
-/* A directory that came out: kept again, as if it had been asked for at @touched_ms, but a
- * part of the delay longer at least.  false: there is no place. */
+/* Keep a directory that came out of stub_later_due() once more: as if it had been asked for at
+ * @touched_ms, but at least for a part of the delay from now.  false: there is no place. */
 bool stub_later_again(struct stub_later *l, const struct stub_handle *h, int how,
 		      uint64_t touched_ms);
-/* One that was kept and is due, or any with @all: true, *h and *how. */
+/* Take one out that was kept and is due, or with @all any that was kept: true, *h and *how. */
 bool stub_later_due(struct stub_later *l, bool all, struct stub_handle *h, int *how);
 /* When the next one may be due, 0: nothing is kept. */
 uint64_t stub_later_next_ms(const struct stub_later *l);

@@ -31,13 +31,13 @@ struct stub_log {
 void stub_log(const struct stub_log *l, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* A line that many may cause: once a minute, with the number of those left out. */
+/* For a line that may come very often: logged once a minute, with the number left out. */
 struct stub_log_rate {
 	uint64_t said_ms;
 	unsigned int more;
 };
 
-/* By one thread. */
+/* @rate belongs to one thread. */
 void stub_log_seldom(struct stub_log_rate *rate, const struct stub_log *l,
 		     enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -88,9 +88,10 @@ bool stub_map_empty(const struct stub_map *m);
 int stub_map_subtract(struct stub_map *m, uint64_t start, uint64_t end);
 /* Take everything at and beyond @size out. */
 void stub_map_clip(struct stub_map *m, uint64_t size);
-/* a := a without what is not in b.  -ENOSPC as above; @a unchanged. */
+/* Leave in @a only what is in @b too.  -ENOSPC as above; @a unchanged. */
 int stub_map_intersect(struct stub_map *a, const struct stub_map *b);
-/* a without b, and a with b.  -ENOSPC: more than STUB_MAP_MAX ranges; @out undefined. */
+/* What is in @a and not in @b; what is in either.  -ENOSPC: more than STUB_MAP_MAX ranges; @out
+ * undefined. */
 int stub_map_difference(const struct stub_map *a, const struct stub_map *b, struct stub_map *out);
 int stub_map_union(const struct stub_map *a, const struct stub_map *b, struct stub_map *out);
 /* The smallest ranges, each of whose fetch makes the map one range shorter: so many that
@@ -144,8 +145,8 @@ struct stub_record {
 	uint16_t source_id;
 	uint16_t depth;
 	uint64_t ino;	     /* the inode this record was made for */
-	bool foreign;	     /* not on disk: and that is not the inode it was read from */
-	uint32_t handle_sum; /* and a checksum of its kernel handle (generation) */
+	bool foreign;	     /* not on disk: it was read from another inode than that */
+	uint32_t handle_sum; /* of the inode's kernel handle, which has its generation */
 	uint64_t boot;	     /* boot and era in which `now` is valid */
 	struct stub_origin origin;
 	/* as seen at the source when listed; a directory's is shown (0: the record is of an
@@ -160,18 +161,18 @@ struct stub_record {
 	struct stub_map now;	      /* missing as this boot knows */
 	struct stub_map durable;      /* missing after a power cut */
 	struct stub_refused refused;  /* STUB_FLAG_REFUSED only */
-	bool roomy; /* as it was read: an operation has begun on it, and not ended */
+	bool roomy; /* it was read with room: an operation on the object has not ended */
 };
 
 /* Bytes written, or -E2BIG: more than @size. */
 int stub_record_encode(const struct stub_record *r, uint8_t *buf, size_t size);
-/* The same with room behind it for what one operation of a client may add; by the room it
- * is told, when it is read, that the operation has not ended. */
+/* The same with room behind it for what one operation of a client may add; who reads a record
+ * with room knows that the operation has not ended. */
 int stub_record_encode_roomy(const struct stub_record *r, uint8_t *buf, size_t size);
 int stub_record_decode(const uint8_t *buf, size_t len, struct stub_record *out); /* -EBADMSG */
 unsigned int stub_record_needs(const struct stub_record *r);
-/* Would the record fit with this `now` map, once all of it is durable?  What changes
- * besides the map (times) has its place left. */
+/* Would the record fit with this `now` map, once the durable map is the same?  Room is left
+ * for what else changes (times). */
 bool stub_record_fits(const struct stub_record *r, const struct stub_map *now);
 
 /* ---- handle.c ---- */
@@ -194,8 +195,8 @@ int stub_missing_clear(int fd, const struct stat *st, const struct stub_record *
  */
 int stub_changed_locally(const struct stub_volume *v, int fd, const struct stat *st,
 			 const struct stub_record *rec);
-/* Write times up to now say nothing any more: they may be those of a fill, of this process
- * or an earlier one, that did not end. */
+/* A write time up to now is no sign of a local change any more: it may come from a fill, of
+ * this process or an earlier one, that did not end. */
 void stub_local_forget(struct stub_volume *v);
 
 /* ---- lock.c: per-inode exclusion across threads and processes ---- */
@@ -239,7 +240,7 @@ struct stub_volume {
 	int lock_fd;
 	int state_fd;
 	uint64_t boot; /* without the era: stub_volume_boot() is what records carry */
-	_Atomic int64_t filling_ns; /* see stub_local_forget(); by the clock that files' times are of */
+	_Atomic int64_t filling_ns; /* see stub_local_forget(); CLOCK_REALTIME, as files' times */
 	_Atomic uint32_t own_era; /* an era that only this process knows of, or 0 */
 	dev_t dev;
 	uint64_t root_ino;
@@ -248,8 +249,8 @@ struct stub_volume {
 	struct stub_state_page *state;
 	uint64_t hidden[STUB_HIDDEN_MAX];
 	unsigned int n_hidden;
-	_Atomic bool elsewhere; /* logged already: who listens serves another copy */
-	atomic_uint_fast64_t staged; /* names in staging/ are numbered */
+	_Atomic bool elsewhere; /* logged already: the retriever there serves another copy */
+	atomic_uint_fast64_t staged; /* number of the next name in staging/ */
 	struct stub_ask_pool *pool;
 	struct stub_notes *notes;
 	struct stub_folder *folder; /* NULL without STUB_OPEN_FOLD */
@@ -264,9 +265,10 @@ void stub_ring_remove(const struct stub_volume *v); /* its file; who has it mapp
 
 /* ---- home.c ---- */
 
-/* The mark of the retriever that serves this very copy of the volume: a descriptor that
- * holds it.  -EADDRINUSE: there is one. */
+/* Take the lock of the retriever that serves this very copy of the volume: the descriptor that
+ * holds it.  -EADDRINUSE: a retriever holds it already. */
 int stub_home_serve(const struct stub_volume *v);
+/* Does a retriever hold that lock? */
 bool stub_home_served(const struct stub_volume *v);
 
 /* ---- commit.c ---- */
@@ -284,7 +286,7 @@ int stub_commit_fold(struct stub_commit *c);
  *   -EIO, -EROFS ...  only this process could be told */
 int stub_volume_new_era(struct stub_volume *v);
 
-/* Boot and era in one: what is not durable counts only in a record that carries it. */
+/* Boot and era in one number: `now` of a record counts only if the record carries this one. */
 uint64_t stub_volume_boot(const struct stub_volume *v);
 /* Draw a new number and write it into the state's page, for all processes.  *era is that
  * number also if writing it fails. */
@@ -294,8 +296,8 @@ void stub_notes_destroy(struct stub_notes *s);
 
 /* ---- enter.c ---- */
 
-/* The volume's descriptors are open: one more process has it open.  If it is the only
- * one, an era begins. */
+/* This process has opened the volume's descriptors: mark the volume as open.  If no other
+ * process has it open, a new era begins. */
 int stub_volume_enter(struct stub_volume *v); /* -EBUSY: stub_volume_alone() */
 
 /* ---- object.c: records on inodes ---- */
@@ -325,13 +327,13 @@ int stub_xattr_store(const struct stub_volume *v, int fd, const char *name, cons
 		     size_t len);
 int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r);
 /*
- * The same, under the inode's exclusion.  The record has place for the map, but perhaps
- * not for what the durable one has beyond it: then the file is synced, after which both
- * are alike.
+ * The same, under the inode's exclusion.  If the record has place for the map `now`, but not
+ * for what the durable one has beyond it, the file is synced, after which both are equal.
  */
 int stub_record_store_fitting(struct stub_volume *v, int fd, const struct stub_handle *h,
 			      struct stub_record *r);
-/* What @r counts as present becomes durable, as does @r when it is stored. */
+/* Sync the file, so that what @r counts as present is durable; @r says so, but the caller
+ * stores it. */
 int stub_record_sync(struct stub_volume *v, const struct stub_handle *h, struct stub_record *r);
 /* Store @r as it is, but as large as it may become by an operation that comes now: when
  * this works, there is room for what must be stored after it. */
@@ -344,8 +346,8 @@ int stub_times_restore(int fd, const struct stub_record *r);
 
 unsigned int stub_refused_count(const struct stub_refused *r);
 
-/* A record that has no place beside the file's other attributes is a lack of space to a
- * client. */
+/* To a client, a record that has no place beside the file's other attributes is a lack of
+ * space. */
 static inline int stub_record_told(int r)
 {
 	return r == -EOVERFLOW ? -ENOSPC : r;
@@ -358,7 +360,7 @@ int stub_folder_create(struct stub_volume *v, bool keeper, struct stub_folder **
 void stub_folder_destroy(struct stub_folder *f); /* what is remembered is durable then */
 /*
  * stub_record_store_fitting() of a record whose bytes are in the file, but perhaps not on
- * the disk: it is remembered that it lags, or the file is synced, and it does not lag.
+ * the disk: if it lags it is noted to be folded; if that fails the file is synced instead.
  */
 int stub_record_store_lagging(struct stub_volume *v, int fd, const struct stub_handle *h,
 			      struct stub_record *r);
@@ -366,20 +368,20 @@ int stub_record_store_lagging(struct stub_volume *v, int fd, const struct stub_h
 /* ---- links.c: provisional files ---- */
 
 #define STUB_PROVISIONAL_NAME 56
-/* Entries with the same one, file system and file id are names of one inode. */
+/* Entries with the same key, fsid and fileid are names of one inode. */
 uint64_t stub_link_key(const struct stub_entry *e);
 void stub_provisional_of_entry(const struct stub_entry *e, char out[STUB_PROVISIONAL_NAME]);
-/* That of the inode whose record it is, and of no other. */
+/* Remove the provisional file of the inode whose record @rec is, and of no other. */
 int stub_provisional_unlink(struct stub_volume *v, const struct stub_record *rec);
 bool stub_provisional_exists(const struct stub_volume *v, const struct stub_record *rec);
 
 /* ---- project.c: project quotas ---- */
 
 #define STUB_PROJECT_NAME 16
-/* The directory below staging/ in which something for the directory @dir_fd is to be made,
- * so that it can be moved there: a name, "." where there is nothing to it. */
+/* The directory, named as seen from staging/, in which to make what is to be moved into the
+ * directory @dir_fd; "." if that hands no project on. */
 int stub_project_staging(struct stub_volume *v, int dir_fd, char out[STUB_PROJECT_NAME]);
-/* The directory @fd hands no project on from now on. */
+/* Make the directory @fd hand no project on. */
 int stub_project_none(int fd);
 
 /* ---- stage.c: one inode, complete as a stub, not visible yet ---- */
@@ -394,7 +396,7 @@ struct stub_staged {
 	struct stub_journal_entry entry;
 };
 
-/* What stands for its size in the record of an object that has these attributes. */
+/* The size to keep in the record of an object with these attributes. */
 uint64_t stub_size_kept(const struct stub_attr *a);
 
 int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,

@@ -53,11 +53,11 @@ void stub_journal_reason(char out[STUB_REASON_MAX + 1], const char *text);
 
 /* ---- journal_check.c ---- */
 
-/* May LMDB be let loose on the data.mdb behind @fd?  0, -EBADMSG (logged), -EIO. */
+/* Is the data.mdb behind @fd fit to be given to LMDB?  0, -EBADMSG (logged), -EIO. */
 int stub_journal_check(int fd, const struct stub_log *log);
 
-/* Make both meta pages durable as they read now.  A sync alone does not: what the kernel
- * could not write once it never writes again, though it goes on showing it.  Only for the
+/* Make both meta pages durable as they read now.  A sync alone does not: a page that the
+ * kernel failed to write is read back as written, but never written again.  Only for the
  * one writer, outside of transactions.  0, -EBADMSG (logged), -EIO ... */
 int stub_journal_put_back(int fd, const struct stub_log *log);
 
@@ -80,13 +80,13 @@ struct stub_jenv {
 	MDB_dbi dbi[STUB_QUEUES];
 	void *map; /* for stub_jenv_trim(); NULL: not known */
 	size_t map_len;
-	unsigned int generation; /* openings of env */
+	unsigned int generation; /* how often env was opened */
 
 	atomic_uint touched; /* entries met since the last trim */
 
 	pthread_mutex_t writer_lock; /* outermost; protects the pointer and what it points to */
 	struct stub_jwriter *writer; /* this process writes */
-	atomic_bool writes; /* it does, or its last transaction is not ended */
+	atomic_bool writes; /* a writer is there; false only after its last transaction */
 };
 
 /* The environment of the directory @dir_fd (stays the caller's), shared by everybody
@@ -95,8 +95,8 @@ int stub_jenv_get(int dir_fd, size_t map_bytes, const struct stub_log *log, stru
 void stub_jenv_put(struct stub_jenv *e);
 /* Make an empty journal appear in @dir_fd in one step. */
 int stub_jenv_make(int dir_fd, size_t map_bytes, const struct stub_log *log);
-/* Before the first transaction of a writer, who is the only one: what is on the disk is
- * what is read.  As stub_journal_put_back(). */
+/* stub_journal_put_back() of the journal in @dir_fd: for the one writer, before its first
+ * transaction. */
 int stub_jenv_settle(int dir_fd, const struct stub_log *log);
 
 /* Begin a transaction; the map cannot move until it ends.  -errno.  Every

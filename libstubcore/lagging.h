@@ -14,18 +14,19 @@ struct stub_lagging {
 	uint64_t n;
 };
 
-/* Put @h down.  -ENOSPC, -EROFS, -EIO, -EMFILE ...: it is not, make it durable at once. */
+/* Note @h in the list.  -ENOSPC, -EROFS, -EIO, -EMFILE ...: it is not noted, and what it
+ * counts as present must be made durable at once. */
 int stub_lagging_add(const struct stub_volume *v, struct stub_lagging *l,
 		     const struct stub_handle *h);
 void stub_lagging_end(const struct stub_volume *v, struct stub_lagging *l); /* all is folded */
-void stub_lagging_leave(struct stub_lagging *l); /* to whoever adopts it */
+void stub_lagging_leave(struct stub_lagging *l); /* not all is: whoever adopts the list folds it */
 
 /* Make durable what the @n records count as present, and fold their maps.  Returns how many
  * could not be folded: these are at the front of @h then. */
 size_t stub_lagging_fold(struct stub_volume *v, struct stub_handle *h, size_t n);
 
-/* Fold what dead processes have left.  @alone: nobody has the volume open, so it is right
- * only in the mount of the file system in which they died.  On the thread that folds. */
+/* Fold what dead processes have left.  @alone: nobody has had the volume open since they died,
+ * so the file system may have been unmounted: lists of another mount are only removed. */
 void stub_lagging_adopt(struct stub_volume *v, bool alone);
 
 #endif

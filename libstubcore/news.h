@@ -14,7 +14,7 @@
 
 struct stub_ring_slot {
 	_Atomic uint64_t seq; /* ticket t: 2t+1 being written, 2t+2 complete */
-	_Atomic uint64_t sum; /* over seq and words: halves of two writers do not fit */
+	_Atomic uint64_t sum; /* over seq and words: wrong if two writers have mixed them */
 	/* poster << 32 | what << 8 | length of the handle; its type; its bytes */
 	_Atomic uint64_t word[STUB_RING_WORDS];
 };
@@ -44,10 +44,10 @@ void stub_ring_unmap(struct stub_ring *r);
 uint64_t stub_ring_write(struct stub_ring *r, const struct stub_ring_event *e); /* the ticket */
 /* 1 read; 0 not written yet; -EOVERFLOW something else is there: it is lost */
 int stub_ring_read(struct stub_ring *r, uint64_t ticket, struct stub_ring_event *out);
-/* Readers go on from @next: what is posted from now on must come after it. */
+/* A reader has read up to @next: what it has read is no reason any more not to post again. */
 void stub_ring_take(struct stub_ring *r, uint64_t next);
 void stub_ring_wake(struct stub_ring *r); /* whoever waits */
-/* All readers miss something. */
+/* Make all readers find that they have missed something. */
 void stub_ring_skip(struct stub_ring *r);
 
 /* Wait for *@word to become another than @seen, at most @ms.  @word may be shared. */

@@ -6,12 +6,12 @@
  * misses, who may change it when, and how it becomes a normal file.  It knows
  * nothing of Ganesha, Samba, NFS or SMB.  Three kinds of program use it:
  *
- *   stubserver.h  server plugins: look, ask and change, through what stubfront.h makes of
- *                 these; how to write one, in a page
+ *   stubserver.h  server plugins: look, ask and change; how to write a plugin, in a page.
+ *                 stubfront.h puts these steps together to what a client's operation needs
  *   stubfill.h    the retriever: lists, fills, finishes, keeps the journal, serves asks
  *   stubtools.h   tools: create a volume, scan it, end it
  *
- * and all of them meet stubtypes.h.  Nobody need know stubinside.h.
+ * All of them use stubtypes.h.  Nobody needs to read stubinside.h.
  *
  * Conventions
  *   - Functions return 0 (or a count) on success and -errno on failure.

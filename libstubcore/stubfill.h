@@ -10,11 +10,11 @@
  *              stub_list_finish()
  *     LOOKUP   stub_make_entry() of the one name
  *     ATTR     stub_fill_attr()
- *     DATA     stub_fill_next(): what is missing; fetched without any lock; stub_fill_data(),
- *              which writes what is missing still
- *   stub_finisher_add() of what misses nothing any more; the entry goes some time later
- *   stub_journal_fail() of what does not work; parked in the end, until it is resolved
- *   stub_journal_counts(): 0, and a scan agrees: stub_volume_set_complete()
+ *     DATA     stub_fill_next() says what is missing; it is fetched without any lock;
+ *              stub_fill_data() writes what is missing still
+ *   stub_finisher_add() of what misses nothing any more; its journal entry goes later
+ *   stub_journal_fail() of what has failed; in the end it is parked, until it is resolved
+ *   stub_journal_counts() is 0, and a scan agrees: stub_volume_set_complete()
  */
 #ifndef STUBFILL_H
 #define STUBFILL_H
@@ -102,17 +102,17 @@ int stub_journal_next(struct stub_journal *j, struct stub_journal_cursor *c, boo
 /* ---- the volume --------------------------------------------------------- */
 
 /*
- * The volume is at home where it is now: for one made before volumes knew that, and after
- * its file system was copied block by block or got another UUID.  Takes the only writer of
- * its journal.  0, also if that was known.
+ * Declare that the volume's home is where it is now (home.c): for a volume of a release that
+ * did not note this, and after its file system was copied block by block or got another UUID.
+ * @j is open for writing: the volume's only writer.  0, also if it was at home already.
  *   -EXDEV  its root is another directory, or nothing of what @j names is here
  */
 int stub_volume_settle(struct stub_volume *v, struct stub_journal *j);
 
-/* This process asks for what nobody has asked for yet, until it closes @v or dies.
- *   -ENOLCK ...  others do not know of it */
+/* Mark this process as a crawler of the volume, until it closes @v or dies.
+ *   -ENOLCK ...  it could not be marked */
 int stub_crawler_enter(struct stub_volume *v);
-/* Does another one, or more?  One system call. */
+/* Is any other process so marked?  One system call. */
 bool stub_crawler_runs(const struct stub_volume *v);
 
 /* ---- materialising and filling ------------------------------------------ */
@@ -137,7 +137,7 @@ struct stub_object {
  * another inode's; -EIO ... */
 int stub_object_open(struct stub_volume *v, const struct stub_handle *h, struct stub_object *out);
 void stub_object_close(struct stub_object *o);
-/* The old server has another origin for it now: into its record and @o.
+/* The old server knows the object by another @origin now: put that into its record and @o.
  *   -ENOENT it is normal; -ENOSPC, -EDQUOT, -EROFS, -EIO, -E2BIG: the record cannot be stored */
 int stub_object_move(struct stub_volume *v, struct stub_object *o,
 		     const struct stub_origin *origin);
@@ -159,18 +159,18 @@ int stub_name_check(const char *name, size_t len);
 /*
  * List: feed all entries in batches of any size, then finish.  Each batch is
  * prepared, journalled in one transaction and linked in; the directory stays
- * unlisted (hidden by the plugins) until finish() drops its record, or with @keep leaves
- * one that says nothing any more: what clients see of the directory does not move then
- * before the finisher drops it.
+ * unlisted (hidden by the plugins) until finish() drops its record.  With @keep it leaves
+ * a record in which nothing is missing, so that what clients see of the directory does not
+ * move before the finisher drops that.
  * A batch may be fed again after a failure or a crash.
  * An entry that is fine but that the new file system refuses (stub_refusal) is left
  * out and goes into @refused, which starts zeroed, stays with the listing, and is
  * handed to finish(): the directory is listed then, and its record remembers them.
- * So does one that is impossible, but for its name.
+ * The same for an entry that is impossible in anything but its name.
  *   -EBADMSG  hostile name; *bad is its index
  *   -ENOENT   @dir is listed by now, somebody else did it: nothing to do any more
  *   -ENOSPC, -EDQUOT, -EIO
- *   what stub_refusal() knows: more names are refused than a record holds
+ *   errors that stub_refusal() knows: more names are refused than a record holds
  */
 struct stub_refused {
 	uint16_t len;
@@ -184,7 +184,7 @@ int stub_list_batch(struct stub_volume *v, struct stub_journal *j, const struct 
 int stub_list_finish(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
 		     const struct stub_refused *refused, bool keep);
 
-/* Put down a name that is not made, and why: 0, or @error if there is no room for it. */
+/* Note in @r a name that is not made, and why: 0, or @error if there is no room for it. */
 int stub_refused_add(struct stub_refused *r, const char *name, size_t len, int error);
 
 /* Does this error of making an entry mean that the file system will not have it
@@ -216,11 +216,11 @@ int stub_refused_make(struct stub_volume *v, struct stub_journal *j, const struc
 
 /*
  * dummy -> partial.  @times: access and write time that clients are to see, NULL: those of
- * @attr, with which the old server is compared later.  Stored are owner, mode, then the
- * @n extended attributes in the order given, then size, times and record.  It stays a
- * dummy until all are there; done again, it is the same.  @bad may be NULL; after a failure
- * it is the index of the extended attribute that could not be stored, or @n: it was
- * something else.  An object that is no dummy is left alone (then 0).
+ * @attr.  (The times of @attr are kept, to compare the old server with later.)  Stored are
+ * owner, mode, then the @n extended attributes in the order given, then size, times and
+ * record.  The object stays a dummy until all are there; the call may be repeated.  @bad may
+ * be NULL; after a failure it is the index of the extended attribute that could not be
+ * stored, or @n if something else failed.  An object that is no dummy is left alone (then 0).
  *   -ESTALE   @attr is another object's (fsid, fileid, type)
  *   -EBUSY    the file was changed around the servers
  *   -EBADMSG  @attr is hostile, or an attribute is one of ours
@@ -233,9 +233,10 @@ int stub_fill_attr(struct stub_volume *v, const struct stub_object *o,
 		   const struct stub_xattr *x, size_t n, size_t *bad);
 
 /*
- * The same, with something that is kept elsewhere: @place is called first, in the object's
- * exclusion and only while it is a dummy, and what it has done must be durable when it
- * returns.  Its failure, a -errno, is the call's, and nothing is stored.
+ * The same, for an object of which something is kept elsewhere (streams in a depot): @place,
+ * which stores that, is called first, in the object's exclusion and only while it is a dummy.
+ * What it has done must be durable when it returns.  Its -errno ends the call, and nothing
+ * is stored.
  */
 int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
 		       const struct stub_attr *attr, const struct timespec *times,
@@ -254,7 +255,7 @@ int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
  */
 int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 		       const void *data, size_t length);
-/* The same, and what was missing then; nothing after a failure.  @left may be NULL. */
+/* The same; *left is what is missing after it, empty after a failure.  @left may be NULL. */
 int64_t stub_fill_data_left(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 			    const void *data, size_t length, struct stub_map *left);
 
@@ -271,21 +272,21 @@ int stub_fill_room(struct stub_volume *v, const struct stub_object *o, uint64_t 
 		   struct stub_map *out);
 
 /*
- * What is parked, and what the administrator says of it.  @note is called before anything
- * changes, in the object's exclusion: what is decided must be written down, durably, with
- * the ranges of a file that are @missing.  Its failure, a -errno, is the call's.
+ * What the administrator decides of a parked object.  A function of this type is called
+ * before anything changes, in the object's exclusion, and must write the decision down,
+ * durably, with the ranges of a file that are @missing.  Its -errno ends the call.
  */
 typedef int (*stub_resolve_fn)(void *arg, const struct stub_map *missing);
 
 /*
- * The old server's present version, from its beginning: @o is a dummy again, of which
- * nothing is here, and is to have attributes and data as @attr says they are now.  Durable
+ * Take the old server's present version, all of it: @o becomes a dummy again, of which
+ * nothing is here, and its attributes and data will come as @attr describes them.  Durable
  * on return.
  *   -ENOENT   it is normal: nothing is missing
  *   -EBUSY    a client has changed it here since it was listed: that would be lost
  *   -ESTALE   @attr is of an object of another type
- *   -EMLINK   a hard-linked one, and @attr is of another inode
- *   -EISDIR   a directory, whose attributes are here
+ *   -EMLINK   it is hard-linked, and @attr is of another inode
+ *   -EISDIR   it is no regular file, and its attributes are here
  *   -EBADMSG  @attr is hostile
  *   -ENOSPC, -EIO ...
  */
@@ -293,11 +294,11 @@ int stub_resolve_theirs(struct stub_volume *v, const struct stub_object *o,
 			const struct stub_attr *attr, stub_resolve_fn note, void *arg);
 
 /*
- * What lies here counts, and of attributes and data nothing is missing any more; what
+ * Take what is here: of attributes and data nothing counts as missing any more, and what
  * nobody has written reads as zeros.  Names of a directory are left to stub_list_finish()
  * and stub_refused_make().
  *   -ENOENT   it is normal
- *   -ENODATA  not @lost, and something is missing that nobody has written here
+ *   -ENODATA  something is missing that nobody has written here; with @lost that is accepted
  *   -ENOSPC, -EIO ...
  */
 int stub_resolve_here(struct stub_volume *v, const struct stub_object *o, bool lost,
@@ -313,7 +314,7 @@ struct stub_finish_stats {
 	uint64_t done;	   /* objects whose entry has gone since creation */
 	uint64_t inflight; /* handed in, entry not yet removed */
 	uint64_t split;	   /* objects finished with fewer names than at the source; each is logged */
-	uint64_t kept;	   /* handed in, and not begun with since clients ask for them */
+	uint64_t kept;	   /* handed in, and waiting since clients have asked for them lately */
 };
 int stub_finisher_create(struct stub_volume *v, struct stub_journal *j, stub_log_fn log,
 			 void *log_arg, struct stub_finisher **out);
@@ -325,9 +326,9 @@ void stub_finisher_add(struct stub_finisher *f, const struct stub_handle *h);
 void stub_finisher_add_last(struct stub_finisher *f, const struct stub_handle *h);
 /* An entry whose object is gone or normal: removed after the next sync. */
 void stub_finisher_add_stale(struct stub_finisher *f, const struct stub_handle *h);
-/* A client asks for @h: it is not finished before it has not been asked for during the delay,
- * lest its change time move while it is read; nor is a directory before that holds for what is
- * in it.  The delay is 0 at first. */
+/* A client asks for @h: it is not finished until the delay has passed without another such
+ * ask, so that its change time does not move while it is read.  A directory also waits for
+ * what is in it.  The delay is 0 at first. */
 void stub_finisher_touch(struct stub_finisher *f, const struct stub_handle *h);
 /* Would @h be kept if it were handed in now? */
 bool stub_finisher_keeps(struct stub_finisher *f, const struct stub_handle *h);

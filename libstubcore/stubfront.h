@@ -12,9 +12,10 @@
  *   sync     around making durable what was written
  *   seek, pass  data of what is not all here
  *
- * A plugin is left with the identity of its objects, its errors, and its server's structures.
+ * A plugin still has to know which object is meant, to translate errors, and to fill its
+ * server's structures.
  *
- * A gate and what is known of an object are used by all threads at once; the rest belongs to
+ * struct stub_gate and struct stub_known are used by all threads at once; the rest belongs to
  * one call.  Nothing here waits for the old server inside a bracket.  Where nothing is to be
  * migrated, or an object is known to be normal, nothing here does a system call.  Errors are
  * those of stubcore.h, none else.
@@ -35,29 +36,29 @@ struct stub_gate;
 struct stub_wait {
 	bool begun;
 	uint64_t until; /* ms, stub_now_ms() */
-	/* who asks cannot come again, so that attributes which do not come in time are shown as
-	 * withheld, and not waited for at all where no retriever runs (an entry of a listing) */
+	/* the client cannot be told to try again (an entry of a listing): attributes that do not
+	 * come in time are shown as withheld; without a retriever they are not waited for */
 	bool once;
-	unsigned int place; /* the server's own, from wait_begin() to wait_end() */
+	unsigned int place; /* for the plugin's use, from wait_begin() to wait_end() */
 };
 
-/* The server's. */
+/* What the plugin implements. */
 struct stub_gate_ops {
-	/* As root from here on.  The result is for leave(), which keeps errno.  Both NULL: this
-	 * process is root all the time. */
+	/* enter() makes this thread root; its result is given to leave(), which keeps errno.
+	 * Both NULL: this process is root all the time. */
 	bool (*enter)(struct stub_gate *g);
 	void (*leave)(struct stub_gate *g, bool entered);
-	/* One ask begins: sets @w->begun and @w->until at the first one of a call.  False: no
-	 * place to wait is free; the work is begun, nobody waits for it, and there is no end(),
-	 * which may be NULL. */
+	/* Before each ask; the first one of a call sets @w->begun and @w->until.  False: too
+	 * many calls are waiting; the ask is sent but not waited for, and wait_end() is not
+	 * called.  wait_end may be NULL. */
 	bool (*wait_begin)(struct stub_gate *g, struct stub_wait *w);
 	void (*wait_end)(struct stub_gate *g, struct stub_wait *w);
 	/* How long it may still wait, ms; 0: no longer.  NULL: until @w->until. */
 	uint64_t (*wait_left)(struct stub_gate *g, const struct stub_wait *w);
-	/* Nothing has come for a while: 0 to go on as long as something is left, or the -errno
-	 * to end with. */
+	/* No answer has come for a while: 0 to go on waiting until wait_left() is 0, or the
+	 * -errno to end with. */
 	int (*wait_on)(struct stub_gate *g, const struct stub_wait *w);
-	/* Who has data fetched, for the recall budget (stub_who()); NULL: nobody's. */
+	/* Whose recall it is, for the recall budget (stub_who()); NULL: it counts for nobody. */
 	void (*who)(struct stub_gate *g, char who[STUB_WHO_MAX + 1]);
 	/* Does the server's log want to hear of each ask, now?  The lines come by the log of the
 	 * volume, at level debug.  NULL: never. */
@@ -68,10 +69,10 @@ struct stub_gate_ops {
 struct stub_gate {
 	struct stub_volume *volume; /* NULL: nothing to migrate, everything passes through */
 	const struct stub_gate_ops *ops;
-	bool denied; /* no data is fetched for who asks */
+	bool denied; /* this user or client may not recall data */
 	bool tells;  /* other processes are told of changes (stub_news_post) */
-	bool alone;  /* one thread works with it: a bracket inside of another is none */
-	/* the library's; `brackets` may be read where `alone` */
+	bool alone;  /* only one thread uses it; inside a bracket no other one is opened */
+	/* the library's; plugins may read `brackets` if `alone` is set */
 	unsigned int brackets;
 	atomic_bool finished;
 	atomic_int_least64_t absent, absent_seen;
@@ -84,16 +85,16 @@ bool stub_gate_migrating(const struct stub_gate *g);
 uint64_t stub_gate_era(const struct stub_gate *g);
 
 /*
- * Is .postcopy still there to be hidden?  To be asked only once something looks like it:
- * when the migration is finished it is removed under us, its inode numbers come back on new
- * files, and what is called so then is the user's.  One way.
+ * Is .postcopy still there, so that it must be hidden?  Ask only when a name or an inode number
+ * looks like it: after the migration it is removed while servers run, its inode numbers are
+ * given to new files, and a file of that name is the user's.  Once false, always false.
  */
 bool stub_gate_hides(struct stub_gate *g);
 
 /*
  * For how long has no retriever been running, ms?  Looks for one, as root; 0: there is one,
- * or this is the first look at its absence.  The clock only runs while somebody looks: an
- * absence that nobody saw for a minute counts anew.
+ * or this is the first look that finds none.  The time only counts while somebody looks: after
+ * a minute without a look it begins at 0 again.
  */
 uint64_t stub_gate_absent_ms(struct stub_gate *g);
 /* Did the last look, or the last ask, find none?  One memory read. */
@@ -108,7 +109,7 @@ uint64_t stub_wait_left(struct stub_gate *g, const struct stub_wait *w);
  *   what wait_on() ends with
  */
 int stub_gate_ask(struct stub_gate *g, struct stub_wait *w, const struct stub_ask *ask);
-/* The same as stub_pass(). */
+/* The same for stub_pass(). */
 int stub_gate_pass(struct stub_gate *g, struct stub_wait *w, const struct stub_ask *ask, int *fd);
 
 /*
@@ -121,7 +122,7 @@ void stub_gate_answered(struct stub_gate *g, const struct stub_ask *ask, uint64_
 			int result);
 
 /* Does @error (0 or negative) say that the volume takes no data: it is full, read-only, or
- * broken?  Then data can be passed on; and a sync that says so has lost some. */
+ * broken?  Then reads can be passed on; a sync that ended with it has lost data. */
 bool stub_takes_no_data(int error);
 
 /* ---- front ------------------------------------------------------------------ */
@@ -132,29 +133,29 @@ struct stub_known {
 	atomic_int_least64_t room_asked; /* when room in its record was asked for last, ms */
 };
 
-/* An object, or none at all: a struct of zeros, which is taken for a normal one. */
+/* An object, during one call.  A struct of zeros is no object; it is treated as a normal one. */
 struct stub_front {
 	struct stub_gate *gate;
 	struct stub_known *known; /* NULL: nobody remembers it */
-	bool maybe; /* a stub, for all we know */
-	uint64_t ino; /* the server's own, as is mode */
+	bool maybe; /* it may be a stub; false: it is treated as a normal one */
+	uint64_t ino; /* for the plugin's use, as is mode */
 	mode_t mode;
-	struct stub_handle h; /* len 0: not to be told; where `maybe`, every look fails */
+	struct stub_handle h; /* len 0: not known; if `maybe` is set, every look fails then */
 };
 
-/* How the object is shown now; view->needs is 0 for a normal one, which is one way.  As
+/* How the object is shown now; view->needs 0: it is normal, and stays so.  Errors: as
  * stub_view(). */
 int stub_front_look(struct stub_front *f, struct stub_view *view);
 
-/* A name of it goes: the copy of a stub, which nobody fills and which has no record to be
- * kept true, is left out of brackets. */
+/* Call it before a name of @f is removed: if @f is the copy of a stub, whose record is not its
+ * own and cannot be brought up to date, it is left out of brackets from then on. */
 void stub_front_going(struct stub_front *f);
 
 /*
- * @f's name in the directory @dir is about to be another object's, and it may have more names.
- * Would it live on in no journal?  That is a file that was only looked up there: the directory
- * must be listed first.  One that has several names at the old server has a provisional file, by
- * which any listing of them finds it.
+ * A name of @f in the directory @dir is about to be replaced.  Would @f live on, under another
+ * name, without a journal entry?  So it is if @f was only looked up in @dir: then list @dir
+ * first.  A file with several names at the old server has a provisional file, and is found when
+ * any of the directories with its names is listed.
  */
 bool stub_front_strands(struct stub_front *dir, struct stub_front *f);
 
@@ -175,10 +176,10 @@ enum stub_need_what {
 	/* all its names, so that it may be removed if it is empty; -ENOTEMPTY: names that the
 	 * new file system refuses are in it */
 	STUB_NEED_GONE,
-	/* one name, which was not found: 0: look for it again, it may have come; -ENOENT:
-	 * there is none.  -EREMOTEIO too: it is one that the new file system refuses */
+	/* one name, which was not found here.  0: look for it again, it may have come; -ENOENT:
+	 * the old server has none; -EREMOTEIO also: the new file system refuses this name */
 	STUB_NEED_NAME,
-	/* [offset, offset+length), so that it may be read; -EACCES: not for who asks */
+	/* [offset, offset+length), so that it may be read; -EACCES: gate->denied */
 	STUB_NEED_DATA,
 };
 
@@ -188,7 +189,7 @@ struct stub_need {
 	const char *name; /* LEAVE, NAME */
 	uint64_t offset, length; /* DATA */
 	struct stub_view view; /* as it was at the last look */
-	uint64_t era; /* that it begins in, see stub_need_stands() */
+	uint64_t era; /* in which it begins, see stub_need_stands() */
 	/* the library's */
 	unsigned int stage;
 	bool asked;
@@ -198,24 +199,25 @@ struct stub_need {
 
 /*
  * What to ask for next?  @result is the answer to the last ask, 0 at first.  Looks, and
- * never waits: who waits for the answers is whoever calls, a thread or an event loop.
- *   1           *ask; its name is need->name.  Come again with the answer
- *   0           it is there
- *   -EAGAIN     asks are answered, and nothing moves: try again later
- *   -EBADMSG    a damaged record, or what the copy of a stub (STUB_NEEDS_FOREIGN) misses
+ * never waits: the caller, a thread or an event loop, sends *ask and waits for the answer.
+ *   1           send *ask (its name is need->name), and call again with the answer
+ *   0           the need is met
+ *   -EAGAIN     asks are answered, but nothing changes: try again later
+ *   -EBADMSG    the record is damaged, or it is the copy of a stub (STUB_NEEDS_FOREIGN)
  *   -ENOENT, -ENOTEMPTY, -EREMOTEIO, -EACCES   as above
- *   the @result that ends it; as stub_view()
+ *   the @result that ends it; errors of stub_view()
  */
 int stub_need_step(struct stub_front *f, struct stub_need *n, int result, struct stub_ask *ask);
 
-/* Step by step, waiting for each answer.  Further: as stub_gate_ask(). */
+/* All steps, waiting for each answer.  Errors: also those of stub_gate_ask(). */
 int stub_need_wait(struct stub_front *f, struct stub_need *n, struct stub_wait *w);
 
-/* What was found to be there, and read since: does it count?  False: it may have been gone
- * from the page cache before it was read; look again.  One memory read. */
+/* The need was met, and the caller has read the data: are these bytes right?  False: a sync
+ * has failed, and the kernel may have dropped pages before they were read; begin anew.  One
+ * memory read. */
 bool stub_need_stands(const struct stub_front *f, const struct stub_need *n);
 
-/* The same for each need.  *view is as in the need. */
+/* stub_need_wait() for each kind of need.  *view is as in the need. */
 int stub_need_attrs(struct stub_front *f, struct stub_wait *w, struct stub_view *view);
 int stub_need_entries(struct stub_front *f, struct stub_wait *w);
 int stub_need_leave(struct stub_front *f, struct stub_wait *w, const char *name);
@@ -223,15 +225,15 @@ int stub_need_gone(struct stub_front *f, struct stub_wait *w);
 int stub_need_name(struct stub_front *f, struct stub_wait *w, const char *name);
 
 /* Attributes, to show them only: what cannot be had is shown as withheld
- * (stub_withheld()), and that is no error.  *asked: they were asked for, so that they may be
- * others than a moment ago; @asked may be NULL. */
+ * (stub_withheld()), and that is no error.  *asked: they were asked for, so what the caller
+ * has read before may no longer be right; @asked may be NULL. */
 int stub_need_shown(struct stub_front *f, struct stub_wait *w, struct stub_view *view,
 		    bool *asked);
 
 /* ---- bracket ---------------------------------------------------------------- */
 
-/* Around one operation; objects that cannot be stubs cost no lock.  A struct of zeros is a
- * bracket that is not open. */
+/* A bracket around one operation; objects that cannot be stubs cost no lock.  A struct of zeros
+ * is a bracket that is not open. */
 struct stub_bracket {
 	struct stub_gate *gate;
 	bool open;
@@ -243,24 +245,26 @@ struct stub_bracket {
 };
 
 /*
- * Open it: on @n objects, of which NULL is one that is absent; on one whose attributes have
- * to be there, which is waited for before; on one of which [offset, offset+length) changes,
- * for which there is room in the record then.  Inside another bracket (`alone`: a module of
- * the server's called from the top of its stack again) none is opened: the outer one sees
- * what has changed.
- *   as stub_change_begin(), stub_need_attrs(), and of the last one STUB_ASK_ROOM, and
- *   -EAGAIN  no room yet.  No bracket is open then.
+ * Open a bracket
+ *   begin  on @n objects; NULL is an absent one
+ *   attrs  on one object, whose attributes are waited for before
+ *   range  likewise, of which [offset, offset+length) will change; its record has room for it
+ * Where `alone` is set one may be open already (a module of the server has called its stack from
+ * the top): then none is opened, and the outer one sees the change.
+ * After an error no bracket is open:
+ *   as stub_change_begin(); attrs, range: stub_need_attrs(); range: STUB_ASK_ROOM, and
+ *   -EAGAIN  there is no room yet
  */
 int stub_bracket_begin(struct stub_front *const f[], unsigned int n, struct stub_bracket *b);
 int stub_bracket_attrs(struct stub_front *f, struct stub_wait *w, struct stub_bracket *b);
 int stub_bracket_range(struct stub_front *f, struct stub_wait *w, uint64_t offset,
 		       uint64_t length, struct stub_bracket *b);
 
-/* For looking at one object only, also where nothing can be stored; ended by drop(). */
+/* A bracket for looking at one object only, also where nothing can be stored; ended by drop(). */
 int stub_bracket_look(struct stub_front *f, struct stub_bracket *b);
 void stub_bracket_drop(struct stub_bracket *b);
 
-/* What others are told of object @i instead of STUB_NEWS_ATTRS. */
+/* Other processes are told @what of object @i, instead of STUB_NEWS_ATTRS. */
 void stub_bracket_tells(struct stub_bracket *b, unsigned int i, unsigned int what);
 
 /*
@@ -272,7 +276,7 @@ int stub_bracket_end(struct stub_bracket *b, int result);
 int stub_bracket_range_end(struct stub_bracket *b, struct stub_front *f, int result,
 			   uint64_t offset, uint64_t done);
 
-/* It was changed without a bracket: it was no stub. */
+/* Tell other processes that @f, a normal object, was changed without a bracket. */
 void stub_front_tell(const struct stub_front *f);
 
 /* ---- sync ------------------------------------------------------------------- */
@@ -281,7 +285,7 @@ void stub_front_tell(const struct stub_front *f);
 struct stub_sync {
 	struct stub_gate *gate;
 	struct stub_commit c;
-	bool noted; /* unstable writes were taken for it */
+	bool noted; /* notes of unstable writes were taken, for the client that asks */
 	struct stub_handle h;
 	uint64_t who, era;
 };
@@ -289,24 +293,24 @@ struct stub_sync {
 /* A write to a stub, begun in @era, is about to be acknowledged to @who (any number)
  * before it is durable. */
 void stub_sync_note(const struct stub_front *f, uint64_t who, uint64_t era);
-/* Is there anything that was, and not synced since?  One memory read. */
+/* Is any such write not synced yet?  One memory read. */
 bool stub_sync_due(const struct stub_gate *g);
 
 /*
- * Before the sync of @f.  If it is for a client: @who asks, and the object's handle is in @h,
- * also if it is normal by now, and after completion.  NULL: it is the server's own.
+ * Before the sync of @f.  If the client @who asks for it, @h is the object's handle, also of a
+ * normal object and after completion; NULL: the server syncs for itself.
  *   -EIO  one of the client's writes may be lost
- *   as stub_commit_prepare(); it is ended then
+ *   as stub_commit_prepare().  After an error @s has ended
  */
 int stub_sync_begin(struct stub_gate *g, struct stub_front *f, const struct stub_handle *h,
 		    uint64_t who, struct stub_sync *s);
-/* After it, with its result, 0 or -errno: what to answer.  A sync that has failed to store
- * data begins a new era. */
+/* After the sync, with its @result, 0 or -errno: returns what to answer.  If the sync failed
+ * to store data a new era begins. */
 int stub_sync_end(struct stub_sync *s, int result);
 /* Instead of end(): nobody wants to know any more, or there was no sync. */
 void stub_sync_drop(struct stub_sync *s);
 
-/* ---- data of what is not all here ------------------------------------------- */
+/* ---- data of a file that is not all here ------------------------------------ */
 
 /* One local seek: the first byte of data (@data) or of a hole at or after @at; @size if there
  * is none.  0 or -errno. */
@@ -315,7 +319,7 @@ typedef int (*stub_seek_fn)(void *arg, bool data, uint64_t at, uint64_t size, ui
 /*
  * SEEK in a stub of @size bytes: a missing range is data.  @at is within the file.  *found is
  * @size if there is no more data, and of a hole at the file's end.
- *   as stub_view(); what @local ends with
+ *   as stub_view(); errors of @local
  */
 int stub_front_seek(struct stub_front *f, bool data, uint64_t at, uint64_t size,
 		    stub_seek_fn local, void *arg, uint64_t *found);
@@ -331,10 +335,10 @@ struct stub_passing {
 };
 
 /*
- * Read with what is missing from the old server: no more than one memory file of it
- * (STUB_PASS_MAX), so the answer may be short, but 0 only at the end of the file.
- *   -EAGAIN  it changes all the time, or as stub_gate_pass()
- *   as stub_bracket_look(); what read() ends with
+ * Read, with missing bytes from the old server: at most STUB_PASS_MAX of them, so the answer
+ * may be short, but it is 0 only at the end of the file.
+ *   -EAGAIN  the file changes all the time, or as stub_gate_pass()
+ *   as stub_bracket_look(); errors of read()
  */
 ssize_t stub_front_pass(struct stub_front *f, struct stub_wait *w, const struct stub_passing *p);
 

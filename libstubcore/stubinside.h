@@ -27,8 +27,8 @@ struct stub_change_object {
 };
 
 struct stub_change {
-	/* a map has become long, see stub_change_written(); stays when the bracket ends: the
-	 * one thing in here that is to be read */
+	/* a map has many ranges, see stub_change_written(): the one field that callers read,
+	 * also after the bracket has ended */
 	bool crowded;
 	struct stub_volume *v;
 	unsigned int n;
@@ -43,7 +43,7 @@ struct stub_commit {
 	bool stub;
 	uint64_t era;
 	struct stub_map *now;
-	uint64_t size; /* which version it is about */
+	uint64_t size; /* of the file's version, with mtime and ctime as at the source */
 	struct timespec mtime, ctime;
 };
 

@@ -26,8 +26,8 @@
  *    stub_ask() waits as long as this client may; -EAGAIN is the protocol's "try again",
  *    everything else what its comment says.  Opening is not reading: no data for that.  An
  *    entry of a listing whose attributes cannot be had is shown without: stub_withheld().
- *    SEEK: a missing range is data.  The volume takes no data (-ENOSPC, -EDQUOT, -EROFS,
- *    -EIO): stub_pass() has the bytes for this one reader.
+ *    SEEK: a missing range is data.  If the volume takes no data (-ENOSPC, -EDQUOT, -EROFS,
+ *    -EIO), stub_pass() fetches the bytes for this one reader.
  *
  * 5. Change, in a bracket around the local operation:
  *      stub_change_begin(v, handles, n, &c)     directories and objects it is about
@@ -42,7 +42,7 @@
  *
  * 6. Make durable.  COMMIT, fsync: stub_commit_prepare(), the sync, stub_commit_finish().
  *    A server that answers writes before they are durable notes each (stub_unstable_note)
- *    and takes it at the COMMIT.
+ *    and takes the notes at the COMMIT (stub_unstable_take).
  *
  * 7. Tell the others: stub_news_post() after each change; a thread in stub_news_wait() drops
  *    from our cache what they have changed.
@@ -62,12 +62,12 @@ extern "C" {
 /* ---- what a server shows ------------------------------------------------ */
 
 /*
- * A server shall show the volume called @uuid at @path and nothing else, so that an empty
- * mount point is not taken for it.  @v is what stub_volume_open() has found there, NULL:
- * nothing.  Root only.  0: it is that volume, or it was until its migration
- * ended (stub_volume_remove).
+ * For a server that shall show the volume @uuid at @path and nothing else, so that an empty
+ * mount point is not served in its place.  @v is what stub_volume_open() has found there,
+ * NULL: nothing.  Root only.  0: @path is in that volume, or was until its migration ended
+ * (stub_volume_remove).
  *   -ENODEV  it is neither: another volume, or the file system is not mounted
- *   -EINVAL  @uuid is none
+ *   -EINVAL  @uuid is not a UUID
  *   -errno   it cannot be told
  */
 int stub_volume_expect(const struct stub_volume *v, const char *path, const char *uuid);
@@ -78,13 +78,13 @@ int stub_volume_expect(const struct stub_volume *v, const char *path, const char
  * (@size bytes, cut off if need be; "" if the kernel does not know) filled:
  *   STUB_FOREIGN_VOLUME  it is, or lies in, another volume, whose root is @path
  *   STUB_FOREIGN_STUB    it is a stub, or may be one, in no volume or in a snapshot of @own
- *                        (of which may be shown what is whole); @path is its own
+ *                        (whose normal objects may be shown); @path is the directory's
  *   -EACCES (not root), -ENOTDIR, -EIO, -ENOMEM  it cannot be told: no
  */
 enum stub_foreign { STUB_FOREIGN_VOLUME = 1, STUB_FOREIGN_STUB };
 int stub_dir_foreign(const struct stub_volume *own, int dir_fd, char *path, size_t size);
 
-/* Has the object behind @fd (any descriptor, O_PATH too) a stub record, whoever's?  What
+/* Has the object behind @fd (any descriptor, O_PATH too) a stub record, of any inode?  What
  * has one, and is in no volume that is open, must not be served.  Root only.
  * 1, 0, or -errno. */
 int stub_marked(int fd);
@@ -92,7 +92,7 @@ int stub_marked(int fd);
 /* Must this inode number be hidden from clients (.postcopy/ and the files in it)? */
 bool stub_volume_hides(const struct stub_volume *v, uint64_t ino);
 
-/* Is (@dir_ino, @name) the way into .postcopy/? */
+/* Is @name, in the directory with the inode number @dir_ino, .postcopy? */
 bool stub_volume_hides_name(const struct stub_volume *v, uint64_t dir_ino, const char *name);
 
 /* ---- looking ------------------------------------------------------------ */
@@ -105,8 +105,8 @@ enum { /* what an object still needs, a bit set; 0 is a normal object */
 	STUB_NEEDS_REFUSED = 32, /* directory: listed but for names that were refused here */
 	STUB_NEEDS_FINISH = 16, /* nothing from the source any more, but its record is still there */
 	STUB_NEEDS_FOREIGN = 64, /* its record is another inode's: the copy of a stub, which nobody
-				  * fills.  Alone; shown as it is, and may be removed; all else is
-				  * an I/O error */
+				  * fills.  Never with other bits.  It is shown as it is and may be
+				  * removed; all else is an I/O error */
 };
 
 /* How a stub must be shown to clients (docs/design.md, invariant 8): these values replace what
@@ -116,9 +116,9 @@ struct stub_view {
 	struct timespec mtime;
 	struct timespec ctime;
 	uint32_t nlink;
-	uint64_t size; /* of a directory, while its local one grows; 0: the local one */
-	/* the plugins', for stub_withheld(): root's, mode 0, and type, size and times as far
-	 * as they are known */
+	uint64_t size; /* directories: the size to show; 0, and for others: stat's */
+	/* for the plugins, see stub_withheld(): show it as root's, of mode 0, with type, size and
+	 * times as far as they are known */
 	bool withheld;
 };
 
@@ -165,7 +165,7 @@ struct stub_change;
  * no lock.  Between begin() and end() the caller does the operation on the local
  * file system.  end() brings the records up to date and unlocks; it must be
  * called exactly once after a successful begin(), with the operation's outcome:
- * 0 or -errno (then nothing of the record changes but what the file shows).
+ * 0 or -errno (then no more than the maps changes: they are clipped to the file's size).
  * Duplicate handles are allowed; NULL is an object that is absent.
  *
  * end() with result 0:
@@ -182,7 +182,7 @@ int stub_change_begin(struct stub_volume *v, const struct stub_handle *const h[]
 		      struct stub_change *c);
 int stub_change_end(struct stub_change *c, int result);
 
-/* begin() for looking at one object and its missing map, also where nothing can be
+/* A bracket for looking at one object and its missing map, also where nothing can be
  * stored; ended by drop(). */
 int stub_change_look(struct stub_volume *v, const struct stub_handle *h, struct stub_change *c);
 void stub_change_drop(struct stub_change *c);
@@ -209,8 +209,8 @@ void stub_change_links(struct stub_change *c, unsigned int i, int delta);
  * [offset, offset+length) is the client's now and is never fetched again.  Written
  * to disk by end().  If the record is filling up with ranges, c->crowded is set: ask for
  * STUB_ASK_ROOM after the bracket, without waiting, and later writes need not wait.
- *   -ENOSPC  the map would fragment beyond the record's budget.  To be asked with
- *            stub_change_fits() before the operation.
+ *   -ENOSPC  the record has no room for so many ranges.  Call stub_change_fits() before
+ *            the operation.
  */
 int stub_change_written(struct stub_change *c, unsigned int i, uint64_t offset, uint64_t length);
 
@@ -220,9 +220,9 @@ int stub_change_fits(const struct stub_change *c, unsigned int i, uint64_t offse
 		     uint64_t length);
 
 /*
- * Inside the bracket, before a write into [offset, offset+length) of object @i: what a
- * failed sync left in blocks that are missing goes first (clear.c).  Moves the local
- * mtime if there was any.
+ * Inside the bracket, before a write into [offset, offset+length) of object @i: removes what
+ * a failed sync may have left in missing blocks (clear.c).  Moves the local mtime if it
+ * removes any.
  *   -EIO, -ENOSPC ...  as of open() and fallocate(): the write must not be tried
  */
 int stub_change_clear(const struct stub_change *c, unsigned int i, uint64_t offset,
@@ -236,8 +236,8 @@ int stub_change_clear(const struct stub_change *c, unsigned int i, uint64_t offs
  * the record durable before it returns.  A normal object: both return 0 at once.
  * finish() with result != 0 (the fsync failed) begins a new era.
  *   errors as stub_view; -ENOSPC, -EIO from writing the record
- *   -EAGAIN  finish(): an era has ended meanwhile, or the version that it was about was
- *            given up; write and commit again
+ *   -EAGAIN  finish(): an era has ended meanwhile, or the file's version was given up for
+ *            another one (stub_resolve_theirs()); write and commit again
  */
 struct stub_commit;
 int stub_commit_prepare(struct stub_volume *v, const struct stub_handle *h, struct stub_commit *c);
@@ -245,8 +245,8 @@ int stub_commit_finish(struct stub_commit *c, int result);
 void stub_commit_drop(struct stub_commit *c); /* instead of finish(): there was no fsync */
 
 /*
- * The era of what is present but not durable (era.c): a number that is another one
- * after a sync has failed.  One memory read, no system call.
+ * The era, in which what is present but not durable counts (era.c): a number that changes
+ * when a sync fails.  One memory read, no system call.
  */
 uint64_t stub_volume_era(const struct stub_volume *v);
 
@@ -285,9 +285,9 @@ enum { /* what has changed, a bit set */
  * Takes no lock, never waits, and has no errors: what cannot be told is not told, and
  * caches expire.  No system call but to wake somebody who waits; what this process has
  * posted already, and nobody has taken yet, is not posted again.
- * The ring is root's alone, and opened with the volume, as root.  It may be made anew: who
- * posts with another user's rights asks stub_news_due() before, and if that says so posts
- * as root.
+ * Only root can open the ring (news_ring.c).  It is opened with the volume, but sometimes has
+ * to be opened again: a thread with another user's rights calls stub_news_due() first, and if
+ * that is true, posts as root.
  */
 void stub_news_post(struct stub_volume *v, const struct stub_handle *h, unsigned int what);
 
@@ -300,7 +300,7 @@ struct stub_news {
 	bool own; /* posted through this very struct stub_volume */
 };
 
-/* How far one reader has read.  Belongs to one thread; plain memory, holds nothing. */
+/* How far one reader has read.  Belongs to one thread; plain memory, nothing to free. */
 struct stub_news_reader;
 
 /* Read what is posted from now on. */
@@ -375,8 +375,8 @@ void stub_who(char who[STUB_WHO_MAX + 1], const char *user, uint32_t uid, const 
  *   -EREMOTEIO  the source's policy limit is over, or the object is parked: an
  *               I/O error for the client; nothing on disk changed
  *   -ENOSPC     the new volume is full: the object stays a stub (before a removal: ask for
- *               the name alone, then to LEAVE).  Likewise
- *   -EDQUOT, -EROFS, -EIO   it takes no data for another reason
+ *               the name alone, then for LEAVE)
+ *   -EDQUOT, -EROFS, -EIO   likewise: the volume takes no data for another reason
  *   -ESTALE     no such inode, or it is in no volume of this retriever
  *   -EINVAL     the ask makes no sense (name with '/', "..", too long)
  */

@@ -16,9 +16,9 @@ extern "C" {
 /*
  * Make @dir (an empty directory) a volume: .postcopy/ with the journal, and the
  * stub record of the root, which becomes an unlisted directory with the given
- * origin and the attributes of the source's root, a @dummy if more is to come for it.
- * The volume exists when
- * volume.conf is in place, the last step; a half-made one is made again.
+ * origin and the attributes of the source's root; with @dummy, others of its attributes
+ * are still to be fetched.  The volume exists when volume.conf is in place, the last step;
+ * what a broken-off call has left is replaced.
  *   -EEXIST      it is a volume already
  *   -ENOTEMPTY   something else is in it
  *   -EOPNOTSUPP  the file system lacks trusted xattrs, handles or O_TMPFILE
@@ -33,9 +33,9 @@ int stub_volume_create(const char *dir, const struct stub_volume_info *info,
 struct stub_scan {
 	uint64_t objects;	/* inodes met, root included */
 	uint64_t files, dirs, others;
-	uint64_t stubs;		/* other objects with a record than unlisted directories */
+	uint64_t stubs;		/* objects with a record, but for unlisted directories */
 	uint64_t dummies, partials;
-	uint64_t unlisted;	/* directories with a record */
+	uint64_t unlisted;	/* unlisted directories */
 	uint64_t refused;	/* names that listed directories are without */
 	uint64_t covered;	/* records named by the journal */
 	uint64_t in_unlisted;	/* records covered by an unlisted directory above */
@@ -46,14 +46,14 @@ struct stub_scan {
 	uint64_t provisional;	/* of these, provisional files */
 	uint64_t journal;	/* entries */
 	uint64_t parked;	/* of these, parked */
-	uint64_t stale;		/* of these, naming no stub */
+	uint64_t stale;		/* entries that name no stub */
 	uint64_t missing_bytes;
 };
 /* Walk the whole volume.  @progress may be NULL; called about every 10 000 objects. */
 int stub_scan(struct stub_volume *v, void (*progress)(void *arg, const struct stub_scan *s),
 	      void *arg, struct stub_scan *out);
 
-/* The same, all of it optional. */
+/* What stub_scan_calling() takes; each field may be NULL. */
 struct stub_scan_calls {
 	struct stub_journal *journal; /* the caller's: a process may have it open only once */
 	/* about every 10 000 objects; false ends the scan with -ECANCELED */
@@ -65,19 +65,19 @@ struct stub_scan_calls {
 int stub_scan_calling(struct stub_volume *v, const struct stub_scan_calls *calls,
 		      struct stub_scan *out);
 
-/* Does it say that nothing is missing any more, whatever the journal says? */
+/* Has the scan found that nothing is missing any more?  The journal does not count here. */
 bool stub_scan_whole(const struct stub_scan *s);
 
 /* Remove .postcopy/ and the root's traces.  -EBUSY: the scan found anything left. */
 int stub_volume_remove(struct stub_volume *v);
-/* What a crash in stub_volume_remove() has left in @dir, which is no volume any more; done
- * as well if it has left nothing.
+/* Remove what a crash in stub_volume_remove() has left in @dir, which is no volume any more;
+ * 0 also if it has left nothing.
  *   -ENOENT  no volume has ended there; -EBUSY it is a volume */
 int stub_volume_remove_rest(const char *dir);
 
 /* ---- abort: give the migration up, and leave what is there -------------- */
 
-/* From now on, and until @v is closed, nobody else opens it.
+/* From now on, and until @v is closed, nobody else can open the volume.
  *   -EBUSY  somebody else has it open */
 int stub_volume_alone(struct stub_volume *v);
 
@@ -96,26 +96,27 @@ struct stub_lack {
 };
 typedef int (*stub_lack_fn)(void *arg, const struct stub_lack *l);
 
-/* What misses something, in no order.  A failure of @fn, a -errno, ends the walk and is
- * the call's.  Exact for who has the volume alone. */
+/* Call @fn for each object that misses something, in no order.  Its -errno ends the walk and
+ * is returned.  Exact only after stub_volume_alone(). */
 int stub_abort_list(struct stub_volume *v, stub_lack_fn fn, void *arg);
 
 /*
  * End the migration as it is.  @list is the path of the file with what stub_abort_list()
- * told, on the disk by now; it is for who repeats an abort that broke off.  An incomplete
- * object that is no directory becomes NAME.postcopy-incomplete (with the inode's number
- * where that is too long or taken) with mode 0 and owner root; one without a name goes
- * into nameless.postcopy-incomplete/ in the root so.  Directories stay, of mode 0700 and root's if their attributes are
- * missing.  Then all records go, and .postcopy.  Done again after a failure or a crash it
- * goes on; only STUB_OPEN_ABORT opens the volume in between.
+ * told, already on the disk; it is remembered for whoever repeats an abort that broke off.
+ * An incomplete object that is no directory becomes NAME.postcopy-incomplete (with the
+ * inode's number where that is too long or taken) with mode 0 and owner root; one without a
+ * name becomes so in nameless.postcopy-incomplete/ in the root.  Directories stay; if their
+ * attributes are missing they are root's, of mode 0700.  Then all records go, and .postcopy.
+ * After a failure or a crash call it again and it goes on; only STUB_OPEN_ABORT opens the
+ * volume in between.
  *   -EBUSY   somebody else has it open
- *   -EAGAIN  somebody has changed something past the servers meanwhile
+ *   -EAGAIN  somebody has changed something around the servers meanwhile
  *   -EPERM (an immutable file; the log says which), -ENOSPC, -EIO ...
  */
 int stub_abort(struct stub_volume *v, const char *list);
 /* Has an abort begun, with which @list?  1, 0, -errno. */
 int stub_abort_begun(const struct stub_volume *v, char *list, size_t size);
-/* What a crash in the last step has left in @dir, which is no volume any more.
+/* Remove what a crash in the last step has left in @dir, which is no volume any more.
  *   -ENOENT  nothing; -EBUSY it is a volume */
 int stub_abort_rest(const char *dir);
 

@@ -26,9 +26,9 @@ extern "C" {
 #define STUB_NAME_MAX 255   /* bytes of one entry name */
 #define STUB_TARGET_MAX 4095 /* bytes of a symlink target */
 #define STUB_DEPTH_MAX 8192 /* levels below the volume's root; deeper is taken for a cycle */
-#define STUB_MAP_MAX 320    /* ranges one missing map holds; the last ones are for fills */
+#define STUB_MAP_MAX 320    /* ranges one missing map holds; those beyond MAP_WRITES: fills only */
 #define STUB_MAP_WRITES 256 /* ranges that clients' writes may leave */
-#define STUB_MAP_CROWDED 192 /* from here on STUB_ASK_ROOM is worth its while */
+#define STUB_MAP_CROWDED 192 /* ranges from which on plugins ask for ROOM (STUB_ASK_ROOM) */
 #define STUB_MAP_ROOM 128   /* ranges that STUB_ASK_ROOM leaves */
 #define STUB_RECORD_MAX 3072 /* bytes of a record on disk: fits ext4's 4 KiB xattr block */
 #define STUB_RECORD_INLINE 255 /* bytes of a record that XFS keeps inside a 1024-byte inode */
@@ -47,9 +47,9 @@ enum stub_log_level { STUB_LOG_ERROR, STUB_LOG_WARN, STUB_LOG_INFO, STUB_LOG_DEB
  * without a newline and only valid during the call. */
 typedef void (*stub_log_fn)(void *arg, enum stub_log_level level, const char *msg);
 
-#define STUB_LOG_MAX 4351 /* bytes of a line: the longest path, and what is said of it */
+#define STUB_LOG_MAX 4351 /* bytes of a line: the longest path, and some text */
 
-/* A line for @fn, as printf() makes it; what is longer is cut.  @fn may be NULL. */
+/* Give @fn one line, made as by printf() and cut at STUB_LOG_MAX bytes.  @fn may be NULL. */
 void stub_log_to(stub_log_fn fn, void *arg, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -64,10 +64,11 @@ void stub_printable(const char *name, size_t len, char *out, size_t size);
 uint64_t stub_now_ms(void);
 uint64_t stub_now_us(void); /* the same clock, finer */
 
-/* A condition variable for waits that end at a time of stub_now_ms(); ended as any other. */
+/* Make a condition variable that is waited for by the clock of stub_now_ms().  It is
+ * destroyed as any other. */
 void stub_cond_init(pthread_cond_t *cond);
-/* pthread_cond_timedwait() of such a one, with @lock held: 0 (also for no reason), or
- * -ETIMEDOUT at @until_ms. */
+/* pthread_cond_timedwait() for such a variable, with @lock held: 0 (spurious wake-ups too),
+ * or -ETIMEDOUT at @until_ms. */
 int stub_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ms);
 
 /* ---- writing ------------------------------------------------------------ */
@@ -91,7 +92,7 @@ struct stub_handle {
  *   -EOVERFLOW   the handle is longer than STUB_HANDLE_MAX */
 int stub_handle_of_fd(int fd, struct stub_handle *out);
 
-/* The other way round, with the flags of open(2): @mount_fd is any directory of the same
+/* Open the inode of @h with the @flags of open(2); @mount_fd is any directory of the same
  * file system.  A descriptor, or
  *   -ESTALE  there is no such inode any more
  *   -EPERM (not root), -EINVAL, others as open_by_handle_at */
@@ -99,7 +100,7 @@ int stub_handle_open_at(int mount_fd, const struct stub_handle *h, int flags);
 
 bool stub_handle_equal(const struct stub_handle *a, const struct stub_handle *b);
 
-/* A hash of it, the same for ever: records hold it. */
+/* A hash of @h.  It must never change: records on disk hold it. */
 uint32_t stub_handle_sum(const struct stub_handle *h);
 
 /* What identifies an object on the old server: for NFS its file handle, for SMB its
@@ -123,8 +124,8 @@ struct stub_attr {
 	struct timespec atime;
 	struct timespec mtime;
 	struct timespec ctime;
-	bool time_unsure; /* access or write time may be another one over there */
-	bool acl; /* it has an ACL over there, which does not come: the mode gives no more */
+	bool time_unsure; /* the old server may have another access or write time than this */
+	bool acl; /* its ACL is not brought over; the mode grants no more than that ACL does */
 };
 
 /* One extended attribute to be stored. */
@@ -134,22 +135,22 @@ struct stub_xattr {
 	size_t len;
 };
 
-/* One directory entry of the old server, checked by nobody yet. */
+/* One directory entry of the old server, not checked yet. */
 struct stub_entry {
 	const char *name; /* bytes, not terminated */
 	size_t name_len;
-	const uint8_t *origin; /* bytes: a struct stub_origin in each would make a listing fat */
+	const uint8_t *origin; /* bytes; a struct stub_origin in each entry would be too large */
 	size_t origin_len;
-	/* what the inode has to itself at the source, the same for all names of it: names of
-	 * one fsid and fileid are hard links only if this is the same; NULL: the origin */
+	/* bytes that belong to this inode alone at the source, equal for all its names: names
+	 * of one fsid and fileid are hard links only if these are equal too; NULL: the origin */
 	const uint8_t *inode;
 	size_t inode_len;
 	struct stub_attr attr;
 	const char *target; /* symlinks: bytes, not terminated; else NULL */
 	size_t target_len;
 	bool dummy; /* attributes beyond type, size, fsid, fileid, nlink and mtime are missing */
-	int error; /* -errno: the old server has this name and says no more; nothing else is
-		    * there, and it cannot be made */
+	int error; /* -errno: the old server lists this name and tells nothing else of it; no
+		    * other field is set, and it cannot be made */
 };
 
 /* ---- missing map -------------------------------------------------------- */
@@ -189,19 +190,19 @@ struct stub_volume_info {
 	char control[STUB_PATH_MAX + 1]; /* where the retriever listens for JSON commands */
 	uint16_t source_id;
 	uint64_t created; /* seconds since the epoch */
-	char home[STUB_HOME_MAX + 1]; /* the library's: where it was made */
+	char home[STUB_HOME_MAX + 1]; /* where it was made; only the library uses it (home.c) */
 };
 
 enum {
 	STUB_OPEN_SEARCH = 1, /* @path may lie inside the volume: walk up to its root */
-	/* this process changes or fills files: a thread, started when there is something to
-	 * do, makes durable within seconds, and stub_volume_close() at once, what nobody
-	 * commits */
+	/* this process changes or fills files.  What no client commits is made durable within
+	 * seconds by a thread, which is started when it is first needed, and by
+	 * stub_volume_close() */
 	STUB_OPEN_FOLD = 2,
 	/* this process posts news or waits for them (stub_news_post) */
 	STUB_OPEN_NEWS = 4,
-	/* FOLD, and its thread runs always: this process makes durable within seconds what
-	 * another that was killed could not any more (the retriever) */
+	/* FOLD, with the thread always running: it also makes durable, within seconds, what
+	 * processes have written that were killed since (the retriever) */
 	STUB_OPEN_KEEP = 8,
 	/* also a volume that is not where it was made: for stub_volume_settle() alone */
 	STUB_OPEN_ANYWHERE = 16,
@@ -215,7 +216,7 @@ enum {
  *   -EPROTONOSUPPORT  made by a newer release
  *   -EXDEV       it is a copy, made of another volume's files, or its file system has
  *                another UUID now; the log says what to do
- *   -EBUSY       somebody has it alone (stub_volume_alone)
+ *   -EBUSY       another process has it exclusively (stub_volume_alone)
  *   -ECANCELED   its abort has begun
  */
 int stub_volume_open(const char *path, unsigned int flags, stub_log_fn log, void *log_arg,
@@ -227,7 +228,7 @@ int stub_volume_fd(const struct stub_volume *v); /* the root, O_RDONLY; stays th
 const struct stub_handle *stub_volume_root(const struct stub_volume *v);
 uint64_t stub_volume_root_ino(const struct stub_volume *v);
 
-/* Has somebody removed it under our hands?  One system call. */
+/* Has its .postcopy been removed since it was opened?  One system call. */
 bool stub_volume_gone(const struct stub_volume *v);
 
 /* Is everything migrated?  One memory read, no system call.  Never goes back to

@@ -32,9 +32,10 @@ int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info)
 
 /* ---- remove.c ---- */
 
-/* Nothing but what root has made in .postcopy: links are not followed. */
+/* Remove the directory @name with all that is in it; links are not followed.  For what root has
+ * made in .postcopy, and nothing else. */
 int stub_remove_tree(int dirfd, const char *name);
-/* .postcopy without its volume.conf; of what is in it @last goes last. */
+/* Remove a .postcopy that has lost its volume.conf; of what is in it @last goes last. */
 int stub_parts_remove(int root_fd, const char *last);
 
 /* ---- home.c ---- */
@@ -49,8 +50,8 @@ int stub_home_check(const struct stub_volume *v);
 /* The .postcopy of the directory @fd (O_PATH too): a descriptor.  -ENOENT: there is none
  * that root has made; -errno. */
 int stub_dir_open(int fd);
-/* The directory above *@fd takes its place, opened with @flags.  -ENOENT: *fd is the root
- * of its file system; -errno. */
+/* Replace the descriptor *@fd by one of the directory above, opened with @flags.  -ENOENT: *fd
+ * is the root of its file system; -errno. */
 int stub_dir_up(int *fd, int flags);
 
 #endif
