@@ -126,7 +126,7 @@ static void aside_name(const char *name, uint64_t ino, unsigned int attempt, cha
 	else
 		snprintf(tail, sizeof(tail), ".%llu-%u" SUFFIX, (unsigned long long)ino, attempt);
 	keep = NAME_MAX - (int)strlen(tail);
-	/* no half of a letter */
+	/* do not cut a UTF-8 character in two */
 	if ((size_t)keep < strlen(name))
 		while (keep > 1 && ((unsigned char)name[keep] & 0xc0) == 0x80)
 			keep--;
@@ -178,7 +178,7 @@ static int look_name(struct walk *w, int dir_fd, const char *name, int fd)
 		return !goes_aside(&w->lack) || is_aside(name, &w->lack.st) ?
 			       0 :
 			       set_aside(w, dir_fd, dir_fd, name, fd);
-	case STEP_DROP: /* somebody has been here, past us: the next try does it */
+	case STEP_DROP: /* not aside: somebody came around the servers; the next try moves it */
 		return goes_aside(&w->lack) && !is_aside(name, &w->lack.st) ? -EAGAIN : drop(fd);
 	}
 	return -EINVAL;
@@ -334,8 +334,8 @@ static int nameless_aside(struct walk *w, int dir_fd, const char *name, int fd)
 	return to < 0 ? to : set_aside(w, dir_fd, to, name, fd);
 }
 
-/* A hard-linked inode whose only name is ours: clients removed those that had come, and may
- * have written into it before. */
+/* A hard-linked inode whose only name is its provisional file: clients removed the names that
+ * had come, and may have written into it before. */
 static int walk_nameless(struct walk *w, int dir_fd, const char *name)
 {
 	int r, fd CLEANUP_CLOSE = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -104,7 +104,7 @@ static int connect_retriever(struct stub_volume *v)
 		return -EAGAIN;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != 0)
 		return -EAGAIN;
-	if (v->info.home[0] && !stub_home_served(v)) { /* or it is just ending */
+	if (v->info.home[0] && !stub_home_served(v)) { /* another copy's, or just ending */
 		if (!atomic_exchange(&v->elsewhere, true))
 			stub_log(&v->log, STUB_LOG_WARN,
 				 "the retriever at %s does not serve this volume, but perhaps another copy "

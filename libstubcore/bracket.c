@@ -130,7 +130,7 @@ STUB_PUBLIC int stub_bracket_end(struct stub_bracket *b, int result)
 {
 	int r = b->open ? end_open(b, result) : 0;
 
-	/* others keep what they know of normal objects too */
+	/* of normal objects too: other processes cache these as well */
 	for (unsigned int i = 0; result >= 0 && b->gate && b->gate->tells && i < ARRAY_LEN(b->news);
 	     i++)
 		if (b->news[i].h.len)
@@ -140,8 +140,8 @@ STUB_PUBLIC int stub_bracket_end(struct stub_bracket *b, int result)
 
 /* ---- a range ---- */
 
-/* 0: a write there has room, and what a failed sync left there is gone; 1: there is room
- * now; -errno.  But for 0 the bracket is closed. */
+/* 0: the record has room for a write there, and what a failed sync left there is gone; 1: it had
+ * none, and has been given some: open the bracket again; -errno.  Only after 0 it is open. */
 static int room(struct stub_bracket *b, struct stub_front *f, struct stub_wait *w,
 		uint64_t offset, uint64_t length)
 {
@@ -170,7 +170,7 @@ STUB_PUBLIC int stub_bracket_range(struct stub_front *f, struct stub_wait *w, ui
 	int r;
 
 	memset(b, 0, sizeof(*b));
-	if (f->maybe && inside_another(f)) { /* a normal object is told of by us */
+	if (f->maybe && inside_another(f)) { /* opens none; but of a normal object we post news */
 		r = stub_front_look(f, &view);
 		return r < 0 || f->maybe ? r : stub_bracket_begin(&f, 1, b);
 	}
@@ -185,7 +185,7 @@ STUB_PUBLIC int stub_bracket_range(struct stub_front *f, struct stub_wait *w, ui
 	return r < 0 ? r : -EAGAIN;
 }
 
-/* A record that is filling up: nobody waits for the answer. */
+/* The record may be filling up: ask for room, without waiting for the answer. */
 static void room_ahead(const struct stub_bracket *b, const struct stub_front *f)
 {
 	struct stub_ask a = { .kind = STUB_ASK_ROOM, .h = f->h };
@@ -202,7 +202,7 @@ static void room_ahead(const struct stub_bracket *b, const struct stub_front *f)
 		return;
 	since = stub_gate_asks(f->gate, &a);
 	AS_ROOT(f->gate, r, stub_ask(f->gate->volume, &a, 0));
-	stub_gate_answered(f->gate, &a, since, r); /* -EAGAIN: it goes on */
+	stub_gate_answered(f->gate, &a, since, r); /* -EAGAIN: the retriever goes on with it */
 }
 
 STUB_PUBLIC int stub_bracket_range_end(struct stub_bracket *b, struct stub_front *f, int result,
@@ -261,7 +261,7 @@ STUB_PUBLIC int stub_sync_end(struct stub_sync *s, int result)
 	int r = 0;
 
 	if (s->c.stub && result < 0 && !stub_takes_no_data(result))
-		stub_commit_drop(&s->c); /* nothing is lost */
+		stub_commit_drop(&s->c); /* no sync has failed, so nothing is lost */
 	else if (s->c.stub)
 		AS_ROOT(s->gate, r, stub_commit_finish(&s->c, result));
 	if (result == 0)

@@ -47,8 +47,8 @@ static int change_look(struct stub_volume *v, struct stub_change_object *o)
 	return r;
 }
 
-/* Who had the bracket before us died in it, or dropped it: what the write time became in
- * it was never shown, and goes back. */
+/* The bracket before ours was not ended (its process died, or dropped it).  What it made of the
+ * write time was never shown to clients: set it back. */
 static int change_forget(struct stub_change_object *o)
 {
 	int r = 0;
@@ -192,7 +192,8 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 	if (fstat(o->fd, &after) < 0)
 		return -errno;
 	if (result < 0 && stub_time_cmp(after.st_mtim, o->before.st_mtim) != 0)
-		times = stub_times_restore(o->fd, rec); /* not shown, so nothing local either (local.c) */
+		/* left so, it would pass for a local change: clients are not shown it (local.c) */
+		times = stub_times_restore(o->fd, rec);
 	if (result == 0) {
 		if (stub_time_cmp(after.st_mtim, o->before.st_mtim) != 0)
 			rec->mtime = after.st_mtim;
@@ -205,7 +206,7 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 		stub_map_clip(&rec->durable, (uint64_t)after.st_size);
 	}
 	r = stub_record_told(stub_record_store_lagging(c->v, o->fd, &o->h, rec));
-	if (r == 0 && times < 0) /* the sign of an operation that has not ended, again */
+	if (r == 0 && times < 0) /* store it with room: an operation has not ended (local.c) */
 		(void)stub_record_rehearse(c->v, o->fd, rec);
 	return r;
 }
@@ -300,7 +301,7 @@ STUB_PUBLIC int stub_change_fits(const struct stub_change *c, unsigned int i, ui
 	stub_map_copy(&now, &o->rec->now);
 	if (stub_map_subtract(&now, offset, end) < 0)
 		return -ENOSPC;
-	if (now.n <= o->rec->now.n) /* not more than there are */
+	if (now.n <= o->rec->now.n) /* no more ranges than before */
 		return 0;
 	return now.n <= STUB_MAP_WRITES && stub_record_fits(o->rec, &now) ? 0 : -ENOSPC;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * clear.c - what is missing has nothing local.
+ * clear.c - a missing range has no local pages or blocks.
  *
- * It is so unless a sync failed and an era ended (era.c).  Then cached pages may lie on
+ * That is so unless a sync failed and an era ended (era.c).  Then cached pages may lie on
  * blocks that never got their bytes.  ext4 (seen with 6.18) takes such a block for written
  * when its page is written anew: the next sync succeeds, and after a power cut there are
- * zeros.  So whoever writes into a missing range has these pages and blocks go first.
- * Only blocks that are missing as a whole: one that has a byte that counts was synced.
+ * zeros.  So before anything is written into a missing range, these pages and blocks are
+ * punched out.  Only blocks that are missing as a whole: any other one was synced.
  */
 #include <fcntl.h>
 
@@ -42,7 +42,7 @@ int stub_missing_clear(int fd, const struct stat *st, const struct stub_record *
 	struct stub_range part;
 	int one, r = 1;
 
-	if (rec->flags & STUB_FLAG_OVER) /* no sync has failed since: all is as it was written */
+	if (rec->flags & STUB_FLAG_OVER) /* set in this era: no sync has failed since */
 		return 0;
 	offset -= offset % block;
 	end = end > UINT64_MAX - past ? UINT64_MAX : end + past;

@@ -43,7 +43,7 @@ static int commit_sync(struct stub_commit *c, int fd)
 	return r;
 }
 
-/* Is it the version of before?  It may have been given up for another one (resolve.c). */
+/* Is it still the version that was prepared?  It may have been given up (resolve.c). */
 static bool commit_same_version(const struct stub_commit *c, const struct stub_record *rec)
 {
 	return c->size == rec->size && stub_time_cmp(c->mtime, rec->src_mtime) == 0 &&
@@ -57,13 +57,13 @@ static int commit_fold(struct stub_commit *c, int fd, bool sync)
 	struct stat st;
 	int r = stub_record_load(c->v, fd, &c->h, &st, &rec);
 
-	/* finished meanwhile: the record is gone, but not from the disk, where it may
-	 * still say that what was written is missing */
+	/* finished meanwhile: the record is dropped, but perhaps not on the disk yet, and there
+	 * it may still say that what was written is missing */
 	if (r == -ENOENT)
 		return sync ? commit_sync(c, fd) : 0;
 	if (r < 0)
 		return r;
-	/* what was present is not known to be so any more, whatever our fsync said */
+	/* what was present may be missing again, whatever our fsync returned */
 	if (stub_volume_era(c->v) != c->era || !commit_same_version(c, &rec))
 		return -EAGAIN;
 	r = stub_map_intersect(&rec.durable, c->now);

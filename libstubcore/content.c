@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * content.c - data of what is not all here: SEEK, and reading where nothing can be stored
+ * content.c - data of a file that is not all here: SEEK, and reading where nothing can be stored
  * (docs/decisions/0007).
  *
  * The old server's bytes come in a memory file and are laid over what is read locally,
@@ -10,7 +10,7 @@
  */
 #include "gate.h"
 
-#define PASS_TRIES 4 /* what is missing has changed meanwhile */
+#define PASS_TRIES 4 /* each after the missing map has changed meanwhile */
 
 /* ---- seek ---- */
 

@@ -146,7 +146,7 @@ static int make_parts(int fd, int *dirfd)
 	*dirfd = openat(fd, STUB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (*dirfd < 0)
 		return -errno;
-	r = stub_project_none(*dirfd); /* nobody's quota */
+	r = stub_project_none(*dirfd); /* it counts for no project's quota */
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)

@@ -30,8 +30,8 @@ static int lock_byte(const struct stub_volume *v, off_t byte, int cmd, short typ
 	return 0;
 }
 
-/* One after the other: who finds OPEN_LOCK taken knows then that its holder has drawn,
- * and did not die before it could. */
+/* One process at a time (ENTER_LOCK), so that who finds OPEN_LOCK taken knows that its holder
+ * has begun a new era, and did not die before that. */
 int stub_volume_enter(struct stub_volume *v)
 {
 	uint32_t era;
@@ -40,10 +40,10 @@ int stub_volume_enter(struct stub_volume *v)
 	if (r < 0)
 		return r;
 	if (lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_WRLCK) == 0) {
-		stub_lagging_adopt(v, true); /* while their era lasts */
+		stub_lagging_adopt(v, true); /* before the era ends in which it was written */
 		r = stub_era_draw(v, &era);
 	}
-	if (r == 0) { /* if it is taken, then by stub_volume_alone(): others who look wait above */
+	if (r == 0) { /* only stub_volume_alone() can be in the way: other openers wait above */
 		r = lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_RDLCK);
 		if (r == -EAGAIN || r == -EACCES)
 			r = -EBUSY;
@@ -60,7 +60,7 @@ STUB_PUBLIC int stub_volume_alone(struct stub_volume *v)
 	if (r < 0)
 		return r;
 	r = lock_byte(v, OPEN_LOCK, F_OFD_SETLK, F_WRLCK);
-	if (r == 0) { /* who had it open beside us may have died since */
+	if (r == 0) { /* a process that had it open beside us may have died since */
 		stub_lagging_adopt(v, true);
 		r = stub_era_draw(v, &era);
 	}

@@ -2,25 +2,25 @@
 /*
  * era.c - for how long `now` of a record may be trusted.
  *
- * `missing_now` is right as long as the page cache is: what it counts as present may
- * not be on the disk yet.  Two things end that:
+ * `now` is right as long as the page cache is: what it counts as present may not be on
+ * the disk yet.  Two things end that:
  *   - a sync that failed: the kernel has marked clean what it could not write, no
  *     later sync tells of it again, and it may be gone at any time;
  *   - the end of the mounted file system without a good sync (it shut itself down).
  * Either begins a new era of the volume.  The era is a part of the boot id of each
- * record, so one number sets all objects back to `missing_durable`, for every
+ * record, so one number sets all objects back to their map `durable`, for every
  * process, without a list of what was touched.  Fetching again is always right.
  *
  * The era is a random number in .postcopy/state, whose page everybody has mapped and
  * locked.  It need not survive anything: who opens a volume that nobody has open
  * begins a new one (it may have been unmounted in between), and another boot ends all.
- * What the last ones wrote is folded before, if they died and it was not unmounted
- * (enter.c, lagging.c).
+ * What processes that died had written is folded before, if the file system has not been
+ * unmounted since (enter.c, lagging.c).
  *
- * What clients wrote since, and was acknowledged as unstable, is lost in that step.
- * They must not be told that it is safe: who wrote what in which era is remembered
- * until the COMMIT, which fails if the era is another.  (NFSv3's write verifier, the
- * way to make them send it again, is out of a plugin's reach.)
+ * What clients wrote before a new era begins, acknowledged as unstable, is lost.  They
+ * must not be told that it is safe: who wrote what in which era is remembered until the
+ * COMMIT, which fails if the era is another one then.  (NFSv3's write verifier, the way to
+ * make them send it again, is out of a plugin's reach.)
  */
 #include <fcntl.h>
 #include <sys/random.h>
@@ -69,10 +69,10 @@ int stub_volume_new_era(struct stub_volume *v)
 	uint32_t era;
 	int r = stub_era_draw(v, &era);
 
-	if (r < 0) { /* read-only, or broken: the page is in memory all the same */
+	if (r < 0) { /* the file system is read-only or broken: write to the mapped page instead */
 		if (poke(&v->state->era, &era, sizeof(era)) == 0)
 			r = 0;
-		else /* for us alone; others do not trust what we store either */
+		else /* only we know; others do not trust records of an era unknown to them */
 			atomic_store(&v->own_era, era);
 	}
 	stub_log(&v->log, r < 0 ? STUB_LOG_ERROR : STUB_LOG_WARN,

@@ -90,7 +90,7 @@ static int check_local(const struct stub_volume *v, const struct stub_object *o,
 	return r > 0 ? -EBUSY : r;
 }
 
-/* Something failed: the write time becomes @was again, which is what is shown. */
+/* Something failed: set the write time back to @was, which clients are shown. */
 static void times_back(struct stub_volume *v, int fd, struct timespec was)
 {
 	struct timespec t[2] = { { 0, UTIME_OMIT }, was };
@@ -273,7 +273,7 @@ STUB_PUBLIC int64_t stub_fill_data_left(struct stub_volume *v, const struct stub
 		r = check_local(v, o, &st, rec);
 	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length)) {
 		r = write_missing(o, &st, rec, offset, data, length);
-		if (r == -EBADF) /* stub_object_open() could not have it for writing */
+		if (r == -EBADF) /* stub_object_open() could open it for reading only */
 			r = -EROFS;
 		times = stub_times_restore(o->fd, rec);
 		if (times < 0)
@@ -282,7 +282,7 @@ STUB_PUBLIC int64_t stub_fill_data_left(struct stub_volume *v, const struct stub
 			r = times;
 		if (r == 0)
 			r = take_out(rec, offset, offset + length);
-		if (r == 0) /* of a whole file the finisher takes care */
+		if (r == 0) /* a whole file need not be folded: the finisher syncs it */
 			r = rec->now.n ? stub_record_store_lagging(v, o->fd, &o->h, rec) :
 					 stub_record_store_fitting(v, o->fd, &o->h, rec);
 	}

@@ -85,7 +85,7 @@ STUB_PUBLIC int stub_dir_foreign(const struct stub_volume *own, int dir_fd, char
 	int r = info ? volume_of(dir_fd, info, path, size) : -ENOMEM;
 
 	if (r == 0 && own && !strcmp(info->uuid, own->info.uuid))
-		r = -ENOENT; /* a snapshot of it */
+		r = -ENOENT; /* a snapshot of @own */
 	if (r == 0 || r == -EBADMSG || r == -EPROTONOSUPPORT)
 		return STUB_FOREIGN_VOLUME;
 	if (r != -ENOENT)
@@ -123,7 +123,7 @@ static int ended_here(int fd, const char *uuid)
 	return !strcasecmp(text, uuid);
 }
 
-/* Of what is there of @path: a share may lie deeper than what was ever looked up. */
+/* The deepest directory of @path that exists: a share may lie below names that never came. */
 static int open_deepest(const char *path)
 {
 	char *at CLEANUP_FREE = strdup(path), *slash;

@@ -16,14 +16,15 @@
  * which all of that counts as missing.  Nothing is finished then, and the next sync
  * waits: the journal has the objects still, and they come again.
  *
- * What clients asked for lately is finished later (finish_later.c): in step 4 its change
- * time moves, which nobody is to see who is reading it.  Who reads a whole tree, as tar does,
- * looks at a directory again when all that is below is read: so a directory waits for what
- * is in it, and that for what is in that.
+ * What clients asked for lately is finished later (finish_later.c): step 4 moves its change
+ * time, and a client that is reading it must not see that.  Programs that read a whole tree,
+ * as tar does, look at a directory again after all that is below it: so a directory waits
+ * for what is in it, and so on downwards.
  *
  * An inode with several names at the source waits for the names: it is finished
  * when they are all there, or with stub_finisher_add_last() without them.  Then it is
- * counted: a name lies where nothing was listed, or is a file of its own (links.c).
+ * counted as split: a name lies in a directory that was not listed, or is a file of its own
+ * (links.c).
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -66,7 +67,7 @@ struct stub_finisher {
 	struct handles links;	/* this round's that wait for names */
 	uint64_t inflight, split;
 	struct stub_later later; /* what is kept in it is not in flight */
-	uint64_t removed_before; /* entries removed before our time */
+	uint64_t removed_before; /* the journal's count of removals when we began */
 	/* The kernel tells of a failure once for each opening.  On the volume's own descriptor
 	 * another thread's sync (fold.c) could be told, and ours succeed, and records be
 	 * dropped before the other one has ended the era. */
@@ -262,8 +263,9 @@ static int drop_locked(struct stub_finisher *f, int fd, const struct item *it,
 	return r;
 }
 
-/* When @d was asked for last, 0: not lately.  1: it is a directory that is to be finished, but
- * may have to wait for what is in it; nobody else may know (after a restart), so it is queued. */
+/* When was @d asked for last?  0: not lately.  1: it is a directory that is to be finished, but
+ * may itself have to wait for what is in it.  It is queued here: after a restart nobody else
+ * may know of it. */
 static uint64_t name_asked(struct stub_finisher *f, int dir_fd, const struct dirent *d,
 			   struct stub_record *rec)
 {
@@ -288,7 +290,7 @@ static uint64_t name_asked(struct stub_finisher *f, int dir_fd, const struct dir
 	return 1;
 }
 
-/* Is a directory kept for what is in it? */
+/* Keep a directory longer if clients asked lately for what is in it.  Is it kept? */
 static bool waits_for_names(struct stub_finisher *f, const struct item *it, struct stub_record *rec)
 {
 	int fd = stub_handle_open(f->v, &it->h, O_RDONLY | O_DIRECTORY | O_NOATIME);
@@ -307,7 +309,7 @@ static bool waits_for_names(struct stub_finisher *f, const struct item *it, stru
 		at = name_asked(f, fd, d, rec);
 		last = at > last ? at : last;
 		if (last > 1)
-			break; /* when that is over will do for the next look */
+			break; /* look at the others when the delay of this one is over */
 	}
 	closedir(dir);
 	pthread_mutex_lock(&f->lock);

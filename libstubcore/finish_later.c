@@ -4,8 +4,8 @@
  *
  * Finishing moves the change time that clients see, once.  GNU tar, borg and others look at
  * it before and after they read a file, and report a file that changed meanwhile.  The
- * retriever does not see reads of what is here, only asks; so it remembers who was asked for,
- * in the order of the last ask, and what is to be finished waits until that is long ago.
+ * retriever does not see reads of what is here, only asks; so it remembers which objects were
+ * asked for, in the order of the last ask, and these are finished when that is long ago.
  *
  * Nothing depends on this memory: an object that is kept has its journal entry still, and
  * is finished by whoever meets it after a restart.  It is bounded; beyond ENTRIES_MAX the
@@ -42,7 +42,7 @@ static void ring_remove(struct stub_later *l, struct later_entry *e)
 	*(e->newer ? &e->newer->older : &l->newest) = e->older;
 }
 
-/* In the order of the last touch: almost always it is the newest. */
+/* Put @e where its last touch belongs: almost always it is the newest. */
 static void ring_add(struct stub_later *l, struct later_entry *e)
 {
 	e->newer = NULL;
@@ -72,7 +72,7 @@ static bool is_due(const struct stub_later *l, const struct later_entry *e)
 	return l->n > ENTRIES_MAX || stub_now_ms() - e->touched_ms >= l->delay_ms;
 }
 
-/* That of @h, made if there is none; NULL: no memory. */
+/* The entry of @h, made if there is none, as touched at @touched_ms; NULL: no memory. */
 static struct later_entry *entry_at(struct stub_later *l, const struct stub_handle *h,
 				    uint64_t touched_ms)
 {

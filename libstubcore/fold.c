@@ -2,9 +2,9 @@
 /*
  * fold.c - what was written or filled becomes durable without anybody's COMMIT.
  *
- * `missing_durable` of a record follows a client's COMMIT.  Without one it lags behind
- * for good, and a reboot in perfect order would fetch again, over what a client wrote,
- * what has long been on the disk.  NFS clients send it again; local writers do not.
+ * The map `durable` of a record follows a client's COMMIT.  Without one it would lag behind
+ * for ever: even after an orderly reboot the source's bytes would be fetched again, over what
+ * a client wrote and what is on the disk.  NFS clients send it again; local writers do not.
  *
  * So each process that changes files remembers which records lag.  A thread of the
  * volume, started by the first of them, makes one syncfs every FOLD_MS for all and folds
@@ -14,7 +14,7 @@
  * No note is ever dropped.  It stands in a file too, before the record lags (lagging.c),
  * and what a dead process has left is folded by those who live: with each round, when
  * they close the volume, and by a process that keeps the volume (STUB_OPEN_KEEP) every
- * FOLD_MS.  What can not be noted is made durable at once by who wrote it.
+ * FOLD_MS.  If it cannot be noted the writer makes it durable at once.
  *
  * Lock order: the lock here is a leaf, with the list's file under it.
  */
@@ -24,7 +24,7 @@
 #include "volume.h"
 
 #define FOLD_MS	 5000
-#define FOLD_MAX 1024 /* objects that do not wait any longer */
+#define FOLD_MAX 1024 /* so many objects do not wait for FOLD_MS */
 #define BUCKETS	 1024
 
 struct batch {
@@ -111,7 +111,8 @@ static int batch_add(const struct stub_volume *v, struct batch *b, const struct 
 
 /* ---- a round ---- */
 
-/* What could not be folded comes again; its list stays until it stands in another one. */
+/* The first @left objects could not be folded: they join the batch being gathered.  @b's list on
+ * disk is removed only once they are in that batch's list. */
 static void keep(struct stub_folder *f, struct batch *b, size_t left)
 {
 	bool all = true;
@@ -123,7 +124,7 @@ static void keep(struct stub_folder *f, struct batch *b, size_t left)
 	if (all)
 		stub_lagging_end(f->v, &b->list);
 	else
-		stub_lagging_leave(&b->list); /* our own next look adopts it */
+		stub_lagging_leave(&b->list); /* our own next round adopts it */
 }
 
 /* Returns how many could not be folded. */
@@ -162,7 +163,7 @@ static void *folder_thread(void *arg)
 		while (!f->stop && f->batch->n == 0 && !f->keeper)
 			pthread_cond_wait(&f->wake, &f->lock);
 		wait_a_while(f);
-		/* at the end, what cannot be folded is left to others */
+		/* when stopping, what cannot be folded is left to other processes */
 		if (f->stop && (f->batch->n == 0 || left > 0))
 			break;
 		b = f->batch;
@@ -178,7 +179,7 @@ static void *folder_thread(void *arg)
 
 /* ---- remembering ---- */
 
-/* Not before there is something to do: a server may fork after it has opened. */
+/* Start the thread, once there is something to do: a server may fork after it has opened. */
 static bool start(struct stub_folder *f)
 {
 	sigset_t all, before;
@@ -192,13 +193,13 @@ static bool start(struct stub_folder *f)
 	return f->running;
 }
 
-/* Under its exclusion, the record of @h is about to be stored as it is in @r: to be folded,
- * if it lags.  0, or -errno: it cannot be remembered, and must not lag. */
+/* The record @r of @h is about to be stored, under the exclusion: note it to be folded, if it
+ * lags.  -errno: it could not be noted, so it must not lag. */
 static int note(struct stub_folder *f, const struct stub_handle *h, const struct stub_record *r)
 {
 	int e;
 
-	/* now is a part of durable: as many bytes, the same map */
+	/* `now` is a part of `durable`: if they have as many bytes they are equal */
 	if (!f || stub_map_bytes(&r->now) == stub_map_bytes(&r->durable))
 		return 0;
 	pthread_mutex_lock(&f->lock);

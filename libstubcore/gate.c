@@ -12,7 +12,7 @@
 
 #define SLICE_MS  500u /* longest single wait */
 #define RETRY_MS  50u /* pause while no retriever is running */
-#define FORGET_MS 60000 /* an absence nobody noticed for so long counts anew */
+#define FORGET_MS 60000 /* after so long without a look an absence counts from 0 again */
 
 STUB_PUBLIC bool stub_gate_migrating(const struct stub_gate *g)
 {
@@ -103,7 +103,7 @@ STUB_PUBLIC void stub_gate_answered(struct stub_gate *g, const struct stub_ask *
 		 stub_result_text(result), (double)(stub_now_us() - since_us) / 1000);
 }
 
-/* @fd: of a PASS, else NULL */
+/* @fd: where a PASS puts its memory file; NULL for other asks */
 static int ask_once(struct stub_gate *g, const struct stub_ask *ask, uint64_t ms, int *fd)
 {
 	unsigned int wait = (unsigned int)(ms < SLICE_MS ? ms : SLICE_MS);

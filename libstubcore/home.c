@@ -3,19 +3,19 @@
  * home.c - a volume is at home in the file system and the directory that it was made in,
  * and works nowhere else (docs/decisions/0027).
  *
- * All it knows is bound to inodes: records, the journal's handles, provisional files.
- * Copied file by file it is a heap of zeros, whose journal names nobody.  So volume.conf
- * has where it was made, and who opens it elsewhere hears so:
+ * All that it knows is bound to inodes: records, the journal's handles, provisional files.
+ * In a copy made file by file, stubs are files of zeros, and the journal's handles name none
+ * of them.  So volume.conf says where the volume was made, and opening it elsewhere fails:
  *
  *   home=<file system> <inode number of the root> <type>:<handle of the root in hex>
  *
- * The file system is its UUID where that can be had whatever the kernel (XFS), and what
- * statfs(2) makes of it else (ext4, btrfs).  The handle has the generation, so a root that
- * was made anew under the same number is another one.
+ * The file system is named by its UUID where every kernel gives that (XFS), else by the fsid
+ * that statfs(2) makes of it (ext4, btrfs).  The handle has the generation, so a root that
+ * was made anew under the same inode number is another one.
  *
  * A copy of the whole file system, block by block, is the same volume: its inodes are the
- * same.  Both at once on one machine have one socket: a retriever holds a lock in the
- * volume that it serves, and who asks looks for that (SERVE_LOCK).
+ * same.  Two such copies on one machine have the same socket: so a retriever holds a lock in
+ * the volume that it serves, and who asks looks for that lock (SERVE_LOCK).
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@
 #define MAGIC_EXT4  0xef53
 #define MAGIC_BTRFS 0x9123683e
 
-/* Byte of .postcopy/lock, beside those of era.c: held by the retriever that serves. */
+/* Byte of .postcopy/lock, beside those of enter.c: held by the retriever that serves. */
 #define SERVE_LOCK (INT64_MAX - 3)
 
 /* XFS_IOC_FSGEOMETRY_V1; its header comes with xfslibs-dev, which we do not need else. */
@@ -65,7 +65,7 @@ static int file_system(int fd, char out[64])
 		snprintf(out, 64, "%s:%08x%08x", fs.f_type == MAGIC_EXT4 ? "ext4" : "btrfs",
 			 (unsigned int)fs.f_fsid.__val[0], (unsigned int)fs.f_fsid.__val[1]);
 		return 0;
-	default: /* not told apart, but by the root */
+	default: /* file systems of this type are told apart only by their roots' handles */
 		snprintf(out, 64, "%lx:", (unsigned long)fs.f_type);
 		return 0;
 	}
@@ -176,7 +176,7 @@ static struct flock serve_lock(short type)
 
 int stub_home_serve(const struct stub_volume *v)
 {
-	/* of its own: this process may ask as well */
+	/* not v->lock_fd: a lock on that one this process would not see when it asks itself */
 	int fd CLEANUP_CLOSE = openat(v->dir_fd, STUB_LOCK, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	struct flock f = serve_lock(F_WRLCK);
 

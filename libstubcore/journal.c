@@ -126,7 +126,7 @@ static int damaged(const struct stub_journal *j, const char *what)
 	return -EBADMSG;
 }
 
-/* A value must also be in the queue that it says. */
+/* The value must parse, and belong into the queue in which it was found. */
 static int parse_value(const struct stub_journal *j, enum stub_queue q, const MDB_val *val,
 		       struct stub_journal_entry *out)
 {
@@ -269,7 +269,7 @@ static int walk_queue(struct stub_journal *j, MDB_txn *txn, struct stub_journal_
 	return rc && rc != MDB_NOTFOUND ? stub_jenv_errno(rc) : r;
 }
 
-/* One transaction's worth. */
+/* As many entries as one read transaction takes. */
 static int walk_chunk(struct stub_journal *j, struct stub_journal_cursor *c, bool parked,
 		      struct stub_journal_entry *out, size_t max)
 {

@@ -133,8 +133,8 @@ static int read_meta(const struct check *c, uint64_t offset, struct meta *m)
 	return 0;
 }
 
-/* What only the newest one must have: an older one that LMDB has put back after a
- * failed write says the wrong roots. */
+/* Only the newest meta page must pass this: the roots in an older one, which LMDB has put back
+ * after a failed write, may be wrong. */
 static int check_newest(const struct check *c, const struct meta *m)
 {
 	if (m->last_pg < 1 || m->last_pg >= FILE_PAGES)

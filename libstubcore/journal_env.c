@@ -178,9 +178,9 @@ static int open_env(struct stub_jenv *e, const char *path, unsigned int flags)
 
 /*
  * One process at a time.  LMDB's first user makes the lock file anew: it notes that there
- * was no transaction yet, opens the data file, and only then which was the last one.  If
- * it is killed in between, whoever waits for LMDB's own lock on the file takes it for
- * made, and reads and writes the journal as it was at some earlier time.
+ * was no transaction yet, opens the data file, and only then notes which one was the last.
+ * If it is killed in between, a process that waits for LMDB's own lock takes the lock file
+ * for complete, and reads and writes the journal as it was at some earlier time.
  */
 static int open_alone(struct stub_jenv *e, const char *path, unsigned int flags)
 {
@@ -189,7 +189,7 @@ static int open_alone(struct stub_jenv *e, const char *path, unsigned int flags)
 	if (rc)
 		return rc;
 	rc = open_env(e, path, flags);
-	flock(e->dir_fd, LOCK_UN); /* also for copies in forked children */
+	flock(e->dir_fd, LOCK_UN); /* close() would not do: a forked child may have a copy */
 	return rc;
 }
 
@@ -358,7 +358,8 @@ void stub_jenv_put(struct stub_jenv *e)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* After MDB_PANIC.  Somebody else may have done it meanwhile. */
+/* Open the environment again after MDB_PANIC, unless another thread has done so since
+ * generation @seen. */
 static int reopen(struct stub_jenv *e, unsigned int seen)
 {
 	int r = 0;

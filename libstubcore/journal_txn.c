@@ -11,8 +11,8 @@
  *   - of add, fail, retry, set_kind: nothing.  They return when the transaction
  *     is on the disk.
  *   - of remove: what was handed in during the last REMOVE_DELAY_MS and the
- *     running transaction.  It returns when queued, and rides in the next group,
- *     which starts REMOVE_DELAY_MS later at the latest.  What is lost leaves a
+ *     running transaction.  It returns when queued, and is committed with the next
+ *     group, which starts REMOVE_DELAY_MS later at the latest.  What is lost leaves a
  *     stale entry, which is harmless (docs/design.md, invariant 4).
  * Every transaction is synced, also one that only removes: a count that somebody
  * has read never goes up again by a crash, so a counter of 0 is durable.
@@ -79,7 +79,7 @@ struct stub_jwriter {
 	/* the writer's own */
 	unsigned int commits;
 	bool failing; /* the last transaction failed: logged already */
-	atomic_uint_fast64_t removed; /* entries, by transactions that succeeded */
+	atomic_uint_fast64_t removed; /* entries removed by transactions that succeeded */
 };
 
 /* ---- inside a transaction: MDB's codes ---- */
@@ -89,7 +89,7 @@ struct found {
 	struct stub_journal_entry e;
 };
 
-/* What a damaged value still tells by its place; the rest is asked of the object. */
+/* A damaged value: its queue still tells the kind; the rest is read from the object later. */
 static void salvage(enum stub_queue q, struct stub_journal_entry *e)
 {
 	memset(e, 0, sizeof(*e));
@@ -414,7 +414,7 @@ static void *writer_thread(void *arg)
 		pthread_mutex_lock(&w->lock);
 		w->removing = false;
 		for (op = group; op; op = next) {
-			next = op->next; /* a waiter's op ends with its call */
+			next = op->next; /* read now: a waiter's op ends when its call returns */
 			if (op->async)
 				free(op);
 			else

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * lagging.c - which records lag, where others find it.
+ * lagging.c - lists of the records that lag, for other processes to find.
  *
- * Who folds (fold.c) knows in memory which records it has to fold.  A process that is
- * killed takes that with it; so each also keeps it in a file, .postcopy/lagging/<number>,
+ * A process that folds (fold.c) knows in memory which records it has to fold.  When it is
+ * killed that is gone; so each also keeps a list in a file, .postcopy/lagging/PID-N,
  * from the first lagging record of a round to the end of that round.  The file is locked
- * (an OFD lock) as long as its owner lives.  A file that is not locked is a dead one's, and
- * whoever comes by adopts it: sync, fold, remove.  It becomes visible with its lock, so
- * nobody takes a new one for a dead one's.
+ * (an OFD lock) as long as its owner lives.  One that is not locked is a dead process's, and
+ * the next process that looks adopts it: sync, fold, remove.  A file is locked before it is
+ * visible, so that no new one is taken for a dead process's.
  *
  * The file need not be durable: after another boot, and in another era, the durable map is
  * the truth for all records, and there is nothing to fold.  Folding what does not lag does
@@ -85,7 +85,7 @@ static int put_header(const struct stub_volume *v, int fd)
 	return stub_io_pwrite(fd, b, sizeof(b), 0);
 }
 
-/* Under a number that is free. */
+/* Link the file under a name whose number is free. */
 static int make_visible(int dir_fd, struct stub_lagging *l)
 {
 	char self[32];
@@ -180,7 +180,7 @@ static int fold_slice(struct stub_volume *v, const struct stub_handle *h, size_t
 		stub_volume_new_era(v);
 	}
 	for (size_t i = 0; i < n; i++) {
-		/* refuses what another era has made doubtful */
+		/* it folds nothing if the era has changed since it was prepared */
 		if (c[i].stub)
 			again[i] = !settled(stub_commit_fold(&c[i]));
 	}
@@ -271,7 +271,7 @@ static void adopt_one(struct stub_volume *v, int dir_fd, const char *name, bool 
 	}
 	n = load(fd, &h);
 	left = n > 0 ? stub_lagging_fold(v, h, (size_t)n) : 0;
-	if (n < 0 || left > 0) { /* it stays, for the next who comes by */
+	if (n < 0 || left > 0) { /* the list stays, for the next look */
 		stub_log(&v->log, STUB_LOG_WARN,
 			 "what a process that died wrote last cannot be made durable yet: %s",
 			 n < 0 ? strerror((int)-n) : "its records cannot be stored");

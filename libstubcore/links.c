@@ -3,7 +3,7 @@
  * links.c - provisional files: hard links across directories listed at different times.
  *
  * An inode that had several names at the source gets one more name here, in
- * .postcopy/provisional/, made of what tells it from all others over there.
+ * .postcopy/provisional/, made of what identifies the inode at the source.
  * Names met later are linked to it.  It goes away when all names exist, or when
  * every directory is listed.
  *
@@ -11,8 +11,8 @@
  * share the former and repeat the latter, and a number is used again when its file was
  * removed.  So the name carries a key as well, made of what the source says is the
  * inode's alone (a file handle, or the part of it that is not the name's), and of what
- * all names of one file agree in.  Whose keys differ are files of their own; that costs
- * a relation, the other way round would cost somebody's data (docs/decisions/0031).
+ * all names of one file agree in.  Names with different keys become files of their own: a
+ * hard link may be lost so, but two files taken for one would lose data (docs/decisions/0031).
  */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -15,7 +15,7 @@
  * An entry that the file system refuses does not keep the others away: it is left
  * out, and the directory's record remembers its name (refused.c).
  *
- * The record of a listed directory says nothing any more.  It is dropped, or kept until the
+ * In the record of a listed directory nothing is missing.  It is dropped, or kept until the
  * finisher drops it: dropping moves the change time and the size that clients see.
  *
  * Invariant 8: a directory's mtime does not move.  Linking happens under the
@@ -42,7 +42,7 @@ struct batch {
 	size_t n_staged, n_entries;
 };
 
-/* 0 if the entry is fine, or if it alone is refused, which is put down in @refused. */
+/* 0 if the entry is fine, or if it is left out and noted in @refused. */
 static int check(const struct stub_object *dir, const struct stub_entry *e,
 		 struct stub_refused *refused)
 {
@@ -83,7 +83,7 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 	return 0;
 }
 
-/* @e could not be made: 0 if that is put down in @refused, else @error. */
+/* @e could not be made: 0 if that is noted in @refused, else @error. */
 static int refuse(struct stub_refused *refused, const struct stub_entry *e, int error)
 {
 	return stub_refusal(error) ? stub_refused_add(refused, e->name, e->name_len, error) : error;
@@ -226,7 +226,7 @@ static int journal_found(struct stub_volume *v, struct stub_journal *j, int dir_
 	return r < 0 ? r : 0;
 }
 
-/* Its record, which has less to say now. */
+/* Store the record of a directory that is listed, or drop it if nothing is left in it. */
 static int close_record(const struct stub_volume *v, int fd, const struct stub_record *rec,
 			bool keep)
 {
@@ -234,7 +234,7 @@ static int close_record(const struct stub_volume *v, int fd, const struct stub_r
 
 	if (r == 0 || rec->flags)
 		return r;
-	return stub_record_drop(fd); /* a volume without room for it can do that */
+	return stub_record_drop(fd); /* works on a full volume too */
 }
 
 /* One try: 0 done, 1 look-ups have made names that must be journalled first. */
@@ -267,7 +267,7 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir,
 		if (r == 0)
 			r = close_record(v, dir->fd, rec, keep);
 		if ((r == -E2BIG || r == -EOVERFLOW) && refused->error)
-			r = refused->error; /* the names beside a long origin */
+			r = refused->error; /* the origin is so long that the names do not fit */
 	}
 	stub_unlock(&v->locks, &ino, 1);
 	return r;
@@ -289,7 +289,7 @@ STUB_PUBLIC int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
 			return r;
 		searched = true;
 	}
-	if (r == 0) /* its names were shown to nobody before */
+	if (r == 0) /* ATTRS will do: nobody has been shown its names yet */
 		stub_news_post(v, &dir->h, STUB_NEWS_ATTRS);
 	return r;
 }
@@ -306,8 +306,8 @@ static int note_lookup(struct stub_volume *v, const struct stub_object *dir,
 	return stub_record_store(v, dir->fd, rec);
 }
 
-/* Under the exclusion.  Unlisted: nothing was ever removed here, the name is still the
- * source's. */
+/* Under the exclusion.  While the directory is unlisted no name was ever removed from it, so
+ * none comes back by this. */
 static int make_locked(struct stub_volume *v, const struct stub_object *dir,
 		       const struct stub_entry *e, const char *name, struct stub_record *rec,
 		       struct stub_staged *s)
@@ -363,7 +363,7 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 	return r;
 }
 
-/* All that is in the directory @fd, which is closed. */
+/* Remove all that is in the directory @fd, which is closed. */
 static int clean(int fd)
 {
 	DIR *dir = fdopendir(fd);
@@ -384,7 +384,7 @@ static int clean(int fd)
 			r = -errno;
 			continue;
 		}
-		/* a project's; what is prepared itself is empty */
+		/* a project's directory; a directory that was being made is empty */
 		sub = openat(fd, d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		if (sub < 0 || clean(sub) < 0 || unlinkat(fd, d->d_name, AT_REMOVEDIR) < 0)
 			r = -errno;

@@ -14,10 +14,10 @@
  *   - a fill: it leaves the time of its death, which is before this process, the only one
  *     that fills now, has opened the volume, and after the volume was made;
  *   - a fill of this process that failed, and could not even set the write time back (a
- *     broken disk): the time before which nothing is told is then moved on to that moment.
- * These are let pass, and so is a time that has not come yet: the clock was set.  A change
- * that falls there is not noticed.  What the file system does not store as it was told is
- * compared as it stores it.
+ *     broken disk): from then on it is as if the volume was opened then (stub_local_forget).
+ * Write times of such moments are let pass, and so are those in the future (the clock was
+ * set); a stranger's change with such a time is not noticed.  A file system may store a time
+ * otherwise than it was set: what is compared is the time as stored.
  */
 #include <fcntl.h>
 
@@ -45,7 +45,7 @@ static bool may_be_ours(const struct stub_volume *v, const struct stat *st, bool
 		return true;
 	if (stub_time_cmp(st->st_mtim, filling) > 0)
 		return false;
-	/* attributes are filled with times of all ages */
+	/* of a dummy also times before that: filling attributes sets the old server's */
 	return dummy || stub_time_cmp(st->st_mtim, made) >= 0;
 }
 
@@ -66,6 +66,6 @@ int stub_changed_locally(const struct stub_volume *v, int fd, const struct stat 
 		return r;
 	if (stub_time_cmp(as_stored.st_mtim, st->st_mtim) == 0)
 		return 0;
-	/* it stays to be seen, whoever tries again */
+	/* put the change back, so that the next look finds it too */
 	return utimensat(fd, "", back, AT_EMPTY_PATH) < 0 ? -errno : 1;
 }

@@ -2,9 +2,9 @@
 /*
  * need.c - what must have come before an operation of a client.
  *
- * Each need is a walk through stages, and each stage looks first and asks then: what has
- * come since, by whomever, is not asked for.  The step function does no waiting, so that
- * a thread and an event loop go the same way.
+ * Each need is a walk through stages, and each stage looks before it asks: what is here by
+ * then is not asked for.  The step function does not wait, so that it serves a thread and
+ * an event loop alike.
  *
  *	ATTRS    attrs
  *	ENTRIES  list
@@ -17,12 +17,12 @@
  *   - before a name is made in an unlisted directory the old server is asked for it: one that
  *     exists there exists here;
  *   - before a name is taken away from an unlisted directory, or the directory itself, it is
- *     listed: what is removed never comes back.  And before a name is replaced there whose
- *     file has another: it was only looked up, and is in no journal yet (docs/design.md,
- *     invariant 4).
+ *     listed: what is removed never comes back.  The same before a name is replaced there, if
+ *     its file has another name: the file was only looked up, and is in no journal yet
+ *     (docs/design.md, invariant 4).
  *
- * Answers that change nothing end it after TRIES, or two sides could keep each other busy
- * for ever.
+ * After TRIES answers that change nothing the need ends, or plugin and retriever could keep
+ * each other busy for ever.
  *
  * Invariant: an object found normal is never looked at again (invariant 5).
  */
@@ -122,7 +122,7 @@ static int step_until(struct stub_front *f, struct stub_need *n, struct stub_ask
 	if (r < 0)
 		return r;
 	if (n->view.needs & STUB_NEEDS_FOREIGN && needs & STUB_NEEDS_ENTRIES)
-		/* who knows which names; a copy goes if nothing is in it */
+		/* nobody knows the names of a copy; it may be removed if it is empty */
 		return n->what == STUB_NEED_GONE ? 0 : -EBADMSG;
 	if (!(n->view.needs & needs))
 		return n->what == STUB_NEED_GONE && n->view.needs & STUB_NEEDS_REFUSED ?
@@ -133,8 +133,8 @@ static int step_until(struct stub_front *f, struct stub_need *n, struct stub_ask
 	return 1;
 }
 
-/* One of the names that a listed directory is without?  If not it may have come since the
- * caller looked for it, with all others. */
+/* -EREMOTEIO: @name is one of those refused in a listed directory.  0: it is not, and may have
+ * come, when the directory was listed, since the caller looked for it. */
 static int name_refused(struct stub_front *f, const char *name)
 {
 	int r;
@@ -172,8 +172,8 @@ static int step_name(struct stub_front *f, struct stub_need *n, struct stub_ask 
 	return 1;
 }
 
-/* An answer may stand for a part of what was asked for: go on where something is missing,
- * as long as that moves. */
+/* An ask may bring only a part of the range: ask again for what is still missing, as long as
+ * that becomes less. */
 static int step_data(struct stub_front *f, struct stub_need *n, struct stub_ask *ask)
 {
 	uint64_t end = n->length < INT64_MAX - n->offset ? n->offset + n->length : INT64_MAX;
@@ -208,7 +208,7 @@ static int failed(struct stub_need *n, int result)
 	bool full = result == -ENOSPC || result == -EDQUOT; /* nothing can be listed into it */
 
 	if (n->stage == STAGE_NAME && n->what == STUB_NEED_LEAVE && result == -ENOENT)
-		return 0; /* what the old server does not have cannot come back */
+		return 0; /* the old server has no such name, so it cannot come back */
 	if (n->stage != STAGE_LIST || !full || n->what == STUB_NEED_ENTRIES)
 		return result;
 	n->stage = n->what == STUB_NEED_LEAVE ? STAGE_NAME : STAGE_LEAVE;

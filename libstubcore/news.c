@@ -46,7 +46,7 @@ struct stub_hub {
 	uint32_t id; /* who we are: random */
 	struct mapping *_Atomic now; /* NULL: none yet */
 	_Atomic int64_t checked; /* ms, when `now` was found right; 0: never */
-	struct mapping *_Atomic stuck; /* gone, and no other could be had at once */
+	struct mapping *_Atomic stuck; /* the ring is gone, and no new one could be opened */
 	atomic_bool dropped; /* something could not be posted: there was no ring */
 	_Atomic uint32_t wake; /* waits where there is no ring */
 	_Atomic uint64_t last[BUCKETS]; /* ticket + 1 of what was posted, by handle */
@@ -105,7 +105,7 @@ static struct stub_ring *ring_now(struct stub_hub *hub)
 	if (due(hub, m, now)) {
 		atomic_store(&hub->checked, now);
 		if (m)
-			atomic_store(&m->ring->gone, !linked(m)); /* it may be garbage */
+			atomic_store(&m->ring->gone, !linked(m)); /* what it says may be garbage */
 		if ((!m || atomic_load(&m->ring->gone)) && renew(hub, m) < 0)
 			atomic_store(&hub->stuck, m);
 		m = atomic_load(&hub->now);
@@ -165,7 +165,7 @@ void stub_ring_remove(const struct stub_volume *v)
 
 /* ---- posting ---- */
 
-/* Is it there already, by us, and will every reader still come to it? */
+/* Is the same news there already, posted by us, and not read by any reader yet? */
 static bool posted(struct stub_ring *ring, uint64_t ticket, const struct stub_ring_event *e)
 {
 	struct stub_ring_event there;
@@ -220,7 +220,7 @@ STUB_PUBLIC void stub_news_begin(struct stub_volume *v, struct stub_news_reader 
 	stub_ring_take(r->ring, r->next);
 }
 
-/* From here on; what was before may be lost. */
+/* Go on with what comes from now on; what was before may be lost. */
 static void jump(struct stub_news_reader *r, bool *lost)
 {
 	r->next = atomic_load(&r->ring->head);
@@ -239,7 +239,7 @@ static bool stuck(struct stub_news_reader *r)
 	return now - r->stuck_since >= STUCK_MS;
 }
 
-/* How many there are; *writing: the next one is being written. */
+/* Read what there is, and say how many; *writing: the next one is being written. */
 static unsigned int drain(const struct stub_hub *hub, struct stub_news_reader *r,
 			  struct stub_news *out, unsigned int max, bool *lost, bool *writing)
 {

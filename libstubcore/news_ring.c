@@ -31,7 +31,7 @@
 
 /* ---- the file ---- */
 
-/* Whole, or not there: nobody maps half of it. */
+/* It gets its name when it is complete: nobody maps half of it. */
 static int make(const char *path)
 {
 	char dir[PATH_MAX], self[32], *slash;
@@ -56,7 +56,7 @@ static int make(const char *path)
 	return r;
 }
 
-/* -EBADMSG: it is not one, or another's */
+/* -EBADMSG: it is no ring of this layout, or not only root may write it */
 static int check(int fd)
 {
 	uint64_t head[2] = { 0, 0 };
@@ -139,7 +139,7 @@ uint64_t stub_ring_write(struct stub_ring *r, const struct stub_ring_event *e)
 	uint64_t seq = atomic_load(&s->seq), mine = 2 * t + 1, sum;
 
 	pack(e, word);
-	do { /* a later one than ours is there: we slept for a lap, and are lost */
+	do { /* if a later ticket is there, we slept for a lap, and ours is lost */
 		uint64_t ahead = seq - mine;
 
 		if (ahead < (uint64_t)LAPS_MAX * 2 * STUB_RING_SLOTS)

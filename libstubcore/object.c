@@ -59,7 +59,7 @@ static int record_load_raw(const struct stub_volume *v, int fd, const struct stu
 			   const struct stat *st, struct stub_record *out)
 {
 	uint8_t buf[STUB_RECORD_MAX];
-	uint64_t boot = stub_volume_boot(v); /* before: an era that ends now ends this record */
+	uint64_t boot = stub_volume_boot(v); /* read first: the era may end while we load */
 	ssize_t n = record_read(fd, buf, sizeof(buf));
 	int r;
 
@@ -135,8 +135,8 @@ static int xattr_write(int fd, const char *name, const void *value, size_t len)
 	return -errno;
 }
 
-/* Would another file get an attribute that does not fit into its inode?  Not one that it
- * could share: ext4 keeps equal blocks once. */
+/* Can another file store an attribute that does not fit into its inode?  The value is unique,
+ * since ext4 keeps equal blocks of attributes only once. */
 static bool has_room(const struct stub_volume *v)
 {
 	int fd CLEANUP_CLOSE = openat(v->staging_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -156,7 +156,7 @@ int stub_xattr_store(const struct stub_volume *v, int fd, const char *name, cons
 
 		if (r != -ENOSPC || !v || !has_room(v))
 			return r;
-		if (tries > 0) /* it was not that room has come meanwhile */
+		if (tries > 0) /* twice: it is not that room has come only since the write */
 			return -EOVERFLOW;
 	}
 }
@@ -189,7 +189,7 @@ int stub_record_sync(struct stub_volume *v, const struct stub_handle *h, struct 
 		stub_volume_new_era(v);
 		return e;
 	}
-	if (stub_volume_boot(v) != r->boot) /* another sync has failed: nothing is known */
+	if (stub_volume_boot(v) != r->boot) /* another sync has failed: all of `now` is doubtful */
 		return -EAGAIN;
 	stub_map_copy(&r->durable, &r->now);
 	return 0;

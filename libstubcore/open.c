@@ -67,7 +67,8 @@ static int map_state(struct stub_volume *v)
 	if (p == MAP_FAILED)
 		return -errno;
 	v->state = p;
-	/* An era must not come back from the disk; without the privilege it hardly will. */
+	/* The page must not be read from the disk again, where an older era may be.  Without
+	 * the privilege to lock it that is only unlikely. */
 	mlock(p, sizeof(*v->state));
 	return v->state->magic == STUB_STATE_MAGIC ? 0 : -EBADMSG;
 }
@@ -103,7 +104,7 @@ static int open_parts(struct stub_volume *v)
 	return r < 0 ? r : stub_volume_enter(v);
 }
 
-/* Looked at when we are counted among its users: none gets in behind an abort. */
+/* Called after stub_volume_enter(), so that nobody opens the volume while an abort begins. */
 static int check_aborted(const struct stub_volume *v, unsigned int flags)
 {
 	struct stat st;

@@ -53,7 +53,7 @@ int stub_project_none(int fd)
 	return r > 0 ? set(fd, 0, false) : r;
 }
 
-/* It gets its name when it is what the name says. */
+/* It gets its name when it hands that project on. */
 static int make(struct stub_volume *v, uint32_t id, const char *name)
 {
 	char new[32];

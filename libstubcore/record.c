@@ -188,7 +188,7 @@ int stub_record_encode_roomy(const struct stub_record *r, uint8_t *buf, size_t s
 
 	if (len < 0)
 		return len;
-	/* room must not drive it out of the inode; but a byte there must be, as a sign */
+	/* room must not drive the record out of the inode; but one byte there must be, as sign */
 	if (len < STUB_RECORD_INLINE && size > STUB_RECORD_INLINE)
 		size = STUB_RECORD_INLINE;
 	return (int)encode(r, &r->now, &r->durable, buf, size, growth(r));

@@ -2,10 +2,10 @@
 /*
  * remove.c - the end of a volume: nothing is missing any more, and .postcopy goes.
  *
- * volume.conf goes first: from then on the directory is no volume.  What a kill leaves of
- * the rest tells by its last file whose it is: the link of an abort (abort.c), or, here, a
- * state that says complete in a root that says which volume ended in it.  An init that broke
- * off leaves neither.
+ * volume.conf goes first: from then on the directory is no volume.  If we are killed then, the
+ * file that is removed last tells what the rest is: `aborted`, of an abort (abort.c); or, here,
+ * a `state` that says complete, in a root that says which volume ended in it.  An init that
+ * broke off leaves neither.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ int stub_remove_tree(int dirfd, const char *name)
 	return r;
 }
 
-/* Without volume.conf; @last after all others: by it the next try knows. */
+/* @last after all others: it tells the next try what is left to do. */
 int stub_parts_remove(int root_fd, const char *last)
 {
 	int r, fd = stub_dir_open(root_fd);
@@ -126,7 +126,7 @@ static int says_complete(int parts)
 	return n == sizeof(page) && page.magic == STUB_STATE_MAGIC && page.complete == 1;
 }
 
-/* All but the directory itself has gone.  -ENOENT: not so. */
+/* Remove an empty .postcopy.  -ENOENT: it is not empty. */
 static int remove_empty(int root_fd)
 {
 	struct timespec times[2];

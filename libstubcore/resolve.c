@@ -13,14 +13,15 @@
  *
  * here: what lies here is the file, and nothing is missing any more.
  *
- * Whoever decides writes it down before: the note is taken in the exclusion.
+ * The decision is written down first: the caller's note() is called in the exclusion.
  */
 #include <fcntl.h>
 
 #include "internal.h"
 
-/* May all that is here be given up for @attr?  Every bracket of a client moves the change
- * time, which begins as the old server's; one that was in the future there is not known. */
+/* May all that is here be given up for @attr?  Only if the change time is still the old
+ * server's: every bracket of a client moves it.  (If it was in the future there it never was
+ * the old server's (stage.c), and nothing is given up.) */
 static int may_give_up(const struct stub_record *rec, const struct stat *st,
 		       const struct stub_attr *attr)
 {
@@ -96,8 +97,8 @@ STUB_PUBLIC int stub_resolve_theirs(struct stub_volume *v, const struct stub_obj
 	return r;
 }
 
-/* Has somebody written, past us, all that is missing?  What is missing has nothing local
- * (clear.c). */
+/* Has somebody written, around the servers, all that is missing?  A missing range has nothing
+ * local (clear.c): if it has no hole it was written. */
 static int is_here(int fd, const struct stub_map *missing)
 {
 	for (uint32_t i = 0; i < missing->n; i++) {
@@ -125,7 +126,7 @@ static int here_store(struct stub_volume *v, const struct stub_object *o, const 
 	rec->flags &= (uint16_t)~(STUB_FLAG_DUMMY | STUB_FLAG_OVER);
 	rec->now.n = rec->durable.n = 0;
 	rec->mtime = st->st_mtim;
-	if (stub_time_cmp(rec->ctime, now) < 0) /* caches of clients end */
+	if (stub_time_cmp(rec->ctime, now) < 0) /* so that clients drop what they have cached */
 		rec->ctime = now;
 	return stub_record_store(v, o->fd, rec);
 }

@@ -16,12 +16,12 @@
 
 struct todo {
 	struct stub_handle h;
-	bool in_unlisted; /* an unlisted directory is above: its listing will find us */
+	bool in_unlisted; /* an unlisted directory is above: its listing will find this one */
 };
 
 struct inode {
 	uint64_t ino;
-	bool uncovered; /* counted so: a name not met yet may cover it */
+	bool uncovered; /* counted as such: a name not met yet may cover it */
 };
 
 /* Hashed with open addressing; 0 (no inode's number) is a free place. */
@@ -255,8 +255,8 @@ static int count_names(int dirfd, uint64_t *out)
 	return 0;
 }
 
-/* Entries that name nothing a client or the crawler could still find unfinished: what a
- * server has open has its record still, but no name that a walk meets. */
+/* Entries whose object is gone or normal, or has no name any more: what a server has open keeps
+ * its record, but neither clients nor the crawler can find it. */
 static int count_stale(struct scan *c)
 {
 	struct stub_journal_entry *e CLEANUP_FREE = calloc(256, sizeof(*e));

@@ -186,7 +186,7 @@ static void deliver(struct stub_server *s, struct client *c, uint32_t id, int re
 	client_used(s, c);
 	if (c->first || put_answer(c, id, result, fd) == -EAGAIN) {
 		a = malloc(sizeof(*a));
-		if (!a) { /* without its answer it would wait in vain: start afresh */
+		if (!a) { /* it would wait for this answer in vain: close, so that it asks again */
 			shutdown(c->fd, SHUT_RDWR);
 			c->in_flight--;
 			return;

@@ -82,7 +82,7 @@ uint64_t stub_size_kept(const struct stub_attr *a)
 		return a->size;
 	if (!S_ISDIR(a->mode))
 		return 0;
-	/* servers of SMB do not say, and one that is hostile says anything */
+	/* SMB servers do not tell it, and a hostile server may tell anything */
 	return a->size > 0 && a->size <= INT64_MAX ? a->size : DIR_SIZE;
 }
 
@@ -103,8 +103,8 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 	rec->size = stub_size_kept(&e->attr);
 	rec->src_mtime = rec->mtime = e->attr.mtime;
 	rec->src_ctime = e->attr.ctime;
-	/* a clock that was ahead over there must not make the change time go back
-	 * when the stub's own takes over */
+	/* if the old server's clock was ahead, the change time would go back when the
+	 * record is dropped and the local one is shown */
 	rec->ctime = stub_time_cmp(e->attr.ctime, now) > 0 ? now : e->attr.ctime;
 	rec->fsid = e->attr.fsid;
 	rec->fileid = e->attr.fileid;
