@@ -2,8 +2,8 @@
 /*
  * attrs.c - attributes.
  *
- * Times, link count and blocks of a stub, and a directory's size, are locally those of its
- * filling: libstubcore says what clients see instead (docs/design.md, invariant 8).
+ * A stub's local times, link count and blocks, and a directory's size, change while it is
+ * filled: libstubcore says what clients see instead (docs/design.md, invariant 8).
  *
  * Order of looking: the view first, then what is below.  A stub that is finished in
  * between is shown with its last view, which it has then for good.  The other way round,
@@ -15,7 +15,7 @@
 
 #include <errno.h>
 
-#define TRIES 4 /* another object has got the name meanwhile */
+#define TRIES 4 /* each after another object has got the name meanwhile */
 
 /* ---- stat ---- */
 
@@ -50,10 +50,10 @@ static void show(struct vfs_handle_struct *handle, const struct stub_view *view,
 }
 
 /*
- * The entry of a listing that smbd has just read.  A listing cannot be told to come again:
- * smbd leaves out what it has no attributes of, and who mirrors or backs up takes that for
- * removed.  So what does not come in time is withheld too; and if no retriever runs there
- * is no wait for each of a thousand.
+ * If it is an entry of a listing that smbd has just read, "try again" is no answer: smbd would
+ * leave the entry out, and a client's mirror or backup take it for removed.  So an entry whose
+ * attributes do not come in time is withheld too; and if no retriever runs, a thousand entries
+ * do not each wait for one.
  */
 static int show_entry(struct stub_front *o, ino_t ino, struct stub_view *view)
 {
@@ -109,7 +109,7 @@ static int stat_next(struct by_path *p)
 						SMB_VFS_NEXT_STAT(handle, p->out);
 }
 
-/* 0 or -1 of NEXT; 1: try again; -errno below -1 of a verb */
+/* 0 or -1: NEXT's; 1: try again; less than -1: an error for glue_fail() */
 static int stat_once(struct by_path *p, int dirfd, bool follow)
 {
 	struct stub_view view;
@@ -265,7 +265,7 @@ int stubvfs_sys_acl_delete_def_fd(struct vfs_handle_struct *handle, struct files
 /*
  * A file whose data is still at the old server is OFFLINE: clients show it so, wait
  * longer for it, and virus scanners and indexers leave it alone.  It is computed, never
- * stored.  When the last byte has come, those who were told are told again (read.c).
+ * stored.  When the last byte has come, clients are notified of the change (read.c).
  */
 #define COMPUTED (FILE_ATTRIBUTE_OFFLINE | STUBVFS_ATTRIBUTE_RECALL)
 

@@ -7,8 +7,8 @@
  *     server.  The bracket does not outlive a turn of the event loop, so a stub is written
  *     at once, by pwrite_send too.
  *   - SEEK tells a missing range as data.
- *   - What FLUSH says is on disk is so with its record.  What was written and not
- *     flushed may be lost with the machine, never mixed wrongly.
+ *   - After a FLUSH the data is on disk, and its record.  What was written and not flushed may
+ *     be lost if the machine fails, but is never mixed with old bytes.
  */
 #include "stub_glue.h"
 
@@ -18,7 +18,7 @@
 #include <errno.h>
 
 #define CHUNK (128 * 1024)
-#define WHO   0 /* writes here: a process is one client */
+#define WHO   0 /* of unstable writes: this process has one client only */
 
 /* ---- changes of a range ---- */
 
@@ -136,8 +136,8 @@ ssize_t stubvfs_pwrite_recv(struct tevent_req *req, struct vfs_aio_state *aio)
 }
 
 /*
- * From the client's socket into the file.  A client may be as slow as it likes, so a
- * stub's bracket is not open while it is waited for: what has come is written.
+ * From the client's socket into the file.  The client may be slow, so a stub's bracket is not
+ * open while we wait for it: each part is written when it has come.
  */
 static ssize_t receive(struct vfs_handle_struct *handle, int from, struct files_struct *fsp,
 		       off_t offset, size_t n)

@@ -2,11 +2,11 @@
 /*
  * defer.c - a directory that is opened to be listed waits on the event loop.
  *
- * smbd can put an open off, as it does when an oplock has to be broken: whoever answers
+ * smbd can defer an open, as it does when an oplock has to be broken: a module's
  * SMB_VFS_CREATE_FILE may say so (push_deferred_open_message_smb) and have the request
  * run anew later (schedule_deferred_open_message_smb), while others of the session are
- * served.  The path is resolved by then, so only what waits for no name on the way can do
- * this: opening an unlisted directory, which is what file managers begin with.
+ * served.  The path is resolved by then, so this is of no use to an open that waits for a name
+ * on its path: only to opening an unlisted directory, which is what file managers begin with.
  *
  * The second run does not wait again: it finds the directory listed, or open.c gives up at
  * once, for stub:wait is over.
@@ -24,16 +24,16 @@ struct deferred {
 };
 
 /*
- * Requests of other kinds open too, but without a place for contexts to answer, and only a
- * CREATE can be put off: smbd looks for that one's state.  (The request itself is not looked
- * into: how it is laid out depends on how smbd was configured.)
+ * Only a CREATE can be deferred: smbd looks for a CREATE's state.  Requests of other kinds open
+ * files too, but have no @out, the contexts of a CREATE's answer.  (The request itself is not
+ * looked into: its layout depends on how smbd was configured.)
  */
 static bool is_create(const struct smb_request *req, const struct smb2_create_blobs *out)
 {
 	return req && req->smb2req && out;
 }
 
-/* Then @ask is what it waits for. */
+/* Is it an unlisted directory?  Then *ask is what must be asked for. */
 static bool is_unlisted(struct vfs_handle_struct *handle, const struct smb_filename *name,
 			struct stub_front *o, struct stub_ask *ask)
 {
@@ -53,10 +53,11 @@ static void answered(struct tevent_req *ask)
 
 	glue_ask_recv(ask);
 	schedule_deferred_open_message_smb(d->xconn, d->mid);
-	talloc_free(d); /* and the ask */
+	talloc_free(d); /* with the ask, which is its child */
 }
 
-/* The request owns what waits: it goes when that is cancelled, or its client. */
+/* What waits is a talloc child of the request: it is freed if that is cancelled, or the client
+ * goes. */
 static bool put_off(struct vfs_handle_struct *handle, struct smb_request *req,
 		    const struct stub_ask *a)
 {
@@ -96,8 +97,8 @@ NTSTATUS stubvfs_create_file(struct vfs_handle_struct *handle, struct smb_reques
 	struct stub_front o;
 	struct stub_ask a;
 
-	/* smbd takes its mark off before it opens a file, and only then.  With the mark an
-	 * error would be taken for "later" again. */
+	/* smbd itself takes the mark of a deferred request off only before it opens a file.  With
+	 * the mark, an error of the second run would be taken for "later" again. */
 	if (again && stubvfs(handle) &&
 	    (!name->fsp || options & FILE_DIRECTORY_FILE || S_ISDIR(name->st.st_ex_mode)))
 		remove_deferred_open_message_smb(req->xconn, req->mid);
@@ -106,7 +107,7 @@ NTSTATUS stubvfs_create_file(struct vfs_handle_struct *handle, struct smb_reques
 		if (again)
 			glue_overdue_note(&o);
 		else if (put_off(handle, req, &a))
-			return NT_STATUS_SHARING_VIOLATION; /* nobody is told */
+			return NT_STATUS_SHARING_VIOLATION; /* no client is told this */
 	}
 	return SMB_VFS_NEXT_CREATE_FILE(handle, req, dirfsp, name, access_mask, share_access,
 					disposition, options, attributes, oplock, lease,

@@ -45,8 +45,8 @@ int glue_fail(int r)
 int stubvfs_debug_class = DBGC_VFS;
 
 /*
- * libstubcore's own thread may have something to say, and smbd's log is for its main
- * thread alone: such lines are kept until that comes by.  What does not fit is counted.
+ * libstubcore's own thread may log, but only smbd's main thread may use its log: lines of
+ * other threads are kept until the main thread logs.  Those that do not fit are counted.
  */
 #define LATER_MAX  16
 #define LATER_TEXT 256

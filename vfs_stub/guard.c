@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * guard.c - what is not of the volume of this connection, if that has one.
+ * guard.c - stubs that are not of this connection's volume, if it has one.
  *
  * A share may lie above a volume, another volume may be mounted inside of ours, a
  * snapshot or a copy may have stubs that nobody fills.  Shown as they are, these would be
@@ -12,15 +12,15 @@
  *   - elsewhere a directory with a record is refused too, since some of its names are
  *     missing; a file with one is shown, but not read, nor opened to be written.
  *
- * Where a connection has a volume, only what is on another file system is looked at (a
- * volume never spans two), which smbd's own stat tells.  Where it has none, a directory is
- * looked at once a second, and a file when it is first read or opened to be written.
+ * Where a connection has a volume, only objects on another file system, as smbd's own stat
+ * tells, are looked at (a volume never spans two).  Where it has none, a directory is looked at
+ * once a second, and a file when it is first read or opened to be written.
  */
 #include "stub_glue.h"
 
 #include <errno.h>
 
-#define FRESH_MS 1000 /* a directory that was all right is; volumes are made, but rarely */
+#define FRESH_MS 1000 /* so long a directory that was all right is not looked at again */
 
 struct seen {
 	dev_t dev;
@@ -55,8 +55,8 @@ static void tell(struct vfs_handle_struct *handle, struct stubvfs *x, const char
 		snprintf(x->guard->told, sizeof(x->guard->told), "%s", path);
 }
 
-/* As root.  0, or -errno: to be refused.  smbd takes every error on the way but EACCES for
- * "no such path". */
+/* As root.  0, or -errno: refuse it.  EACCES is the only error on the way to an object that
+ * smbd does not take for "no such path". */
 static int look(struct vfs_handle_struct *handle, struct stubvfs *x, int fd)
 {
 	char path[PATH_MAX];
@@ -101,9 +101,10 @@ bool stubvfs_refuses_names(struct vfs_handle_struct *handle, const struct files_
 	if (!x || !name || name->twrp || (x->gate.volume && !VALID_STAT(name->st)))
 		return false;
 	if (fd == AT_FDCWD && !strcmp(name->base_name, handle->conn->connectpath))
-		return false; /* looked at when the client connected */
+		return false; /* stubvfs_connect() has looked at it */
 	st = name->st;
-	/* one on smbd's way to another directory, which is asked for by itself */
+	/* without a stat and not the current directory: smbd only passes through it to another
+	 * directory, for which we are called too */
 	if (!VALID_STAT(st) && (fd != AT_FDCWD || sys_fstatat(fd, ".", &st, 0, false) < 0))
 		return false;
 	return S_ISDIR(st.st_ex_mode) && !ours(x, &st) && refuses(handle, fd, &st);
@@ -133,9 +134,9 @@ bool stubvfs_refuses_opened(struct vfs_handle_struct *handle, const struct files
 }
 
 /*
- * What a stub is without is not known any more when nobody fills it.  Also after the end.
- * A snapshot is reached by a time, or by a path to another file system inside of the
- * volume, as which btrfs shows it.
+ * Nobody can say what a stub misses that nobody fills, so it must not be read; that holds
+ * after the migration too.  A snapshot is reached by a time (twrp), or by a path to another
+ * file system inside of the volume, as which btrfs shows it.
  */
 bool stubvfs_is_strange_stub(struct vfs_handle_struct *handle, const struct files_struct *fsp)
 {

@@ -33,7 +33,7 @@ static const char *why(int r)
 				       strerror(-r);
 }
 
-/* Where the volume lies, for what realpath says. */
+/* Note the path of the volume, with which results of realpath are compared. */
 static int know_root(struct stubvfs *x)
 {
 	char link[32], path[PATH_MAX];
@@ -51,8 +51,8 @@ static int know_root(struct stubvfs *x)
 }
 
 /*
- * Modules that read, write or open by themselves, below smbd's VFS.  Above us they would
- * show holes as zeros and change stubs without a bracket; below us they do as told.
+ * Modules that read, write or open by themselves, without calling NEXT.  Above us they would
+ * show holes as zeros and change stubs without a bracket; below us they do no harm.
  */
 static const char *const around_us[] = { "aio_fork", "aio_pthread", "btrfs", "ceph",
 					 "glusterfs", "gpfs",	    "io_uring" };
@@ -67,7 +67,7 @@ static bool is_module(const char *entry, const char *name)
 	return !strncmp(entry, name, n) && (!entry[n] || entry[n] == ':' || entry[n] == '.');
 }
 
-/* One that goes around us; NULL: none does. */
+/* A module that goes around us; NULL: none does. */
 static const char *goes_around(int snum)
 {
 	const char **list = lp_vfs_objects(snum);
@@ -87,9 +87,9 @@ static const char *goes_around(int snum)
 }
 
 /*
- * 0, also where nothing is to be migrated; -errno: the share cannot be used.  The path may
- * be a name at the old server only; then the volume is that of what is there of it.
- * @uuid: the only one that will do; NULL: whatever is there.
+ * 0, also where nothing is to be migrated; -errno: the share cannot be used.  The end of @path
+ * may not have come from the old server yet; then the volume is that of the deepest directory
+ * that is here.  @uuid: of the only volume to be served; NULL: whatever is there.
  */
 static int volume_open(struct stubvfs *x, const char *path, const char *uuid)
 {

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#define TRIES 4 /* another client has put something else in its place meanwhile */
+#define TRIES 4 /* each after another client has changed what the name stands for */
 
 /* The directory that @path is in, and its name there. */
 struct place {
@@ -57,7 +57,7 @@ static void place_close(struct place *p)
 	errno = saved;
 }
 
-/* What is called so; o->ino is 0 if nothing is. */
+/* The object at @p; o->ino is 0 if there is none. */
 static int place_find(struct vfs_handle_struct *handle, const struct place *p, struct stub_front *o)
 {
 	int r = glue_of_path(handle, p->fd, p->name, false, o);
@@ -65,7 +65,7 @@ static int place_find(struct vfs_handle_struct *handle, const struct place *p, s
 	return r == -ENOENT ? 0 : r;
 }
 
-/* What a name that is to be made stands for already is in *found. */
+/* Before the name @p is made: what has that name already is in *found. */
 static int may_come(struct vfs_handle_struct *handle, struct place *p, struct stub_wait *w,
 		    struct stub_front *found)
 {
@@ -84,7 +84,7 @@ static int may_come(struct vfs_handle_struct *handle, struct place *p, struct st
 	return r == -ENOENT ? 0 : r;
 }
 
-/* The name may be taken from the directory: for good, or to have another one. */
+/* Before the name @p is taken from its directory: for good, or to get another one. */
 static int may_go(struct place *p, struct stub_wait *w, bool for_good)
 {
 	struct stub_view view;
@@ -324,7 +324,7 @@ static int rename_begin(struct renaming *m)
 	return 1;
 }
 
-/* What a rename does to the link counts that are shown, and what is told of it. */
+/* What a rename does to the link counts that are shown, and to the news of it. */
 static void rename_links(struct renaming *m)
 {
 	bool dir = S_ISDIR(m->moved.mode);

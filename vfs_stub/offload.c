@@ -10,9 +10,9 @@
  * The token says which file to copy from; it is remembered at offload_read, as other
  * modules do that have to know.
  *
- * Source and target may be in two shares of the session, with a volume each, or none, and
- * without this module.  So a stub's token is ours alone: nobody below knows it, in no share,
- * and what is copied by it is copied here.
+ * Source and target may be in two shares of the session, each with a volume or without one,
+ * even without this module.  So a stub's token is made here and unknown to all other modules:
+ * a copy by such a token is always made here.
  */
 #include "stub_glue.h"
 
@@ -56,7 +56,7 @@ static void token_done(struct tevent_req *sub)
 		tevent_req_done(req);
 }
 
-/* A token of our own for what may have holes; it stays one when the file is complete. */
+/* A token of our own, for a file that may have holes; also used when it is complete later. */
 static NTSTATUS token_of_stub(struct token_state *s, uint32_t fsctl)
 {
 	NTSTATUS status;
@@ -71,7 +71,7 @@ static NTSTATUS token_of_stub(struct token_state *s, uint32_t fsctl)
 	return status;
 }
 
-/* The file and, in *stub, whether NEXT may not be asked to copy it. */
+/* The token's file.  *stub: it is our own token, and NEXT must not be asked to copy. */
 static NTSTATUS token_find(const DATA_BLOB *token, struct files_struct **fsp, bool *stub)
 {
 	NTSTATUS status = NT_STATUS_OBJECT_NAME_NOT_FOUND;
@@ -157,7 +157,7 @@ static bool is_copychunk(uint32_t fsctl)
 	return fsctl == FSCTL_SRV_COPYCHUNK || fsctl == FSCTL_SRV_COPYCHUNK_WRITE;
 }
 
-/* Of this module in the share where @fsp is open; NULL: it is not asked there. */
+/* This module's handle in the share where @fsp is open; NULL: that share does not use it. */
 static struct vfs_handle_struct *handle_of(const struct files_struct *fsp)
 {
 	struct vfs_handle_struct *h = fsp->conn->vfs_handles;
@@ -167,7 +167,7 @@ static struct vfs_handle_struct *handle_of(const struct files_struct *fsp)
 	return h;
 }
 
-/* The source is open yet, and what was read of it still counts. */
+/* Is the source still open, and does what was read of it count? */
 static bool still_valid(const struct copy_state *s)
 {
 	struct files_struct *from;
@@ -185,7 +185,7 @@ static void copy_next_done(struct tevent_req *sub)
 	struct stub_front to;
 
 	TALLOC_FREE(sub);
-	/* it may have been gone from the page cache before the copy: the client repeats it */
+	/* pages may have been dropped before they were copied: the client has to repeat it */
 	if (NT_STATUS_IS_OK(status) && s->from_stub && !still_valid(s))
 		status = NT_STATUS_IO_DEVICE_ERROR;
 	if (tevent_req_nterror(req, status))
@@ -260,7 +260,7 @@ static NTSTATUS copy_here(struct copy_state *s)
 	return copy_chunks(s);
 }
 
-/* All is there that is to be copied, or @r says why not. */
+/* The range to be copied is here, or @r says why not. */
 static void copy_go(struct tevent_req *req, int r)
 {
 	struct copy_state *s = tevent_req_data(req, struct copy_state);
@@ -268,7 +268,8 @@ static void copy_go(struct tevent_req *req, int r)
 	struct stub_front to;
 	NTSTATUS status;
 
-	/* other requests have been served meanwhile: it may be closed, we may be another */
+	/* other requests have been served meanwhile: the source may be closed, and smbd may be
+	 * another user */
 	status = token_find(s->token, &s->from, &s->ours);
 	if (tevent_req_nterror(req, status))
 		return;
@@ -324,7 +325,7 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 		tevent_req_nterror(req, NT_STATUS_IO_DEVICE_ERROR);
 		return tevent_req_post(req, ev);
 	}
-	if (!source) { /* of a share without us: NEXT must not write into a stub */
+	if (!source) { /* a share without this module; yet NEXT must not write into a stub */
 		glue_of_fsp(handle, fsp, &o);
 		if (stub_front_look(&o, &view) < 0 || o.maybe) {
 			tevent_req_nterror(req, NT_STATUS_OBJECT_NAME_NOT_FOUND);

@@ -4,10 +4,10 @@
  *
  * Opening is not reading: it fetches names and attributes, never data (docs/design.md,
  * section 7).
- * smbd opens each name twice, first by O_PATH.  NEXT is asked first, as the user: what
- * is there costs nothing more.  Only when NEXT does not find it, or may not go there, is
- * the way looked at for what is still at the old server (stubvfs_bring), as root, and
- * NEXT asked again, which checks the user's rights anew on everything.
+ * smbd opens each name twice, first by O_PATH.  NEXT is called first, as the user: for what
+ * is here that is all.  Only when NEXT does not find it, or may not go there, is the path
+ * walked as root, to bring what is still at the old server (stubvfs_bring); then NEXT is
+ * called again, and checks the user's rights anew on everything.
  *
  * NEXT never sees O_TRUNC of a file that may be a stub: a truncation that is not in the
  * bracket would leave the old content in the missing map.
@@ -17,7 +17,7 @@
 
 #include <errno.h>
 
-#define BRING_TRIES 8 /* answers after which NEXT still finds nothing */
+#define BRING_TRIES 8 /* after so many walks that brought something NEXT's error stands */
 #define LINKS_MAX   40 /* symlinks on one path */
 
 /* ---- the way to an object ---- */
@@ -25,14 +25,14 @@
 struct walk {
 	struct vfs_handle_struct *handle;
 	struct stub_wait *wait;
-	char path[PATH_MAX]; /* what is left of it */
+	char path[PATH_MAX]; /* what is left to walk */
 	int fd;		     /* the directory we are in */
 	bool follow;
 	bool moved; /* something has come */
 	unsigned int links;
 };
 
-/* The first name of what is left, taken off.  False: none is left. */
+/* Take the first name off the path.  False: none is left. */
 static bool walk_name(struct walk *w, char name[NAME_MAX + 1])
 {
 	char *p = w->path + strspn(w->path, "/");
@@ -48,7 +48,7 @@ static bool walk_name(struct walk *w, char name[NAME_MAX + 1])
 	return true;
 }
 
-/* @name is a symlink: its target comes before what is left. */
+/* @name is a symlink: put its target before what is left of the path. */
 static int walk_link(struct walk *w, const char *name)
 {
 	char path[PATH_MAX], target[PATH_MAX];
@@ -71,7 +71,8 @@ static int walk_link(struct walk *w, const char *name)
 	return 0;
 }
 
-/* One name in the directory @dir.  0, or -ENOENT: there is none, -errno. */
+/* Walk into @name in the directory @dir, bringing it if need be.  0, -ENOENT: there is none,
+ * or -errno. */
 static int walk_into(struct walk *w, struct stub_front *dir, const struct stub_view *view,
 		     const char *name)
 {
@@ -161,7 +162,7 @@ static int bring(struct vfs_handle_struct *handle, struct stub_wait *wait, int d
 		return 0;
 	if (r < 0)
 		return r;
-	return error == ENOENT; /* it is there: it came just now */
+	return error == ENOENT; /* it is there: somebody else brought it since NEXT looked */
 }
 
 int stubvfs_bring(struct vfs_handle_struct *handle, int dirfd, const char *path, bool follow,
@@ -192,10 +193,10 @@ static bool again(struct vfs_handle_struct *handle, struct stub_wait *wait, int 
 /* ---- open ---- */
 
 /*
- * A directory that is opened to be listed, or watched, is listed now: its entries would
- * be news to who watches it when they come.  For a client it is open in any case, and
- * readdir will say what is wrong.  smbd's own (is_dirfsp) must fail here: when fdopendir
- * fails, smbd 4.17 leaves it open, and panics when the client leaves.
+ * A directory that a client opens to list or to watch it is listed now: a client that watches
+ * it would take entries that come later for new ones.  If it cannot be listed it is open all
+ * the same, and readdir gives the error.  Only what smbd opens for itself (is_dirfsp) must fail
+ * here: when fdopendir fails, smbd 4.17 leaves it open, and panics when the client leaves.
  */
 static int list_ahead(struct vfs_handle_struct *handle, const struct files_struct *fsp, int fd)
 {
@@ -213,7 +214,7 @@ static int list_ahead(struct vfs_handle_struct *handle, const struct files_struc
 	return r < 0 && fsp->fsp_flags.is_dirfsp ? glue_fail(r) : 0;
 }
 
-/* A file whose attributes cannot be had is shown, and not opened: nobody knows for whom. */
+/* A file whose attributes cannot be had is shown, but not opened: nobody knows who may. */
 static int withheld(struct vfs_handle_struct *handle, const struct files_struct *fsp, int fd)
 {
 	struct stub_wait wait = { 0 };
@@ -235,7 +236,7 @@ static bool is_procfd(const char *path)
 	return strncmp(path, "/proc/self/fd/", 14) == 0;
 }
 
-/* Size 0, in the bracket. */
+/* Cut the file behind @fd to size 0, in a bracket. */
 static int truncate_opened(struct vfs_handle_struct *handle, int fd)
 {
 	struct stub_wait wait = { 0 };
@@ -261,7 +262,7 @@ static int close_failed(int fd)
 	return -1;
 }
 
-/* What NEXT has opened, or not. */
+/* May the client have what NEXT has opened as @fd? */
 static int admit(struct vfs_handle_struct *handle, const struct files_struct *fsp, int flags,
 		 int fd)
 {
@@ -376,7 +377,7 @@ struct dirent *stubvfs_readdir(struct vfs_handle_struct *handle, struct files_st
 	return entry;
 }
 
-/* A name that is not there as it is written, but perhaps otherwise. */
+/* A name that is not there as it is written, but perhaps in other case. */
 NTSTATUS stubvfs_get_real_filename_at(struct vfs_handle_struct *handle,
 				      struct files_struct *dirfsp, const char *name,
 				      TALLOC_CTX *mem_ctx, char **found)

@@ -2,10 +2,10 @@
 /*
  * read.c - reading.
  *
- * Nothing is read below before its range is there (docs/design.md, invariant 1): a hole
- * of a stub says nothing.  What is present can stop being so when a sync fails, and may
- * then be gone from the page cache: the era is compared after the read, and another one
- * means to look again.  Where the volume takes no data it is passed on.
+ * NEXT reads nothing before its range is there (docs/design.md, invariant 1): a hole
+ * of a stub says nothing.  When a sync fails, what was present may be gone from the page
+ * cache and count as missing: so the era is compared after the read, and if it is another
+ * one, all is done again.  Where the volume takes no data, reads are passed on.
  *
  * smbd reads by pread_send, which waits on the event loop: other requests of the client
  * are served meanwhile.  The other calls stop the session, for so long as they may.
@@ -18,8 +18,8 @@
 
 #define ERA_TRIES 8
 
-/* What was needed for a read is there: has the last byte come, while somebody was told that
- * the file is OFFLINE? */
+/* What a read needed is here.  If that was the last missing byte, and the client was shown the
+ * file as OFFLINE, notify it. */
 static void tell_online(struct vfs_handle_struct *handle, struct files_struct *fsp,
 			const struct stub_need *need)
 {
@@ -244,7 +244,7 @@ ssize_t stubvfs_pread_recv(struct tevent_req *req, struct vfs_aio_state *aio)
 
 /* ---- ways around ---- */
 
-/* smbd reads instead. */
+/* Of a stub, refused: smbd reads instead. */
 ssize_t stubvfs_sendfile(struct vfs_handle_struct *handle, int to, struct files_struct *fsp,
 			 const DATA_BLOB *header, off_t offset, size_t n)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * recall.c - who may have data fetched.
+ * recall.c - who may recall data.
  *
  * A virus scanner, an indexer or a backup that reads everything would pull the whole old
  * server over in no order.  "stub:recall deny" names users (as in "valid users": names,
- * @groups) and addresses (as in "hosts deny"): they read what is here, and what is not is
- * ACCESS_DENIED for them.  All else they may as before.  Decided when a client connects.
+ * @groups) and addresses (as in "hosts deny"): they can read what is here, and get
+ * ACCESS_DENIED for what is not.  Nothing else is denied.  Decided when a client connects.
  *
  * All others have a budget, which the retriever keeps (retriever/jobs/recall.h): it is told
  * who they are.

@@ -11,8 +11,8 @@
 
 #include <errno.h>
 
-#define SHORT_MS   300u /* a call that comes again */
-#define ABSENT_MS  1000u /* a call while no retriever is running, once that is known */
+#define SHORT_MS   300u /* a call that smbd repeats, or that need not wait long */
+#define ABSENT_MS  1000u /* a call while it is known that no retriever runs */
 #define OVERDUE_MS 10000
 
 /* ---- identity ---- */
@@ -39,7 +39,7 @@ void glue_of_fd(struct vfs_handle_struct *handle, int fd, struct stub_front *o)
 	if (!glue_migrating(handle))
 		return;
 	o->gate = &stubvfs(handle)->gate;
-	/* what cannot be told is no normal object: without a handle, every look fails */
+	/* until we know better it may be a stub; without a handle every look fails */
 	o->maybe = true;
 	if (fstatat(fd, "", &st, AT_EMPTY_PATH) < 0)
 		return;
@@ -161,7 +161,7 @@ static int gate_wait_on(struct stub_gate *g, const struct stub_wait *w)
 {
 	if (stub_wait_left(g, w) > 0)
 		return glue_client_gone(stubvfs_of(g)) ? -ECANCELED : 0;
-	stub_gate_absent_ms(g); /* the next one knows, and waits less */
+	stub_gate_absent_ms(g); /* if there is no retriever, the next call waits less */
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * stub_glue.h - how this module meets libstubcore (stubfront.h): whose object it is, what a
- * call may wait, and what becomes of an error.
+ * stub_glue.h - how this module meets libstubcore (stubfront.h): which object is meant, how
+ * long a call may wait, and what becomes of an error.
  *
- * glue_errno() is the one place that makes what smbd is told of one.  All become root for
- * themselves and leave smbd's user as it was.
+ * glue_errno() is the one place where an error of libstubcore becomes one for smbd.  All these
+ * functions become root themselves where they must, and leave smbd's user as it was.
  */
 #ifndef VFS_STUB_GLUE_H
 #define VFS_STUB_GLUE_H
@@ -15,9 +15,9 @@
 
 /* What one open file remembers of its inode, from one look at it to the next. */
 struct glue_known {
-	struct stub_known known; /* the first, see glue_known() */
-	int fd; /* as found */
-	bool offline; /* shown as OFFLINE to somebody */
+	struct stub_known known; /* must be first, see glue_known() */
+	int fd; /* for which this was found out: smbd may open another one with the same fsp */
+	bool offline; /* the client was shown it as OFFLINE */
 	struct stub_handle h;
 };
 
@@ -36,29 +36,30 @@ static inline struct stubvfs *glue_connection(const struct stub_front *f)
 /* Is there anything left to migrate in this connection?  One memory read. */
 bool glue_migrating(const struct vfs_handle_struct *handle);
 
-/* The era now; what is done to an object is void if it is another one afterwards. */
+/* The era now.  What was read does not count if the era is another one afterwards. */
 uint64_t glue_era(const struct vfs_handle_struct *handle);
 
-/* What is open here; never fails: what cannot be a stub is not one. */
+/* The front of what is open here.  Never fails: if it cannot be looked at, `maybe` is set and
+ * each look fails. */
 void glue_of_fsp(struct vfs_handle_struct *handle, const struct files_struct *fsp,
 		 struct stub_front *o);
 void glue_of_fd(struct vfs_handle_struct *handle, int fd, struct stub_front *o);
-/* What is called @path.  -errno of open(2): -ENOENT ... */
+/* The front of what @path names.  -errno of open(2): -ENOENT ... */
 int glue_of_path(struct vfs_handle_struct *handle, int dirfd, const char *path, bool follow,
 		 struct stub_front *o);
 
 /* ---- waiting ---- */
 
-/* The call comes again if it is answered EAGAIN: it need not wait long. */
+/* For a call that smbd repeats if it is answered EAGAIN: it need not wait long. */
 void glue_wait_short(struct stub_wait *w);
 
 /* How long a call may wait now, ms. */
 unsigned int glue_wait_ms(const struct stubvfs *x);
 
-/* @dir's listing was waited for without stopping the session, and did not come: what asks
- * for it next, within seconds, does not wait long. */
+/* @dir's listing was waited for on the event loop and did not come in time: calls that need it
+ * within the next seconds do not wait long. */
 void glue_overdue_note(const struct stub_front *dir);
-/* A wait for @dir's listing begins. */
+/* Before waiting for @dir's listing: make @w short if that was noted. */
 void glue_wait_for_entries(const struct stub_front *dir, struct stub_wait *w);
 
 extern const struct stub_gate_ops glue_gate_ops;
@@ -72,16 +73,16 @@ bool glue_change_fsp(struct vfs_handle_struct *handle, struct files_struct *fsp,
 /* stub_bracket_end() after the operation, which returned @result (-1: failed, see errno):
  * what to return, errno set. */
 ssize_t glue_end(struct stub_bracket *b, ssize_t result);
-/* The same of what the library says of it, @r; @error: errno as the operation left it. */
+/* The same, where the library has already returned @r; @error: errno as the operation left it. */
 ssize_t glue_result(ssize_t result, int error, int r);
 
 /* ---- edge.c ---- */
 
-/* As root, without a place to return to smbd in between. */
+/* Become root, and back.  Nothing in between may return to smbd. */
 bool glue_root_enter(void);
 void glue_root_leave(bool entered);
 
-/* -errno of a verb as smbd may see it, positive. */
+/* @r, a -errno of libstubcore, as the positive errno that smbd may see. */
 int glue_errno(int r);
 /* errno = glue_errno(r); returns -1 */
 int glue_fail(int r);
@@ -89,9 +90,9 @@ int glue_fail(int r);
 /* stub_log_fn */
 void glue_log(void *arg, enum stub_log_level level, const char *msg);
 
-/* ---- wait.c: the same without stopping the session ---- */
+/* ---- wait.c: asks and needs on the event loop ---- */
 
-/* Ask; the request is done when there is an answer.  Kinds that carry no name.
+/* Ask; the request is done when there is an answer.  Only for kinds of asks without a name.
  * The result of recv is that of stub_ask(). */
 struct tevent_req *glue_ask_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
 				 struct vfs_handle_struct *handle, const struct stub_ask *ask);
@@ -106,7 +107,7 @@ int glue_need_recv(struct tevent_req *req);
 
 void glue_link_destroy(struct stubvfs *x);
 
-/* Has the client closed all its connections?  Nobody wants an answer then. */
+/* Has the client closed all its connections?  Then nobody wants an answer. */
 bool glue_client_gone(const struct stubvfs *x);
 
 #endif

@@ -11,17 +11,17 @@
  *   names.c    create, link, rename, unlink  attrs.c    stat, DOS attributes, owner
  *   data.c     write, truncate, seek, sync   read.c     read, asynchronously
  *   offload.c  server-side copy              xattrs.c   extended attributes
- *   guard.c    what is another volume's, or none's
+ *   guard.c    stubs of other volumes, or of none
  *   defer.c    opens that wait on smbd's event loop
  *   edge.c     errors, log, rights
- *   visible.c  what clients never see        recall.c   who may have data fetched
+ *   visible.c  what clients never see        recall.c   who may recall data
  *   wait.c     asks on smbd's event loop     stub_glue.c  objects, waiting, results
  *   forwarded.c  the functions that pass through on purpose
  *
- * smbd is one process for each client and one thread: a wait in any call but reads,
- * server-side copies and opening a directory to list it stops that client's session, so
- * it is bounded.  A bracket of libstubcore is never open while the old server is waited
- * for, nor across a turn of the event loop.
+ * smbd is one process for each client, with one thread: reads, server-side copies and opening
+ * a directory to list it wait on the event loop; a wait in any other call stops the client's
+ * session, so it is bounded.  A bracket of libstubcore is never open while the old server is
+ * waited for, nor across a turn of the event loop.
  *
  * smbd works with the user's rights.  Everything that libstubcore does is done as root,
  * through the gate of stub_glue.c; what the user asked for is done by NEXT, as the user.
@@ -56,9 +56,9 @@ struct stubvfs {
 	unsigned int give_up;	    /* seconds after which an asynchronous wait is an error */
 	char who[STUB_WHO_MAX + 1]; /* for the recall budget, see recall.c */
 	uint32_t offline;	    /* DOS attributes of a file whose data is not here */
-	struct stub_handle overdue; /* a directory whose listing was waited for in vain ... */
-	uint64_t overdue_until;	    /* ... a moment ago: until then, ms */
-	ino_t entry; /* of the listing that smbd is at now, 0: none; attrs.c */
+	struct stub_handle overdue; /* a directory whose listing did not come in time ... */
+	uint64_t overdue_until;	    /* ... so that until then (ms) nobody waits long for it */
+	ino_t entry; /* that smbd has just read of a directory, 0: none; attrs.c */
 	struct stubvfs_link *link;
 	struct stubvfs_guard *guard; /* NULL: nothing was looked at yet */
 };
@@ -82,7 +82,7 @@ extern struct vfs_fn_pointers stubvfs_fns;
 /* forwarded.c: what is not in the table, on purpose */
 extern const char *const stubvfs_forwarded[];
 
-/* A pair of calls for each room, as in Samba's VFS. */
+/* The functions of each room; their arguments are those of Samba's VFS. */
 
 /* open.c */
 int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
@@ -104,8 +104,8 @@ int stubvfs_readlinkat(struct vfs_handle_struct *handle, const struct files_stru
 
 /*
  * Has NEXT failed, with @error, because something on the way to @path is still at the old
- * server?  Fetches it.  1: try again; 0: no, @error stands; -errno of a glue verb.
- * @follow: the target of a symlink too.
+ * server?  Fetches it.  1: call NEXT again; 0: no, @error stands; -errno for glue_fail().
+ * @follow: if @path is a symlink, its target too.
  */
 int stubvfs_bring(struct vfs_handle_struct *handle, int dirfd, const char *path, bool follow,
 		  int error);
@@ -136,8 +136,8 @@ int stubvfs_renameat(struct vfs_handle_struct *handle, struct files_struct *old_
 		     const struct smb_filename *old_name, struct files_struct *new_dirfsp,
 		     const struct smb_filename *new_name);
 
-/* names.c: before a name is made: is it one at the old server?  Then it is here now.
- * Opens the bracket on the directory.  0 or -errno. */
+/* names.c: before a name is made: if the old server has it, it is here afterwards.  Then opens
+ * the bracket on the directory.  0 or -errno. */
 int stubvfs_make_begin(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
 		       const struct smb_filename *name, struct stub_wait *w,
 		       struct stub_bracket *change);
@@ -235,14 +235,14 @@ int stubvfs_fsetxattr(struct vfs_handle_struct *handle, struct files_struct *fsp
 
 /* recall.c */
 bool stubvfs_recall_denied(const struct connection_struct *conn, const char *user);
-/* As the retriever's budget knows this client. */
+/* The name under which the retriever's recall budget knows this client. */
 void stubvfs_recall_who(const struct connection_struct *conn, const char *user,
 			char who[STUB_WHO_MAX + 1]);
 
 /* guard.c */
-/* Is this a directory whose names are not to be reached?  errno is set then. */
+/* Must the names in this directory not be reached?  errno is set then. */
 bool stubvfs_refuses_names(struct vfs_handle_struct *handle, const struct files_struct *dirfsp);
-/* Is what has just been opened as @fd, with @flags?  Likewise. */
+/* Must what has just been opened as @fd, with @flags, be refused?  errno is set then. */
 bool stubvfs_refuses_opened(struct vfs_handle_struct *handle, const struct files_struct *fsp,
 			    int fd, int flags);
 /* Is it a file with a record, and nobody fills it?  @handle: NULL in a share without us. */
@@ -251,11 +251,11 @@ bool stubvfs_is_strange_stub(struct vfs_handle_struct *handle, const struct file
 /* visible.c */
 /* Does @path, as seen from the directory @dirfd, lead into .postcopy? */
 bool stubvfs_hides(struct vfs_handle_struct *handle, int dirfd, const char *path);
-/* Does this absolute path without symlinks? */
+/* Does @path, absolute and without symlinks, lead there? */
 bool stubvfs_hides_real(struct vfs_handle_struct *handle, const char *path);
 /* Is @name one of @dirfd's entries that are not shown? */
 bool stubvfs_hides_entry(struct vfs_handle_struct *handle, int dirfd, const char *name);
-/* Does the link count of the volume's root have one that is hidden? */
+/* Is @st of the volume's root, with .postcopy in its link count? */
 bool stubvfs_hides_link(struct vfs_handle_struct *handle, const SMB_STRUCT_STAT *st);
 bool stubvfs_hides_xattr(const char *name);
 

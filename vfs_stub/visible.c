@@ -5,8 +5,8 @@
  *
  * The name is hidden in the volume's root only: elsewhere it may be the user's.  smbd
  * opens a path from the share's root, name by name, or whole where it has no symlinks
- * in it, so the first name is the one to look at; where a symlink leads is what
- * realpath says.
+ * in it, so it is the first name that has to be looked at; where symlinks lead is checked
+ * in the result of realpath.
  */
 #include "stub_glue.h"
 
@@ -21,7 +21,7 @@ static bool is_root(const struct stubvfs *x, int dirfd)
 	       st.st_ino == stub_volume_root_ino(x->gate.volume);
 }
 
-/* @path, behind @prefix and its slash; NULL if it does not lie there. */
+/* The part of @path behind @prefix and a slash; NULL if it does not begin so. */
 static const char *behind(const char *path, const char *prefix)
 {
 	size_t n = strlen(prefix);

@@ -178,8 +178,8 @@ void glue_link_destroy(struct stubvfs *x)
 }
 
 /*
- * smbd learns of it on its event loop, too late for a call that stops the session: what
- * the client had open and locked would stay so until then.
+ * A call that stops the session must look for itself: smbd learns of it only on its event loop,
+ * and until then what the client had open and locked stays so.
  */
 bool glue_client_gone(const struct stubvfs *x)
 {
@@ -218,7 +218,7 @@ struct tevent_req *glue_ask_send(TALLOC_CTX *mem_ctx, struct tevent_context *ev,
 	a->req = req;
 	a->ask = *ask;
 	tevent_req_set_cleanup_fn(req, asking_cleanup);
-	if (ev != handle->conn->sconn->ev_ctx) { /* somebody waits for it with a loop of its own */
+	if (ev != handle->conn->sconn->ev_ctx) { /* the caller waits with a loop of its own */
 		struct stub_wait wait = { 0 };
 
 		a->result = stub_gate_ask(&x->gate, &wait, ask);

@@ -12,8 +12,8 @@
 
 #include <errno.h>
 
-/* A stream of an object whose attributes have not come is not absent.  (What smbd itself
- * keeps there is: the object is shown as one without.) */
+/* A stream may be among the attributes that have not come: wait for them.  (Not for what smbd
+ * itself keeps in extended attributes: until they come the object is shown without.) */
 static int stream_known(struct vfs_handle_struct *handle, struct files_struct *fsp,
 			const char *name)
 {
