@@ -2,8 +2,8 @@
 /*
  * attrs.c - attributes.
  *
- * A stub's local times, link count and blocks, and a directory's size, are those of its
- * filling; clients are shown what libstubcore says instead (docs/design.md, invariant 8).
+ * A stub's local times, link count and blocks, and a directory's size, change while it is
+ * filled; clients are shown what libstubcore says instead (docs/design.md, invariant 8).
  *
  * Order of looking: the view first, then the attributes from below.  A stub that
  * is finished in between is shown with its last view, which it has then for good.
@@ -24,10 +24,10 @@
 #define GOING_MS    10000 /* longer than a listing takes */
 
 /*
- * How long MDCACHE may show them.  Other processes finish a stub, after which its change
- * time, used space and a directory's size are others; a normal object has the export's
- * time.  MDCACHE keeps what it was told last, so it is told each time; 0 would say
- * nothing, which is right where the export's time is 0: it never asks for anything else.
+ * How long MDCACHE may show the attributes: STUB_EXPIRE of a stub, since another process may
+ * finish it, which moves its change time, used space and a directory's size; else the export's
+ * time.  MDCACHE keeps what it was told last, so it is told each time.  (0 tells it nothing,
+ * but if the export's time is 0 MDCACHE never asks for another one.)
  */
 static void attrs_expire(const struct stub_view *view, struct fsal_attrlist *attrs)
 {
@@ -38,7 +38,7 @@ static void attrs_expire(const struct stub_view *view, struct fsal_attrlist *att
 	attrs->expire_time_attr = most;
 }
 
-/* Nobody knows who may do what with it: so nobody may do anything. */
+/* Nobody knows whose rights it has: so nobody has any. */
 static void attrs_withhold(struct fsal_attrlist *attrs)
 {
 	attrs->mode = 0;
@@ -77,7 +77,7 @@ void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs
 		attrs->spaceused = (attrs->filesize + S_BLKSIZE - 1) / S_BLKSIZE * S_BLKSIZE;
 }
 
-/* As a stub or, where only .postcopy is in the way, as the FSAL below says. */
+/* A stub as it is shown; a normal object as the FSAL below says, but for .postcopy. */
 static void attrs_show(const struct stubfs_obj *o, const struct stub_view *view,
 		       struct fsal_attrlist *attrs)
 {
@@ -88,14 +88,13 @@ static void attrs_show(const struct stubfs_obj *o, const struct stub_view *view,
 		attrs->numlinks--;
 }
 
-/* ---- objects that go ---- */
+/* ---- objects whose names are being removed ---- */
 
 /*
- * An object whose name was removed stays in MDCACHE's list of the directory until the
- * READDIR that holds the list has ended.  That one asks for its attributes, and a STALE
- * here is the answer to the whole READDIR: the client takes the directory for gone.  So
- * it is told to come again.  Only for a while: a STALE that stays must be said, MDCACHE
- * forgets the object by it.
+ * An object whose name was removed stays in MDCACHE's list of the directory while a READDIR
+ * uses that list.  The READDIR asks for the object's attributes, and with STALE here the
+ * whole READDIR is answered STALE: the client takes the directory for gone.  So for a while
+ * DELAY is answered instead.  Not longer, since it is by STALE that MDCACHE forgets an object.
  */
 int64_t stubfs_going_begin(struct stubfs_obj *o)
 {
@@ -108,7 +107,7 @@ void stubfs_going_end(struct stubfs_obj *o, int64_t before, bool gone)
 
 	if (gone)
 		atomic_store(&o->going, (int64_t)stub_now_ms() + GOING_MS);
-	else /* whoever else removes it keeps what he has set */
+	else /* what another thread has set, which removes it too, stays */
 		atomic_compare_exchange_strong(&o->going, &mine, before);
 }
 
@@ -123,7 +122,7 @@ static fsal_status_t going_status(struct stubfs_obj *o, fsal_status_t status)
 
 /* ---- reading ---- */
 
-/* An error that the caller may find in the attributes instead. */
+/* If the caller wants errors of attributes in the attributes, put it there too. */
 static fsal_status_t attrs_failed(struct fsal_attrlist *attrs, fsal_status_t status)
 {
 	if (FSAL_TEST_MASK(attrs->request_mask, ATTR_RDATTR_ERR))
@@ -137,9 +136,9 @@ static bool is_unopenable(const struct fsal_obj_handle *h)
 }
 
 /*
- * FSAL_VFS knows sockets and devices by a directory and a name.  The name may be removed
+ * FSAL_VFS looks at sockets and devices by a directory and a name.  That name may be removed
  * while another one lives on (STALE), and an object that was made from a client's handle has
- * none (INVAL): then only the making itself brings attributes, so it is done again.
+ * none (INVAL): then FSAL_VFS gives attributes only when it makes an object, so one is made.
  */
 static fsal_status_t fetch(struct fsal_obj_handle *sub, struct fsal_attrlist *attrs)
 {
@@ -205,7 +204,7 @@ fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct stub_wait *w,
 		return status;
 	}
 	fsal_release_attrs(attrs);
-	/* a readdir must not go on with half of the attributes: it answers DELAY whole */
+	/* a READDIR must not go on without some attributes: all of it is answered DELAY */
 	if (status.major == ERR_FSAL_DELAY || status.major == ERR_FSAL_STALE ||
 	    !FSAL_TEST_MASK(attrs->request_mask, ATTR_RDATTR_ERR))
 		return status;
@@ -243,8 +242,8 @@ static fsal_status_t obj_setattr2(struct fsal_obj_handle *obj, bool bypass, stru
 }
 
 /*
- * FSAL_VFS truncates in open as root, before the permission check that the layer
- * above does later; here it comes first.
+ * FSAL_VFS would truncate in open as root, before the layer above checks permissions; here
+ * they are checked first.
  */
 fsal_status_t stubfs_truncate(struct stubfs_obj *o, struct stub_wait *w, struct state_t *state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * below.h - whose turn it is in a stack of FSALs.
+ * below.h - which layer works in a stack of FSALs.
  *
  * Each layer finds its own export in op_ctx->fsal_export.  So it must be the
  * export of the layer below while that one works, and of the layer above while
@@ -48,7 +48,8 @@ static inline void scope_leave(struct fsal_export **from)
 		(call);                                   \
 	})
 
-/* A new export takes its place above the one that was made just before; NULL: none does. */
+/* Make the new export @exp, above the one that was made just before, that of the request.
+ * @exp NULL: none was made. */
 static inline void scope_settle(struct fsal_export *exp, struct fsal_module *fsal)
 {
 	op_ctx->fsal_export = exp;

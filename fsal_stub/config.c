@@ -22,7 +22,7 @@
 struct block {
 	struct subfsal_args sub;
 	struct stubfs_options options;
-	char *volume; /* UUID of the one to be shown; NULL: whatever is there */
+	char *volume; /* UUID of the volume to be shown; NULL: whatever is there */
 };
 
 static struct config_item sub_items[] = {
@@ -74,7 +74,7 @@ static fsal_status_t block_read(void *node, struct config_error_type *err, struc
 	*fsal = lookup_fsal(b->sub.name);
 	if (!*fsal)
 		return refuse(err, "cannot find FSAL %s", b->sub.name);
-	fsal_put(*fsal); /* loading the inner block took one that stays */
+	fsal_put(*fsal); /* loading the inner block took a reference that stays */
 	if (strcasecmp(b->sub.name, "VFS"))
 		return refuse(err, "stands over VFS only, not over %s", b->sub.name);
 	return fsalstat(ERR_FSAL_NO_ERROR, 0);
@@ -116,7 +116,7 @@ static fsal_status_t volume_open(struct config_error_type *err, struct stub_volu
 					      strerror(-r));
 }
 
-/* Is it the one that the administrator has named?  An empty mount point is not. */
+/* Is @volume the one that the administrator has named?  An empty mount point is not. */
 static fsal_status_t volume_check(struct config_error_type *err, const struct block *b,
 				  const struct stub_volume *volume)
 {
@@ -133,7 +133,7 @@ static fsal_status_t volume_check(struct config_error_type *err, const struct bl
 				     strerror(-r));
 }
 
-/* The export below exists and is in op_ctx: stand above it. */
+/* Put our export above the one below, which exists and is in op_ctx. */
 static void stack(struct fsal_module *fsal, const struct fsal_up_vector *up,
 		  struct stubfs_options *options, struct stub_volume *volume)
 {

@@ -19,7 +19,7 @@ static const char *export_get_name(struct fsal_export *exp)
 
 /* ---- end ---- */
 
-/* Requests that wait for the old server must not hold this up. */
+/* Requests must not go on waiting for the old server now: the export would not end before. */
 static void export_prepare_unexport(struct fsal_export *exp)
 {
 	struct fsal_export *sub = exp->sub_export;
@@ -77,7 +77,7 @@ static fsal_status_t export_lookup_path(struct fsal_export *exp, const char *pat
 	return stubfs_obj_adopt(obj, &wait, ERR_FSAL_NOENT, attrs, out);
 }
 
-/* The FSAL below may leave *out alone, which says that it knows none. */
+/* A FSAL that knows no junctions may leave *out alone. */
 static fsal_status_t export_lookup_junction(struct fsal_export *exp,
 					    struct fsal_obj_handle *junction,
 					    struct fsal_obj_handle **out)

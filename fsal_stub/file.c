@@ -7,7 +7,7 @@
  *     SEEK tells a missing range as data.
  *   - A write is in the bracket from before the bytes until the record says that
  *     they are the client's (invariant 2).  It does not wait for the old server.
- *   - What is acknowledged as stable is so with its record.
+ *   - What is acknowledged as stable is on the disk, and its record too.
  */
 #include "config.h"
 #include "fsal.h"
@@ -57,7 +57,7 @@ static struct passing *passing_create(struct fsal_obj_handle *obj, fsal_async_cb
 	return p;
 }
 
-/* FSAL_VFS is done when read2 or write2 returns; another FSAL may need until later. */
+/* FSAL_VFS has called back when read2 or write2 returns; another FSAL may do so later. */
 struct waiting {
 	pthread_mutex_t lock;
 	pthread_cond_t done;
@@ -76,7 +76,7 @@ static void waiting_done(struct fsal_obj_handle *sub, fsal_status_t status, void
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* A read2 or write2 of the FSAL below, waited for. */
+/* Call read2 or write2 of the FSAL below, and wait until it is done. */
 static fsal_status_t io_below(void (*op)(struct fsal_obj_handle *, bool, fsal_async_cb,
 					 struct fsal_io_arg *, void *),
 			      struct fsal_obj_handle *sub, bool bypass, struct fsal_io_arg *io)
@@ -101,8 +101,8 @@ static fsal_status_t io_below(void (*op)(struct fsal_obj_handle *, bool, fsal_as
 /*
  * NFSv4.2's READ_PLUS.  Ganesha 4.3 means to mark it by io->info, which FSAL_VFS then
  * refuses, but leaves that out (mended upstream by 24da5c304): it would answer "no
- * bytes, end of file", which clients show as zeros.  So the compound is asked what it
- * is at; ours is the outermost context of a request that came by NFSv4.2.
+ * bytes, end of file", which clients show as zeros.  So the compound tells which operation
+ * this is; it is known by the context of a request that came by NFSv4.2, not a nested one.
  */
 static bool is_read_plus(const struct fsal_io_arg *io)
 {
@@ -117,7 +117,7 @@ static bool is_read_plus(const struct fsal_io_arg *io)
 	return compound && compound->opcode == NFS4_OP_READ_PLUS;
 }
 
-/* A stub whose volume takes no data. */
+/* ---- a stub whose volume takes no data ---- */
 struct passed {
 	struct stubfs_obj *o;
 	bool bypass;
@@ -134,7 +134,7 @@ static ssize_t passed_read(void *arg)
 	return FSAL_IS_ERROR(p->status) ? glue_errno(p->status) : (ssize_t)p->io->io_amount;
 }
 
-/* It may be short, which every protocol allows. */
+/* The answer may be short, which every protocol allows. */
 static fsal_status_t read_passed(struct stubfs_obj *o, struct stub_wait *w, bool bypass,
 				 struct fsal_io_arg *io)
 {
@@ -211,7 +211,7 @@ static fsal_status_t commit_own(struct stubfs_obj *o, uint64_t offset, uint64_t 
 {
 	fsal_status_t status = glue_commit(o, (off_t)offset, length);
 
-	/* the record may not say any more what the commit made durable */
+	/* in another era the record may not count what the commit has made durable */
 	return !FSAL_IS_ERROR(status) && era_now() != era ? glue_status(-EAGAIN) : status;
 }
 
@@ -381,8 +381,8 @@ static fsal_status_t obj_io_advise2(struct fsal_obj_handle *obj, struct state_t 
 	return below(sub->obj_ops->io_advise2(sub, state, hints));
 }
 
-/* Needs nothing of the old server, so never waits: a DELAY here becomes DENIED, and
- * an unlock is lost. */
+/* It needs nothing of the old server and never waits.  It must not answer DELAY, which would
+ * become DENIED, and an unlock be lost. */
 static fsal_status_t obj_lock_op2(struct fsal_obj_handle *obj, struct state_t *state, void *owner,
 				  fsal_lock_op_t op, fsal_lock_param_t *request,
 				  fsal_lock_param_t *conflict)

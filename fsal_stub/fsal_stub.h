@@ -12,7 +12,7 @@
  *   names.c    create, link, rename, unlink  open.c     open, the truncate doors
  *   file.c     read, write, seek, locks      attrs.c    attributes
  *   xattrs.c   extended attributes           visible.c  what clients never see
- *   guard.c    what is another volume's, or none's
+ *   guard.c    stubs of other volumes, or of none
  *   news.c     what other processes do reaches MDCACHE
  *   key.c      Ganesha's keys and the kernel's handles
  *   mount.c    what the MOUNT protocol asks for
@@ -45,14 +45,14 @@ struct stubfs_listener;
 struct stubfs_export {
 	struct fsal_export export;
 	struct stub_gate gate; /* with the volume, if there is anything to migrate */
-	/* the volume's.  Not sub_export->root_fs, which moves: FSAL_VFS, asked for ".." of
-	 * the root of a mount, claims the file system above and calls that the root's. */
+	/* the volume's.  Not sub_export->root_fs, which may change: FSAL_VFS, asked for ".." of
+	 * the root of a mount, claims the file system above and takes that for the root's. */
 	struct fsal_filesystem *fs;
 	struct stubfs_options options;
 	atomic_uint waiting; /* requests that wait for the old server now */
 	atomic_uint mounting; /* those of the MOUNT protocol among them */
 	atomic_bool stopping;
-	atomic_int_least64_t told; /* guard.c: when it wrote to the log last, ms */
+	atomic_int_least64_t told; /* guard.c: when a refusal was logged last, ms */
 	struct stubfs_listener *listener; /* news.c; NULL: nothing to listen to */
 };
 
@@ -60,8 +60,8 @@ struct stubfs_obj {
 	struct fsal_obj_handle handle;
 	struct fsal_obj_handle *below;
 	struct stub_known known;
-	atomic_int_least64_t fine; /* guard.c: when it was looked at, ms; 0: never */
-	atomic_int_least64_t going; /* attrs.c: until when its name is being removed, ms */
+	atomic_int_least64_t fine; /* guard.c: when it was found all right, ms; 0: never */
+	atomic_int_least64_t going; /* attrs.c: until when STALE of it is answered as DELAY, ms */
 };
 
 struct stubfs_module {
@@ -86,7 +86,7 @@ static inline struct stubfs_export *stubfs_export_of(struct fsal_export *e)
 	return container_of(e, struct stubfs_export, export);
 }
 
-/* The export of the request that this thread works on; in our own scope only. */
+/* The export of the request that this thread works on; only while our own layer works (below.h). */
 static inline struct stubfs_export *stubfs_export(void)
 {
 	return stubfs_export_of(op_ctx->fsal_export);
@@ -128,20 +128,20 @@ fsal_status_t stubfs_obj_adopt(struct fsal_obj_handle *below, struct stub_wait *
 			       fsal_errors_t hidden, struct fsal_attrlist *attrs,
 			       struct fsal_obj_handle **out);
 
-/* attrs.c: replace in @attrs what a stub shows differently */
+/* attrs.c: replace in @attrs what clients see otherwise than the FSAL below has it */
 void stubfs_attrs_show(const struct stub_view *view, struct fsal_attrlist *attrs);
 
 /*
  * attrs.c: @attrs came from below together with the object, before anybody could
- * look whether it is a stub.  Completes and corrects them.  Where the caller can
- * do without (ATTR_RDATTR_ERR), that is said instead of failing.
+ * look whether it is a stub.  Completes and corrects them.  If that fails and the
+ * caller can do without attributes (ATTR_RDATTR_ERR), they say so instead.
  */
 fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct stub_wait *w,
 				  struct fsal_attrlist *attrs);
 
 /*
- * attrs.c: around the removal of @o's name: until the layer above has heard of it, @o is
- * "try again later", not STALE.  @before: what begin returned; @gone: it was removed.
+ * attrs.c: around the removal of @o's name: until the layer above knows of it, STALE of @o
+ * is answered as "try again later".  @before: what begin returned; @gone: it was removed.
  */
 int64_t stubfs_going_begin(struct stubfs_obj *o);
 void stubfs_going_end(struct stubfs_obj *o, int64_t before, bool gone);
@@ -155,12 +155,12 @@ fsal_status_t stubfs_refuses(struct stubfs_obj *o);
 
 /* visible.c */
 bool stubfs_hides_name(const struct stubfs_obj *dir, const char *name);
-/* The door of each operation on a name: @hidden for what clients must not see, and
- * an error for what is no name of one directory, or of one that is refused. */
+/* At the beginning of each operation on a name: @hidden if clients must not see it, and an
+ * error if it is no single name, or if @dir is refused (guard.c). */
 fsal_status_t stubfs_name_check(struct stubfs_obj *dir, const char *name,
 				fsal_errors_t hidden);
 bool stubfs_hides_below(const struct fsal_obj_handle *below);
-bool stubfs_hides_link(const struct stubfs_obj *o); /* one in its link count */
+bool stubfs_hides_link(const struct stubfs_obj *o); /* is .postcopy in its link count? */
 bool stubfs_hides_xattr(const char *name, size_t len);
 
 #endif

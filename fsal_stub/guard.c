@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * guard.c - what is not of the volume of this export, if that has one.
+ * guard.c - stubs that are not of this export's volume, if it has one.
  *
  * An export may lie above a volume, another volume may be mounted inside of ours, a
  * snapshot or a copy may have stubs that nobody fills.  Shown as they are, these would be
@@ -11,7 +11,7 @@
  *   - elsewhere a directory with a record is refused too, since some of its names are
  *     missing; a file with one is shown, but not read nor written.
  *
- * Where an export has a volume, only what is on another file system is looked at (a volume
+ * Where an export has a volume, only objects on another file system are looked at (a volume
  * never spans two).  Where it has none, a directory is looked at once a second, and a file
  * when it is first read or written.
  */
@@ -27,7 +27,7 @@
 
 #include "stub_glue.h"
 
-#define FRESH_MS 1000 /* a directory that was all right is; volumes are made, but rarely */
+#define FRESH_MS 1000 /* so long a directory that was all right is not looked at again */
 #define TELL_MS	 10000 /* between two lines of the log */
 
 static void tell(struct stubfs_export *x, const char *path, const char *what)

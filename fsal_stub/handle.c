@@ -121,7 +121,7 @@ static fsal_status_t obj_lookup(struct fsal_obj_handle *dir, const char *name,
 
 /* ---- readdir ---- */
 
-#define READ_TRIES 100 /* names that go at one place while it is read */
+#define READ_TRIES 100 /* after one entry; each is ended by a name that has gone meanwhile */
 
 struct reading {
 	struct stubfs_obj *dir;
@@ -133,7 +133,7 @@ struct reading {
 	void *cb_arg;
 };
 
-/* In our own scope: one entry that the FSAL below found. */
+/* One entry that the FSAL below found; our own layer works. */
 static enum fsal_dir_result entry(struct reading *rd, const char *name, struct fsal_obj_handle *sub,
 				  struct fsal_attrlist *attrs, fsal_cookie_t cookie)
 {
@@ -165,8 +165,8 @@ static enum fsal_dir_result entry_below(const char *name, struct fsal_obj_handle
 
 /*
  * FSAL_VFS looks up each name that it has read, and gives up when one has gone in between.
- * What was read before that is with the caller already: go on behind it.  A directory that
- * is gone itself is STALE, and so it ends.
+ * The caller has got the entries before that one: go on behind them.  This ends if the
+ * directory itself has gone, for that is STALE.
  */
 static fsal_status_t read_on(struct reading *rd, attrmask_t mask, bool *eof)
 {
@@ -227,7 +227,7 @@ static fsal_status_t obj_readlink(struct fsal_obj_handle *obj, struct gsh_buffde
 	return below(sub->obj_ops->readlink(sub, content, refresh));
 }
 
-/* ---- identity: that of the FSAL below, so handles survive our coming and going ---- */
+/* ---- identity: that of the FSAL below, so that handles stay valid when we come or go ---- */
 
 static fsal_status_t obj_handle_to_wire(const struct fsal_obj_handle *obj, fsal_digesttype_t type,
 					struct gsh_buffdesc *fh)

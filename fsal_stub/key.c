@@ -57,7 +57,7 @@ int glue_handle_of_key(const struct gsh_buffdesc *key, struct stub_handle *out)
 	return 0;
 }
 
-/* The type as it stands in a key, and how that is said there; returns its bytes. */
+/* Write the handle's type as it stands in a key, and its width to *flag; returns the width. */
 static size_t type_pack(int32_t type, uint8_t *p, uint8_t *flag)
 {
 	int16_t type16 = (int16_t)type;

@@ -14,8 +14,8 @@
 
 #include "mount.h"
 
-/* MOUNT's version is 3 as well.  What differs is the program, which only the request knows
- * that the context is part of; NLM's context, on a stack, never looks names up. */
+/* The version of MOUNT is 3, as that of NFSv3.  Only the program differs, which is in the request
+ * of which op_ctx is a part.  (Of NLM op_ctx may lie on a stack, but NLM never looks up names.) */
 static bool is_mount(void)
 {
 	const nfs_request_t *req = container_of(op_ctx, nfs_request_t, op_context);
@@ -40,7 +40,7 @@ void mount_end(struct stubfs_export *x)
 	atomic_fetch_sub(&x->mounting, 1);
 }
 
-/* All names of the path together, and what the request has waited for a lock before. */
+/* Counted from the request's arrival: over all names of the path, and waiting for locks. */
 uint32_t mount_wait_ms(const struct stubfs_export *x)
 {
 	struct timespec t;

@@ -4,8 +4,8 @@
 
 #include "fsal_stub.h"
 
-/* Is this a request of the MOUNT protocol that may wait as long as one may?  true: to be
- * ended with mount_end(); false: it is none, or there are enough of them. */
+/* Is this a request of the MOUNT protocol, which may wait longer than others?  true: end it with
+ * mount_end(); false: it is not, or enough of them are waiting. */
 bool mount_begin(struct stubfs_export *x);
 void mount_end(struct stubfs_export *x);
 

@@ -55,7 +55,7 @@ fsal_status_t names_may_come(struct stubfs_obj *dir, struct stub_wait *w, const 
 	return ok;
 }
 
-/* @name may be taken from @dir: for good, or to have another one. */
+/* Before @name is taken from @dir: for good, or because the object gets another name. */
 static fsal_status_t may_go(struct stubfs_obj *dir, struct stub_wait *w, const char *name,
 			    bool for_good)
 {
@@ -181,12 +181,12 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 /*
  * In the bracket: is @name still one of object @i?  Another client may have put something
  * else in its place while we waited, of another type perhaps.  Then DELAY: the client's
- * next try finds what is there now.  A count that moves for the wrong inode would let hard
- * links pass for complete before all of them have come.  For a stub this stays true to
+ * next try finds what is there now.  A link count that moves for the wrong inode would let
+ * hard links pass for complete before all of them have come.  For a stub this stays true to
  * the end of the bracket, since who takes a name from it has it in a bracket too.
  *
- * A name that is gone is NOENT.  DELAY would be for ever: MDCACHE goes on finding it,
- * until the FSAL below has said STALE of it.
+ * A name that is gone is NOENT.  DELAY would be answered for ever: MDCACHE goes on finding the
+ * name until the FSAL below has said STALE of its object.
  */
 static fsal_status_t still_named(const struct stub_bracket *change, unsigned int i,
 				 const struct stub_wait *w, struct stubfs_obj *obj,
@@ -271,8 +271,8 @@ static fsal_status_t rename_ready(struct stubfs_obj *in[], struct stub_wait *w,
 }
 
 /*
- * In the bracket: does @name still replace what was found, or nothing?  What has come since
- * would lose a name that its record goes on counting.
+ * In the bracket: does @name still stand for what was found, or for nothing?  An object that
+ * has come there since would lose a name which its record goes on counting.
  */
 static fsal_status_t still_replaces(const struct stub_bracket *change, const struct stub_wait *w,
 				    struct stubfs_obj *const in[], const char *name)

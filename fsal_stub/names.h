@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * names.h - finding out about a name before something is made of it.
+ * names.h - what a name stands for, before an operation on it.
  */
 #ifndef FSAL_STUB_NAMES_H
 #define FSAL_STUB_NAMES_H
 
 #include "stub_glue.h"
 
-/* The local object of that name, for a look at it; to be destroyed by the caller. */
+/* The object that @name stands for here; the old server is not asked.  The caller destroys it. */
 fsal_status_t names_find(struct stubfs_obj *dir, const char *name, struct stubfs_obj **out);
 
 /*
- * May @name be made in @dir?  Afterwards nothing of the old server can come into
- * the way.  *found is the object that has the name already, or NULL; it is only
- * looked for while there is something to migrate.  To be destroyed by the caller,
- * after an error too.
+ * May @name be made in @dir?  If the old server has the name it is here afterwards.
+ * *found is the object that has the name already, or NULL; it is only looked for while
+ * there is something to migrate.  The caller destroys it, after an error too.
  */
 fsal_status_t names_may_come(struct stubfs_obj *dir, struct stub_wait *w, const char *name,
 			     struct stubfs_obj **found);

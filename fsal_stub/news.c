@@ -3,20 +3,19 @@
  * news.c - what other processes do to the volume reaches MDCACHE.
  *
  * One thread for each export that is being migrated waits for news (libstubcore/news.c)
- * and tells MDCACHE not to trust what it has of an object.  Only its flags are cleared:
- * nothing is freed or asked for, so no lock of a request is needed.  But for a directory
- * that was moved: forgetting its parent takes its content lock, which a look-up in it may
- * hold while it waits for the old server.  And a file that has lost a name is closed, as
- * far as the server keeps it open for itself (for NFSv3, and for reads without state):
- * its space would stay taken as long.  That waits for calls on this descriptor, which the
- * FSAL below makes on a local file; what clients have open stays so.
+ * and tells MDCACHE not to trust what it has of an object.  MDCACHE then only clears flags,
+ * frees and asks for nothing, and needs no lock that a request may hold.  Two exceptions:
+ *   - of a directory that was moved MDCACHE forgets the parent, and takes the directory's
+ *     content lock for that, which a look-up in it may hold while it waits for the old server;
+ *   - a file that has lost a name is closed, as far as the server keeps it open for itself
+ *     (for NFSv3, and for reads without state), or its space would stay taken.  That waits for
+ *     calls on this descriptor, which are local.  What clients have open stays open.
  *
- * MDCACHE fetches attributes without looking at those flags before it sets them again:
- * a request that has read the attributes just before a change stores them just after it
- * was told.  So everybody is told a second time, a little later.  (Entries need no second
- * time: their flags are set before they are read.)
+ * A request that has fetched attributes just before a change may store them in MDCACHE, and
+ * set the flags again, just after MDCACHE was told of the change.  So MDCACHE is told a second
+ * time, a little later.  (Not of entries: their flags are set before they are read.)
  *
- * When news were lost, anything may have changed: all objects of the volume are told.
+ * When news were lost, anything may have changed: MDCACHE is told of all objects of the volume.
  *
  * The thread ends when the volume is complete (nobody posts any more), and before the
  * export goes: an up-call needs it.
@@ -32,7 +31,7 @@
 
 #define WAIT_MS	  1000
 #define AGAIN_MS  200
-#define GATHER_MS 2 /* between two rounds: what is posted all the time becomes one */
+#define GATHER_MS 2 /* between two rounds, so that one takes what is posted all the time */
 #define BATCH	  64
 #define AGAIN	  1024 /* to be told a second time */
 #define KEY_MAX	  (1 + 16 + 4 + STUB_HANDLE_MAX)
@@ -164,7 +163,7 @@ static void again_due(struct stubfs_listener *l, uint64_t now)
 
 static void again_later(struct stubfs_listener *l, const struct stub_news *news, uint64_t now)
 {
-	/* who had it open when it went may have let us open it anew */
+	/* CLOSE again too: a request of that moment may have opened the file anew */
 	uint32_t flags = told_attrs | (flags_of(news->what) & FSAL_UP_INVALIDATE_CLOSE);
 
 	again_due(l, now); /* one place at least */

@@ -6,10 +6,10 @@
  *
  * The FSAL below never sees FSAL_O_TRUNC of a file that exists: a truncation that
  * is not in the bracket would leave the old content in the missing map, and a fill
- * would bring it back (docs/design.md, invariant 2).  It is taken out of the flags and done after
- * the open by stubfs_truncate(), with the state that has just been opened.  A file
- * that open creates is empty anyway; exclusive creates cannot meet an old one, so
- * nothing moves the times in which their verifier is kept.
+ * would bring it back (docs/design.md, invariant 2).  It is taken out of the flags and done
+ * after the open by stubfs_truncate(), with the state that has just been opened.  A file
+ * that open creates is empty anyway.  An exclusive create keeps its verifier in the new
+ * file's times; it never truncates, so these do not move.
  */
 #include "config.h"
 #include "fsal.h"
@@ -117,8 +117,8 @@ static bool open_has_content(struct opening *op, struct stubfs_obj *found,
 
 /*
  * Is what was opened still what the name stands for?  MDCACHE puts it into its list of the
- * directory under that name, also if the name went while this waited to truncate it: it
- * would show a file that is not there.  The client's next try creates one.
+ * directory under that name.  If the name went while the truncation was waited for, that
+ * would show a file that is not there; so DELAY, and the client's next try creates one.
  */
 static fsal_status_t open_still_named(struct opening *op, struct stubfs_obj *o)
 {
@@ -132,7 +132,7 @@ static fsal_status_t open_still_named(struct opening *op, struct stubfs_obj *o)
 	return status;
 }
 
-/* @sub is open: wrap it, truncate it, say what it is like. */
+/* @sub is open: wrap it, truncate it if asked, and get its attributes. */
 static fsal_status_t open_adopt(struct opening *op, struct stubfs_obj *found,
 				struct fsal_obj_handle *sub)
 {
@@ -145,7 +145,7 @@ static fsal_status_t open_adopt(struct opening *op, struct stubfs_obj *found,
 			   stubfs_attrs_settle(o, &op->wait, op->attrs_out);
 	if (!FSAL_IS_ERROR(status) && found)
 		status = open_still_named(op, o);
-	if (status.major == ERR_FSAL_STALE) /* the file, but it would mean the directory */
+	if (status.major == ERR_FSAL_STALE) /* a client would take it for the directory's */
 		status = glue_status(-EAGAIN);
 	if (FSAL_IS_ERROR(status)) {
 		close_again(sub, op->state);
@@ -156,7 +156,7 @@ static fsal_status_t open_adopt(struct opening *op, struct stubfs_obj *found,
 	return status;
 }
 
-/* Its name in op->name, with what may be there already looked at before. */
+/* Open op->name, which stands for @found (NULL: for nothing). */
 static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 {
 	struct stub_bracket change = { .open = false };
@@ -191,8 +191,8 @@ static fsal_status_t open_name(struct opening *op)
 	struct stubfs_obj *found;
 	fsal_status_t status = names_may_come(op->obj, &op->wait, op->name, &found);
 
-	/* FSAL_VFS would follow it, past the old server: out of the directory that was
-	 * asked about, or out of the export */
+	/* FSAL_VFS would follow the symlink, to where the old server was not asked, or out of
+	 * the export */
 	if (!FSAL_IS_ERROR(status) && found && found->handle.type == SYMBOLIC_LINK &&
 	    op->mode < FSAL_GUARDED)
 		status = fsalstat(ERR_FSAL_SYMLINK, 0);
@@ -263,7 +263,7 @@ static fsal_openflags_t obj_status2(struct fsal_obj_handle *obj, struct state_t 
 	return below(sub->obj_ops->status2(sub, state));
 }
 
-/* The verifier is in the local times; only a file made here has one. */
+/* The verifier is in the local times; only a file that was created here has one. */
 static bool obj_check_verifier(struct fsal_obj_handle *obj, fsal_verifier_t verifier)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);

@@ -20,7 +20,7 @@
 #include "mount.h"
 #include "stub_glue.h"
 
-#define NEVER_MS 500u /* what is left of a wait that does not end */
+#define NEVER_MS 500u /* given as left of a wait without end (Never_Delay) */
 #define PLACE_MS 50 /* between two looks for a place */
 
 /* ---- errors ---- */
@@ -111,7 +111,7 @@ struct stub_front glue_front(struct stubfs_obj *o)
 	if (!glue_maybe_stub(o))
 		return f;
 	f.maybe = handle_of(o, &f.h) == 0;
-	if (!f.maybe) /* it has none of its own, so it is no stub */
+	if (!f.maybe) /* its key has no handle, so it is no stub */
 		atomic_store(&o->known.normal, true);
 	return f;
 }
@@ -135,8 +135,8 @@ static uint64_t gate_wait_left(struct stub_gate *g, const struct stub_wait *w)
 	return w->until > now ? w->until - now : 0;
 }
 
-/* Nobody listens: has that lasted for Give_Up seconds?  What clients repeat comes every 15 s
- * at the latest. */
+/* No retriever: has that lasted for Give_Up seconds?  (Clients repeat their requests at least
+ * every 15 s, often enough for stub_gate_absent_ms().) */
 static int gate_wait_on(struct stub_gate *g, const struct stub_wait *w)
 {
 	uint64_t give_up = (uint64_t)export_of(g)->options.give_up * 1000;
@@ -184,7 +184,7 @@ static bool gate_wait_begin(struct stub_gate *g, struct stub_wait *w)
 	return false;
 }
 
-/* Ganesha's own reads are nobody's. */
+/* What Ganesha reads for itself counts for nobody. */
 static void gate_who(struct stub_gate *g, char who[STUB_WHO_MAX + 1])
 {
 	if (op_ctx && op_ctx->client)
@@ -229,7 +229,7 @@ fsal_status_t glue_end(struct stub_bracket *b, fsal_status_t status)
 	return glue_both(status, stub_bracket_end(b, glue_errno(status)));
 }
 
-/* Who is told at a COMMIT what became of its writes: the client, by its address. */
+/* The client, by its address: a COMMIT tells it what became of its own writes. */
 static uint64_t who_asks(void)
 {
 	const sockaddr_t *from = op_ctx->caller_addr;

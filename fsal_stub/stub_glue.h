@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * stub_glue.h - how this plugin meets libstubcore (stubfront.h): whose object it is, what a
- * request may wait, and what becomes of an error.
+ * stub_glue.h - how this plugin meets libstubcore (stubfront.h): which object is meant, how
+ * long a request may wait, and what becomes of an error.
  *
- * glue_status() is the one place that makes a Ganesha status of one.  All are called in our
- * own scope (below.h).
+ * glue_status() is the one place where an error of libstubcore becomes a status of Ganesha.
+ * All these functions are called while our own layer works (below.h).
  */
 #ifndef FSAL_STUB_GLUE_H
 #define FSAL_STUB_GLUE_H
@@ -28,7 +28,7 @@ bool glue_migrating(void);
 /* May this object be a stub? */
 bool glue_maybe_stub(const struct stubfs_obj *o);
 
-/* It, for the library: until the end of the block. */
+/* @o as libstubcore takes it; FRONT(o) is a pointer to that, valid until the end of the block. */
 struct stub_front glue_front(struct stubfs_obj *o);
 #define FRONT(o) (&(struct stub_front[1]){ glue_front(o) }[0])
 
