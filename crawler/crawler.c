@@ -4,12 +4,12 @@
  *
  * Invariants
  *   - Not more than `workers` asks are in flight.
- *   - An entry that was asked for is asked for again after its answer's rest
- *     (table below) for as long as the journal has it: nothing is taken for done
- *     because the retriever said so; done is what left the journal.
+ *   - An entry that was asked for rests, as long as the table below says for its
+ *     answer, and is asked for again while the journal has it: it is done when it has
+ *     left the journal, not when the retriever says so.
  *   - Every wait has a limit and ends early for an answer or a signal.
- *   - While anything is unfinished somebody crawls: what is parked may be tried again
- *     (`postcopy retry`) at any time, and nobody else would begin with it.
+ *   - The crawler does not end while anything is unfinished: what is parked may be tried
+ *     again (`postcopy retry`) at any time, and nobody else would ask for it.
  */
 #include "crawler.h"
 
@@ -80,7 +80,7 @@ static const struct answer *answer_find(int result)
 		if (answers[i].result == result)
 			return &answers[i];
 	}
-	return &answers[2]; /* what we do not know is trouble */
+	return &answers[2]; /* an unknown answer counts as trouble */
 }
 
 static void answer_take(struct crawl *w, struct flight *f, int result, uint64_t now)

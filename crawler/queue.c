@@ -12,7 +12,8 @@
 #define BATCH	    64
 #define WAIT_MIN_MS 100 /* between two passes, growing while they find nothing */
 #define WAIT_MAX_MS 2000
-/* LMDB maps the journal: pages that were read count as ours until the map is gone. */
+/* LMDB maps the journal: pages that were read count as this process's memory until the map is
+ * closed. */
 #define MAPPED_MAX (24u << 20)
 
 struct queue {

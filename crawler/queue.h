@@ -40,7 +40,7 @@ uint64_t queue_passes(const struct queue *q);
 /* There may be new entries: begin the next pass within @within_ms. */
 void queue_hurry(struct queue *q, uint64_t now_ms, unsigned int within_ms);
 
-/* Do not give the entry out again before @until_ms; now or earlier: at once. */
+/* Do not give the entry out again before @until_ms. */
 void queue_rest(struct queue *q, const struct stub_handle *h, uint64_t until_ms);
 
 /* Nothing rests any more; begin a new pass: the retriever that answered is gone, and

@@ -24,7 +24,7 @@ struct aborting {
 	uint64_t lines, aside, directories, others, bytes;
 };
 
-/* ---- who is in the way ---- */
+/* ---- who has the volume open ---- */
 
 static bool has_open(const char *pid, const struct stat *lock)
 {
@@ -148,7 +148,7 @@ static void print_refused(struct json *j, const struct stub_refused *refused)
 	json_array_end(j);
 }
 
-/* A path below an SMB share, an NFS file handle in hexadecimal. */
+/* An origin for people: a path below an SMB share, an NFS file handle in hexadecimal. */
 static void print_origin(struct json *j, const struct aborting *a, const struct stub_origin *o)
 {
 	char text[2 * STUB_ORIGIN_MAX + 1] = "";
@@ -196,7 +196,8 @@ static int list_one(void *arg, const struct stub_lack *l)
 	return json_end(&j) < 0 ? -EIO : 0;
 }
 
-/* What was resolved by hand, zeros for what was given up among it, outlives .postcopy too. */
+/* Copy .postcopy/resolved, which says also where zeros are in the place of lost data: the list
+ * stays when .postcopy goes. */
 static int add_resolved(const struct aborting *a)
 {
 	char path[PATH_MAX + 32], buf[4096];
@@ -230,7 +231,7 @@ static int sync_above(const char *path)
 	return r;
 }
 
-/* Whole, and on the disk, before anything changes. */
+/* The list must be complete, and on the disk, before anything changes. */
 static int write_list(struct verdict *v, struct aborting *a)
 {
 	char part[PATH_MAX + 8];
@@ -318,7 +319,7 @@ static int open_it(struct verdict *v, struct aborting *a)
 	return stub_volume_alone(a->volume) < 0 ? in_use(v, a->path) : 0;
 }
 
-/* The list that was made when all was as it had been stays, if there is one. */
+/* If an abort has begun before, its list stays: only that was made before anything changed. */
 static int settle_list(struct verdict *v, struct aborting *a)
 {
 	char begun[PATH_MAX];
@@ -368,7 +369,7 @@ static int abort_it(struct verdict *v, struct aborting *a)
 	if (a->dry)
 		return 0;
 	if (stub_volume_info(a->volume)->depot[0])
-		depot_leave(stub_volume_info(a->volume)); /* an empty directory at worst stays */
+		depot_leave(stub_volume_info(a->volume)); /* on failure an empty directory stays */
 	r = stub_abort(a->volume, a->list);
 	if (r < 0)
 		return verdict_fail(v, FAIL_TARGET,
@@ -385,7 +386,7 @@ int volume_abort(struct verdict *v, int argc, char **argv)
 	int r = arguments(v, &a, argc, argv);
 
 	if (r == 0 && !a.dry && stub_abort_rest(a.path) == 0) {
-		a.repeated = true; /* killed in its very last step */
+		a.repeated = true; /* an earlier abort was killed in its very last step */
 		return print(&a);
 	}
 	if (r == 0)

@@ -21,7 +21,7 @@ struct check {
 	struct check_walk walk;
 	struct json j;
 	uint64_t shown[CHECK_KINDS];
-	bool said; /* progress */
+	bool said; /* progress was printed */
 };
 
 /* ---- both sides ---- */
@@ -313,7 +313,7 @@ static int answer(const struct verdict *v, struct check *c)
 		r = walk(c, &lost);
 	json_bool(&c->j, "lost", lost);
 	json_bool(&c->j, "ok", r == 0);
-	if (r < 0) { /* the rest is out already */
+	if (r < 0) { /* all else is printed already */
 		json_str(&c->j, "error", "source-failed");
 		json_str(&c->j, "message", strerror(-r));
 		fprintf(stderr, "postcopy-volume: source %s: the walk broke off: %s\n",

@@ -138,7 +138,7 @@ static int make_info(struct verdict *v, const struct init_options *o, const stru
 	return 0;
 }
 
-/* All checks; what is cheap and local first. */
+/* All checks, first those that are cheap and local. */
 static int preflight(struct verdict *v, struct target *t, struct source_facts *facts)
 {
 	struct source *s;
@@ -166,7 +166,7 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 	return r;
 }
 
-/* Streams of the root, into the depot's staging. */
+/* Fetch the root's streams into the depot's staging. */
 static int fetch_streams(const struct source_facts *facts, struct stub_volume *volume,
 			 const struct stub_object *o, struct depot **d, struct depot_item **item)
 {
@@ -193,7 +193,7 @@ static int fetch_streams(const struct source_facts *facts, struct stub_volume *v
 	return r;
 }
 
-/* The root is complete from the start: a server that exports it needs no source for that. */
+/* The root gets its attributes at once, so that a server can export it without the source. */
 static int fill_root(const struct target *t, const struct source_facts *facts)
 {
 	const struct source_meta *m = &facts->meta;
@@ -253,7 +253,7 @@ static int create(struct verdict *v, const struct target *t, const struct stub_v
 	}
 }
 
-/* One server, and what it says of itself; unknown is lost, where it matters. */
+/* Ask one server what it says of itself; what it does not say counts as lost, where it matters. */
 static void ask_traits(const struct source_facts *facts, const char *uri,
 		       struct source_traits *traits)
 {
@@ -266,8 +266,8 @@ static void ask_traits(const struct source_facts *facts, const char *uri,
 		memset(traits, 0, sizeof(*traits));
 }
 
-/* Invariant 7 (docs/design.md): what cannot be kept is told before the cut-over.  Of two
- * sources, what is lost with both. */
+/* Invariant 7 (docs/design.md): what cannot be kept is told before the switch.  Of two joined
+ * sources only what is lost by both. */
 static void print_not_migrated(struct json *j, const struct target *t,
 			       const struct source_facts *facts)
 {

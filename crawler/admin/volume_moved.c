@@ -10,7 +10,7 @@
 
 #include "admin/volume_tool.h"
 
-/* A retriever of this volume, or of another copy of it: both are one volume to clients. */
+/* Does a retriever run, of this volume or of another copy of it?  Both have the same socket. */
 static bool somebody_listens(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };

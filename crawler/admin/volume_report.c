@@ -16,7 +16,7 @@ struct opened {
 	char path[PATH_MAX]; /* real path of the volume */
 };
 
-/* The volume that is a sub-command's only argument. */
+/* Open the volume that is a sub-command's only argument. */
 static int open_volume(struct verdict *v, int argc, char **argv, struct opened *o)
 {
 	const char *dir;
@@ -210,7 +210,7 @@ int volume_parked(struct verdict *v, int argc, char **argv)
 	}
 	json_array_end(&j);
 	json_bool(&j, "ok", n == 0);
-	if (n < 0) { /* the list so far is out already */
+	if (n < 0) { /* the list so far is printed already */
 		json_str(&j, "error", "journal-damaged");
 		json_str(&j, "message", strerror(-n));
 	}
@@ -370,7 +370,7 @@ static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan 
 	if (scan(v, o, &c, s) < 0)
 		return -1;
 	if (scan_finished(s) && stub_volume_info(o->volume)->depot[0])
-		depot_leave(stub_volume_info(o->volume)); /* an empty directory at worst stays */
+		depot_leave(stub_volume_info(o->volume)); /* on failure an empty directory stays */
 	r = scan_finished(s) ? stub_volume_remove(o->volume) : -EBUSY;
 	if (r == -EBUSY)
 		return verdict_fail(
@@ -407,7 +407,7 @@ int volume_remove(struct verdict *v, int argc, char **argv)
 	struct opened o;
 	int r;
 
-	/* killed in its very last step */
+	/* an earlier remove was killed in its very last step */
 	if (argc == 2 && realpath(argv[1], o.path) && stub_volume_remove_rest(o.path) == 0)
 		return print_removed(o.path, NULL);
 	if (open_volume(v, argc, argv, &o) < 0)

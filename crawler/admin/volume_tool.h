@@ -2,9 +2,9 @@
 /*
  * volume_tool.h - the sub-commands of postcopy-volume.
  *
- * Each gets the arguments after its name, prints one JSON object on stdout and
- * returns 0, or -1 with the verdict set. A positive value is an exit status
- * after which nothing more is printed.
+ * Each gets its name and arguments as main() does, prints one JSON object on stdout
+ * and returns 0, or -1 with the verdict set. A positive value is an exit status; all
+ * that there is to print has been printed then.
  */
 #ifndef VOLUME_TOOL_H
 #define VOLUME_TOOL_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * check.h - `postcopy-volume check`: what a migration from a source keeps, what it
- * loses. Nothing is written, neither there nor here.
+ * loses. Nothing is written, neither to the source nor to the target.
  *
- *   volume_check.c  both sides are asked; the answer as JSON
+ *   volume_check.c  asks both sides, and prints the answer as JSON
  *   check_options.c the command line
  *   check_table.c   property by property, from what the two sides say of themselves
- *   check_name.c    one entry: can the other side express it?
+ *   check_name.c    one entry: can the target, and its clients, express it?
  *   check_twins.c   names of one directory that differ in case only
- *   check_visit.c   one directory of the source through these two
+ *   check_visit.c   one directory of the source, by the two before
  *   check_read.c    may each file be read?
  *   check_walk.c    the whole source, directory by directory
  */
@@ -20,7 +20,7 @@
 /* What the volume will be exported by, bits. */
 enum { EXPORT_NFS = 1, EXPORT_SMB = 2 };
 
-/* What becomes of something. */
+/* What a migration makes of a property or an entry. */
 enum check_fate { FATE_KEPT, FATE_APPROXIMATED, FATE_LOST };
 const char *check_fate_name(enum check_fate fate); /* "kept" ... */
 
@@ -51,7 +51,7 @@ struct check_property {
 };
 
 unsigned int check_properties(void); /* how many there are */
-/* Property @i of them. */
+/* The property number @i. */
 void check_property(const struct check_sides *sides, unsigned int i, struct check_property *out);
 bool check_property_known(const char *code, size_t len);
 
@@ -60,20 +60,20 @@ bool check_property_known(const char *code, size_t len);
 enum check_kind {
 	CHECK_TWIN, /* another name of the directory differs in case only */
 	CHECK_ENCODING, /* not UTF-8 */
-	CHECK_CHARACTER, /* one that SMB has no room for */
+	CHECK_CHARACTER, /* a character that SMB names cannot have */
 	CHECK_ENDING, /* a dot or a space, which SMB clients drop */
 	CHECK_DEVICE, /* a name that Windows keeps for a device */
 	CHECK_MANGLED, /* the old Samba may have made it up */
-	CHECK_NOT_JOINED, /* NFS's alone: the share cannot be asked for it */
+	CHECK_NOT_JOINED, /* known to NFS only: the joined share cannot be asked for it */
 	CHECK_LONG_PATH, /* more than CHECK_PATH_MAX bytes below the export's root */
 	CHECK_LONG_NAME, /* more bytes than the new file system takes */
 	CHECK_REFUSED, /* the new file system will not have it */
-	CHECK_IMPOSSIBLE, /* nothing that can exist: its directory will be parked */
+	CHECK_IMPOSSIBLE, /* such an entry cannot exist: its directory will be parked */
 	CHECK_TIME, /* a time that the new file system cannot hold */
 	CHECK_UNREADABLE, /* the old server does not let us read the file */
 	CHECK_UNLISTED, /* the old server does not list the directory */
 	CHECK_CYCLE, /* a directory that is its own ancestor, or absurdly deep */
-	CHECK_UNSURE, /* a time that may be another one */
+	CHECK_UNSURE, /* a time that the old server may mean otherwise */
 	CHECK_ACL, /* it has a POSIX ACL, and gets a narrower mode */
 	CHECK_SUBVOLUME, /* a directory with the numbers of another one, but not its handle */
 	CHECK_KINDS,
@@ -91,8 +91,8 @@ extern const struct check_kind_info check_kinds[CHECK_KINDS];
 /*
  * Which kinds is this entry of (bits 1 << kind)? @path_len: bytes of its path below
  * the export's root. @why gets one line for CHECK_REFUSED, CHECK_IMPOSSIBLE and
- * CHECK_NOT_JOINED, else "". CHECK_TWIN, CHECK_UNREADABLE, CHECK_UNLISTED, CHECK_CYCLE and CHECK_SUBVOLUME are for
- * others to find.
+ * CHECK_NOT_JOINED, else "". CHECK_TWIN, CHECK_UNREADABLE, CHECK_UNLISTED, CHECK_CYCLE
+ * and CHECK_SUBVOLUME are found elsewhere, never here.
  */
 uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e, size_t path_len,
 		    char why[CHECK_WHY_MAX]);
@@ -118,7 +118,7 @@ void check_twins_reset(struct check_twins *t, unsigned int part, unsigned int pa
 /*
  * Add a name. Returns 0, or 1 and in @first the earlier name that it folds to, valid
  * until the next call. A name that is there already, byte for byte, is no twin.
- *   -ENOSPC  it does not fit: the names so far stay, @t is of no more use for this part
+ *   -ENOSPC  it does not fit: the names so far stay, no more can be added to this part
  *   -ENOMEM
  */
 int check_twins_add(struct check_twins *t, const char *name, size_t len, const char **first,

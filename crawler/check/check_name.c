@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* check_name.c - can the other side express this entry? */
+/* check_name.c - can the target, and its clients, express this entry? */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -122,7 +122,7 @@ static bool smb_character(const char *name, size_t len)
 	return false;
 }
 
-/* The whole name or what stands before its first dot, whatever spaces follow it. */
+/* Is the name, or its part before the first dot, a device's?  Spaces behind that do not count. */
 static bool smb_device(const char *name, size_t len)
 {
 	static const char *const devices[] = { "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$" };
@@ -174,7 +174,8 @@ because(char why[CHECK_WHY_MAX], const char *fmt, ...)
 	return true;
 }
 
-/* What the retriever takes for hostile; it parks the directory. @known: its attributes are. */
+/* Would the retriever take the entry for hostile, and park the directory?  @known: all its
+ * attributes are. */
 static bool impossible(const struct stub_entry *e, bool known, char why[CHECK_WHY_MAX])
 {
 	const struct stub_attr *a = &e->attr;
@@ -238,7 +239,7 @@ static bool refused(const struct target_limits *t, const struct stub_entry *e,
 	return false;
 }
 
-/* What the joined share knows of it will not come. */
+/* Can the joined share not be asked for this entry? */
 static bool not_joined(const struct stub_entry *e, char why[CHECK_WHY_MAX])
 {
 	struct dual_origin own;

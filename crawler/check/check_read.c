@@ -3,9 +3,9 @@
  * check_read.c - may every file be read?  Neither names nor modes tell: a server's ACLs,
  * its locks and its broken disks do not show in a listing.  So one byte of each is read.
  *
- * A bounded number of reads is under way.  They go before the listings in the source's
- * queues (SOURCE_DEMAND), so that one who waits for them in the middle of a listing does
- * not wait for another listing.
+ * A bounded number of reads is under way.  In the source's queues they go before the
+ * listings (SOURCE_DEMAND), so that a worker that waits for them in the middle of a listing
+ * does not wait for another listing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct reading {
 	char path[]; /* terminated */
 };
 
-/* What says something about the file, and not about the way to it. */
+/* What to report of the file; NULL: nothing, the error is the connection's, or it was removed. */
 static const char *reason(int64_t result)
 {
 	switch (result) {
@@ -55,7 +55,7 @@ static void on_read(void *arg, const struct source_read *r)
 	free(one);
 }
 
-/* A place among those that are under way.  False: stop. */
+/* Wait until one more read may be under way.  False: stop. */
 static bool take_place(struct walker *k)
 {
 	bool mine;

@@ -2,8 +2,8 @@
 /*
  * check_table.c - what becomes of each property of a file.
  *
- * The table says what the protocol carries and what postcopy does with it. What the
- * two sides say of themselves changes some of it: the functions below the table.
+ * The table says what the protocol carries and what postcopy does with it. The functions
+ * below it correct that by what the two sides say of themselves.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -259,7 +259,7 @@ static void adjust_times(const struct check_sides *s, struct check_property *p)
 		worse(p, FATE_APPROXIMATED, "later than %s does not fit here (--names finds it)",
 		      last);
 	}
-	/* a claim for setting times: Linux' server says a second, and sends nanoseconds */
+	/* only a claim, about times that are set: Linux servers say a second, but send ns */
 	claim = delta->tv_sec ? 0 : delta->tv_nsec;
 	if (l && l->times_known && l->time_unit > 1 && s->traits->have_info && claim < l->time_unit)
 		worse(p, FATE_APPROXIMATED, "rounded to %u ns here", l->time_unit);
@@ -276,7 +276,7 @@ static void adjust_times(const struct check_sides *s, struct check_property *p)
 		      "finds them)");
 }
 
-/* Over NFS FSINFO says whether there are such. */
+/* Over NFS, FSINFO says whether the file system has them (@there). */
 static bool by_fsinfo(const struct check_sides *s, struct check_property *p, bool there)
 {
 	if (strcmp(s->protocol, "nfs"))
@@ -337,7 +337,7 @@ static void adjust_acl(const struct check_sides *s, struct check_property *p)
 			 "the mode");
 }
 
-/* What the security descriptor is needed for; over NFS it is something else. */
+/* For properties that come from the security descriptor (SMB only). */
 static void adjust_windows(const struct check_sides *s, struct check_property *p)
 {
 	if (strcmp(s->protocol, "smb") || s->traits->windows)
@@ -348,7 +348,7 @@ static void adjust_windows(const struct check_sides *s, struct check_property *p
 		worse(p, FATE_LOST, "the SMB source of this release does not bring it");
 }
 
-/* Beside an ACL the group's bits are its mask. */
+/* In the mode of a file with an ACL, the group's bits are the ACL's mask. */
 static void adjust_mode(const struct check_sides *s, struct check_property *p)
 {
 	const struct source_traits *t = s->traits;
@@ -366,7 +366,7 @@ static void adjust_mode(const struct check_sides *s, struct check_property *p)
 		      "bits would be those of its mask");
 }
 
-/* What is stored in extended attributes. */
+/* For properties that are stored in extended attributes. */
 static void adjust_room(const struct check_sides *s, struct check_property *p)
 {
 	adjust_windows(s, p);
@@ -419,8 +419,8 @@ static void one_side(const struct check_sides *sides, unsigned int i, struct che
 	out->from = out->seen == SEEN_NO ? "" : sides->protocol;
 }
 
-/* Of a joined source NFS tells what it can, and the share the rest; the mode is made of
- * the descriptor. */
+/* Of a joined source NFS tells what it can, and the share the rest; the mode comes from the
+ * share's security descriptor. */
 void check_property(const struct check_sides *sides, unsigned int i, struct check_property *out)
 {
 	struct check_sides share = *sides;

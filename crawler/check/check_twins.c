@@ -2,11 +2,11 @@
 /*
  * check_twins.c - names of one directory that differ in case only.
  *
- * A table of open addressing: a key of the folded name, and where the name stands in
+ * A hash table with open addressing: a key of the folded name, and where the name stands in
  * one block of memory, length byte first. Both grow by doubling up to the limit.
  *
  * Case is folded as Samba and NTFS do it, code point by code point to upper case;
- * what is not UTF-8 is folded byte by byte in ASCII, which no twin can escape.
+ * in what is not UTF-8 only ASCII letters are folded.
  */
 #include <errno.h>
 #include <locale.h>

@@ -3,8 +3,8 @@
  * check_visit.c - one directory of the source: its entries are judged, its
  * subdirectories collected.
  *
- * The names of a huge directory do not fit the table of twins: then it is listed once
- * more for each part of them. Twins that the first listing has told are not told again.
+ * If the names of a huge directory do not fit the table of twins, it is listed once more
+ * for each part of them. Twins that the first listing has reported are not reported again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -90,9 +90,9 @@ bool check_subvolume(struct walker *k, uint64_t fsid, uint64_t fileid, uint64_t 
 }
 
 /*
- * Does the entry have the numbers of a directory above it?  With the same file handle, or
- * where there are none, it is that one: CHECK_CYCLE.  With another one it is another one,
- * as a subvolume in a subvolume is; so many of them one in another are none.
+ * Does the entry have the fsid and file id of a directory above it?  With the same file handle,
+ * or without handles, it is that directory: CHECK_CYCLE.  With another handle it is another
+ * directory, as of a subvolume in a subvolume; but too many of these, nested, are a cycle too.
  */
 static enum check_kind looks_like(const struct node *dir, const struct stub_attr *a,
 				  uint64_t handle)
@@ -165,7 +165,7 @@ static int take_dir(struct visit *v, const struct stub_entry *e)
 		return 0;
 	if (number - v->dir->skip >= v->chunk) {
 		v->more = true;
-		return v->want == MORE_DIRS; /* that is all this listing is for */
+		return v->want == MORE_DIRS; /* a listing for MORE_DIRS ends here */
 	}
 	if (e->origin_len > STUB_ORIGIN_MAX)
 		return 0; /* was reported: refused */
@@ -283,7 +283,7 @@ static int list_parts(struct visit *v)
 		v->told = told;
 		r = list(v);
 		if (r == 0 && v->full)
-			r = -EAGAIN; /* it has grown */
+			r = -EAGAIN; /* the directory has grown */
 	}
 	return r;
 }

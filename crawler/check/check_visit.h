@@ -22,7 +22,7 @@ struct node {
 	unsigned int depth;
 	uint64_t fsid, fileid;
 	uint64_t handle; /* a number made of the NFS file handle; 0: there is none */
-	uint64_t skip; /* subdirectories that had their turn */
+	uint64_t skip; /* so many subdirectories were taken from earlier listings */
 	size_t path_len;
 	size_t origin_len, name_len;
 	char bytes[]; /* the origin, then the name */
@@ -43,7 +43,7 @@ struct walker {
 	unsigned int reading; /* files */
 	bool stop;
 	int error;
-	/* the first such directory of each fsid */
+	/* of each fsid, the first directory met with the file id of a subvolume's root */
 	struct {
 		uint64_t fsid, handle;
 	} roots[FIRST_ROOTS];
@@ -58,7 +58,7 @@ struct visit {
 	enum { ALL, MORE_DIRS, ONLY_TWINS } want;
 	uint64_t index; /* entries of this listing so far */
 	uint64_t bytes; /* of their names */
-	bool full; /* not all of them are in twins */
+	bool full; /* not all names did fit into twins */
 	uint64_t told; /* twins among the first so many entries are reported */
 	uint64_t dirs; /* subdirectories so far */
 	uint64_t chunk; /* how many are taken now */

@@ -22,7 +22,7 @@
 #define CHUNK_MOST  (NODES_MOST / 8)
 #define PROGRESS_MS 1000
 
-/* SIGINT and SIGTERM, and the end of the last worker. */
+/* SIGINT and SIGTERM, and the end of the last worker, write to it. */
 static int wake_fd = -1;
 static volatile sig_atomic_t signalled;
 
@@ -165,7 +165,7 @@ static void watch(struct walker *k)
 		r = k->stop;
 		pthread_mutex_unlock(&k->lock);
 		if (r)
-			source_stop(k->s); /* whatever the others are waiting for */
+			source_stop(k->s); /* ends whatever the workers wait for */
 	}
 }
 

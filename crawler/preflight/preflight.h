@@ -36,7 +36,7 @@ struct target_limits {
 	bool acl; /* POSIX ACLs */
 	bool user_xattrs;
 	uint32_t xattrs_max; /* bytes of all extended attributes of a file; 0 too: no limit */
-	bool folds; /* takes names that differ in case only for one */
+	bool folds; /* names that differ in case only are one name to it */
 };
 
 struct target {
@@ -72,7 +72,7 @@ int preflight_target_empty(struct verdict *v, const struct target *t);
 /* Does it keep names apart that differ in case only? Tried with a directory, which is
  * removed again: @t has gone through preflight_target_empty(). */
 int preflight_target_case(struct verdict *v, const struct target *t);
-/* As much of that as needs no writing; what else init would refuse is a warning. */
+/* preflight_target() as far as it needs no writing; what else init would refuse is a warning. */
 int preflight_target_look(struct verdict *v, const char *dir, struct target *out);
 void target_close(struct target *t);
 

@@ -8,7 +8,7 @@
 #include "depot/depot.h"
 #include "preflight/preflight.h"
 
-/* The directory that @dir is, or will be made in. */
+/* The real path of @dir, or if it does not exist yet, of the directory in which it will be. */
 static int real_place(const char *dir, char out[PATH_MAX])
 {
 	char above[STUB_DEPOT_MAX + 1];

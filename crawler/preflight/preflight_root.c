@@ -5,9 +5,9 @@
  * ACCESS tells what we may do; the mode bits tell what anybody may. Whoever is
  * granted what the mode bits give to the owner alone is the owner or root; where
  * the owner is uid 0, or not even the owner has the bit, only root is left: proof.
- * Root is never denied reading by modes, but may be by an ACL. So a denial is held
- * against the proofs: all of the sample is looked at then, and more of the one than of
- * the other decides. Whoever is taken for squashed is refused, and told what was seen.
+ * Root is never denied reading by modes, but may be by an ACL. So after a denial the whole
+ * sample is looked at, and more denials than proofs mean that root is squashed. Then init
+ * refuses, and tells what was seen.
  *
  * Looked at breadth-first, so that a home directory next to a deep public tree is
  * met early. Objects that everybody may read say nothing and cost no call.
@@ -80,7 +80,7 @@ static const char *node_path(const struct node *n, char *buf, size_t size)
 	return buf[at] ? buf + at : "/";
 }
 
-/* 1: there is nothing below it to be seen. */
+/* Count a denial; 1: so what is below the object cannot be looked at. */
 static int deny(struct sample *p, const struct node *n, const char *what)
 {
 	if (!p->denials++) {
@@ -138,7 +138,7 @@ static int examine(struct sample *p, const struct node *n)
 	return 0;
 }
 
-/* Can an answer about this object say anything? */
+/* Can it tell anything whether this object may be read? */
 static bool telling(const struct stub_attr *a)
 {
 	unsigned int read_by_all = S_ISDIR(a->mode) ? 0005 : 0004;
@@ -187,7 +187,7 @@ static int list(struct sample *p, struct node *dir)
 	return 0;
 }
 
-/* Is it clear? With a denial only the whole sample is enough. */
+/* Is root known not to be squashed? After a denial only the whole sample tells. */
 static bool clear(const struct sample *p)
 {
 	return p->proofs && !p->denials;
@@ -210,7 +210,7 @@ static int search(struct sample *p)
 	return 0;
 }
 
-/* More denials than proofs are no root; as many may be an ACL's. */
+/* More denials than proofs: root is squashed; no more than proofs: an ACL may be the reason. */
 static int judge_denials(struct sample *p)
 {
 	char buf[512], denied[768], more[64] = "", seen[96];

@@ -23,7 +23,7 @@
 static const struct {
 	int error;
 	enum fail fail;
-	const char *advice, *smb; /* for the two kinds of servers */
+	const char *advice, *smb; /* what to do: of an NFS server, of an SMB server */
 } probe_errors[] = {
 	{ -EHOSTUNREACH, FAIL_UNREACHABLE, "check the network and the server",
 	  "check the network and the server" },
@@ -41,7 +41,7 @@ static const struct {
 	  "the server must speak SMB 2.1 or later" },
 };
 
-/* @share: the joined one */
+/* @share: it was the joined share that failed */
 static int probe_failed(struct verdict *v, const struct source_facts *facts, bool share, int error,
 			const char *why)
 {
@@ -176,11 +176,11 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 }
 
 /*
- * Is what the old server calls @o, @a the local entry @name of @dir, or @dir itself if it
- * is "."?  Inode numbers prove little: any two fresh file systems count alike. Linux
- * servers put the kernel's handle, the number and a random generation, into their own.
- * Where the number is followed by something else, it is another object; not so for the
- * root of an export, whose handle may have neither. Of other handles nothing is known:
+ * Is the old server's object with origin @o and attributes @a the local entry @name of @dir
+ * ("."  is @dir itself)?  Equal inode numbers prove little: any two fresh file systems count
+ * alike. Linux servers put the kernel's handle, which is the number and a random generation,
+ * into theirs: where the number is followed by another generation it is another object (but
+ * for an export's root, whose handle may have neither). Of other handles nothing is known:
  * then both times must agree.
  */
 static bool same_object(int dir, const char *name, const struct stub_origin *o,
@@ -204,8 +204,8 @@ static bool same_object(int dir, const char *name, const struct stub_origin *o,
 	return same_time(&a->mtime, &st.st_mtim) && same_time(&a->ctime, &st.st_ctim);
 }
 
-/* Is the local directory at @path the root of the export? Told by some of its entries, as
- * the server may answer from a cache about the root; an empty one by itself. */
+/* Is the local directory at @path the root of the export? Some of its entries are compared,
+ * since of the root itself the server may answer from a cache; of an empty one, itself. */
 static bool same_directory(struct source *s, const struct source_facts *facts, const char *path,
 			   const struct stat *st)
 {

@@ -26,7 +26,7 @@
 static const struct {
 	long magic;
 	const char *name;
-	bool known; /* postcopy is tested on it */
+	bool known; /* postcopy is tested on this file system */
 } fstypes[] = {
 	{ XFS_SUPER_MAGIC, "xfs", true },     { EXT4_SUPER_MAGIC, "ext4", true },
 	{ BTRFS_SUPER_MAGIC, "btrfs", true }, { TMPFS_MAGIC, "tmpfs", false },
@@ -126,7 +126,7 @@ static int check_abilities(struct verdict *v, const struct target *t)
 	char value[64] = { 0 };
 	int r, fd;
 
-	/* replacing what is not there changes nothing and tells */
+	/* to replace an attribute that is not there changes nothing; its error tells */
 	if (fsetxattr(t->fd, STUB_XATTR, value, 1, XATTR_REPLACE) < 0 && errno == EOPNOTSUPP)
 		return verdict_fail(v, FAIL_TARGET_XATTR,
 				    "target %s is on %s, which has no trusted extended attributes: "
@@ -194,7 +194,8 @@ static int check_room(struct verdict *v, struct target *t)
 	return 0;
 }
 
-/* Twins would become one file, and .postcopy would have names that no plugin hides. */
+/* Names that differ in case would become one file, and .postcopy could be reached by a name
+ * that no plugin hides. */
 static int folds(struct verdict *v, const struct target *t)
 {
 	return verdict_fail(v, FAIL_TARGET_FOLDS,

@@ -74,7 +74,7 @@ static int smb_parts(struct verdict *v, struct source_facts *facts)
 	return resolve(v, facts);
 }
 
-/* What people write who have mounted it the other way. */
+/* The URI that is meant, for people who write what mount takes: host:/path, //host/share. */
 static void suggest(const char *uri, char *out, size_t size)
 {
 	const char *colon = strchr(uri, ':');

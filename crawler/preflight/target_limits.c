@@ -88,7 +88,7 @@ static void ext4_limits(int fd, dev_t dev, struct target_limits *out)
 
 	if (fstatvfs(fd, &fs) < 0)
 		return;
-	/* with its NUL in one block, and what the kernel takes of a path */
+	/* with its NUL it fits one block, and the kernel's longest path */
 	out->symlink_max = (uint32_t)(fs.f_bsize < PATH_MAX ? fs.f_bsize : PATH_MAX) - 1;
 	if (!ext4_super(dev, super))
 		return;
