@@ -24,7 +24,7 @@ static const struct {
 	N(demand_workers, 32, 1, 256),
 	N(fill_workers, 32, 1, 256),
 	N(call_timeout, 15000, 1000, 600000),
-	N(give_up_after, 0, 0, UINT_MAX / 1000), /* milliseconds, later */
+	N(give_up_after, 0, 0, UINT_MAX / 1000), /* so that milliseconds fit, too */
 	N(max_tries, 5, 1, 1000),
 	N(finish_delay, 60, 0, 86400),
 	N(throttle, 0, 0, 1 << 30),
@@ -56,7 +56,7 @@ static const struct {
 };
 #define N_TEXTS (sizeof(texts) / sizeof(texts[0]))
 
-/* Protections that are asked for, or insisted on. */
+/* Protections of the SMB connection: used if the server can, or required. */
 static const struct {
 	const char *name, *def;
 	size_t offset;
@@ -188,7 +188,7 @@ void config_source(const struct config *c, struct source_config *out)
 			.kerberos_principal = c->smb_kerberos_principal,
 			.sign = c->smb_sign,
 			.encrypt = c->smb_encrypt,
-			/* what clients' reads may take of the memory must hold one at least */
+			/* the memory for clients' reads must hold one at least */
 			.read_bytes = c->smb_read_size < c->buffer / 3 ? c->smb_read_size :
 									 c->buffer / 3,
 			.uid = c->smb_uid,

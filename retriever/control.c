@@ -92,7 +92,7 @@ static const char *state_name(struct control *c, const struct jobs_stats *s,
 	return src->connected && !s->source_lost ? "migrating" : "source-lost";
 }
 
-/* Who made files come over, most first. */
+/* Recalls by client, most files first. */
 static void add_clients(struct control *c, struct json_object *o)
 {
 	struct json_object *list = json_object_new_array();
@@ -146,7 +146,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	struct json_object *o;
 	int r;
 
-	jobs_stats(c->c.jobs, &s); /* first: what a job hands on meanwhile is told as inflight */
+	jobs_stats(c->c.jobs, &s); /* first: what a job hands to the finisher then counts there */
 	r = stub_journal_counts(c->c.journal, &n);
 	if (r < 0)
 		return answer_error("the journal cannot be read");
@@ -289,8 +289,8 @@ static struct json_object *cmd_resolve(struct control *c, struct json_object *in
 	return o;
 }
 
-/* What of @s was said now (a rate, or else whether to pause): in force at once, and after a
- * restart too; an error if only at once. */
+/* Put the new settings @s in force at once and store them for the next start; an error if they
+ * could not be stored. */
 static struct json_object *apply(struct control *c, const struct settings *s)
 {
 	char why[128];

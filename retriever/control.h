@@ -28,20 +28,20 @@ struct control_config {
 	struct source *source;
 	struct jobs *jobs;
 	unsigned int finish_delay; /* seconds, for the status */
-	/* end the process in good order; @gone: the volume has been removed under our hands */
+	/* end the process in good order; @gone: the volume has been removed while we served it */
 	void (*stop)(void *arg, bool gone);
 	void *stop_arg;
 	void (*debug)(void *arg, bool on); /* say what is done for each ask, or stop it */
 	void *debug_arg;
-	struct settings settings; /* as they are in force */
+	struct settings settings; /* those in force at the start */
 	stub_log_fn log;
 	void *log_arg;
 };
 
 struct control;
 
-/* Has a thread for the socket and one that keeps rates and notices the end
- * (counter 0, only link names left).  -EADDRINUSE */
+/* Starts a thread for the socket, and one that keeps rates and notices the end
+ * (counter 0, or only link names left).  -EADDRINUSE */
 int control_create(const struct control_config *c, struct control **out);
 void control_destroy(struct control *c);
 

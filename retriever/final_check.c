@@ -3,8 +3,8 @@
  * final_check.c - the walk before the end, in a thread of its own: it may take long, and
  * clients are served meanwhile.
  *
- * What it finds is for people to remove.  Some of it is remembered by handle and looked at
- * now and then; when all of that is gone, the walk is done again.
+ * What the walk finds, people have to remove.  Some of it is remembered by handle and looked
+ * at now and then; when all of that is gone, the walk is done again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 #define LOOK_MS	  5000 /* between two looks at what was found */
 #define FAILED_MS 30000 /* after a walk that broke off */
-#define AGAIN_MS  600000 /* a walk that has found nothing that can be looked at */
+#define AGAIN_MS  600000 /* after a walk that has left nothing to look at by handle */
 
 struct final_check {
 	struct control_config c;

@@ -38,7 +38,7 @@ struct retriever {
 	struct jobs *jobs;
 	struct stub_server *server;
 	struct control *control;
-	atomic_bool gone; /* the volume, under our hands */
+	atomic_bool gone; /* the volume was removed while we served it */
 };
 
 static _Atomic enum stub_log_level log_limit = STUB_LOG_INFO;
@@ -87,7 +87,7 @@ static void stop_process(void *arg, bool gone)
 	kill(getpid(), SIGTERM);
 }
 
-/* What was said by command counts more than the configuration. */
+/* Settings made by command count more than the configuration. */
 static void take_settings(struct retriever *r, struct settings *s)
 {
 	int e = settings_load(r->volume, s);
@@ -113,7 +113,7 @@ static void raise_descriptors(void)
 	}
 }
 
-/* One of an early release learns where it is. */
+/* A volume of an early release does not say where its home is: now it does. */
 static int settle(struct retriever *r, const char *dir)
 {
 	int e = stub_volume_settle(r->volume, r->journal);
@@ -163,7 +163,7 @@ static int open_volume(struct retriever *r, const char *dir)
 	return e < 0 ? complain("cleaning " STUB_DIR "/staging", e) : 0;
 }
 
-/* Of the source's root, as long as the volume's is a stub; 0: not known any more. */
+/* The file id of the source's root, from the record of the volume's root; 0: that is normal now. */
 static uint64_t root_fileid(struct stub_volume *v)
 {
 	struct stub_object o;
@@ -176,7 +176,7 @@ static uint64_t root_fileid(struct stub_volume *v)
 	return id;
 }
 
-/* What an SMB server knows goes into extended attributes: how much do they hold? */
+/* How much do extended attributes hold?  What an SMB server knows of an object goes there. */
 static void find_limits(struct retriever *r, struct source_smb *out)
 {
 	int fd = openat(stub_volume_fd(r->volume), STUB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -287,7 +287,7 @@ static int start(struct retriever *r)
 	return e < 0 ? complain(stub_volume_info(r->volume)->control, e) : 0;
 }
 
-/* Nobody new, then the source (ends all waiting), then the work, then the books. */
+/* In this order: commands, the source (which ends all waiting), jobs, asks, then the journal. */
 static void stop(struct retriever *r)
 {
 	control_destroy(r->control);

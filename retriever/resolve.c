@@ -20,7 +20,7 @@ struct decision {
 
 /* ---- the list ---- */
 
-/* Where the kernel has the object, below the volume's root; or what we were told. */
+/* The object's path below the volume's root, from the kernel; or else the one we were given. */
 static const char *path_of(const struct decision *d, char *buf, size_t size)
 {
 	char link[32], root[PATH_MAX];
@@ -86,7 +86,7 @@ static int write_down(void *arg, const struct stub_map *missing)
 
 	r = end < 0 || dprintf(fd, "%s\n", text) < 0 || fsync(fd) < 0 ? -errno : 0;
 	if (r < 0 && end >= 0 && ftruncate(fd, end) < 0)
-		r = -EIO; /* half a line, at worst */
+		r = -EIO; /* a part of the line may have been written */
 	if (fd >= 0)
 		close(fd);
 	json_object_put(o);
@@ -130,7 +130,7 @@ static int take_theirs(struct decision *d, char *why, size_t size)
 			 strerror(-r));
 		return r;
 	}
-	jobs_retry(d->c->jobs); /* who asks for its attributes in a moment must get them */
+	jobs_retry(d->c->jobs); /* forgets what was just parked: its attributes may be asked for */
 	r = r < 0 ? -ESTALE : stub_resolve_theirs(d->c->volume, d->o, &attr, write_down, d);
 	if (r < 0)
 		return complain(why, size, r);
@@ -140,7 +140,7 @@ static int take_theirs(struct decision *d, char *why, size_t size)
 	return r < 0 && r != -ENOENT ? complain(why, size, r) : 0;
 }
 
-/* A directory, whose attributes are here, is listed with the names that it has. */
+/* Declare a directory, whose attributes are here, listed with the names that it has. */
 static int give_up_names(struct decision *d)
 {
 	struct stub_refused none = { .len = 0 }, names;
@@ -186,7 +186,7 @@ int resolve(const struct control_config *c, const char *how, const struct stub_h
 		return -EINVAL;
 	}
 	r = stub_object_open(c->volume, h, &o);
-	if (r == -ENOENT || r == -ESTALE) { /* whole, or gone */
+	if (r == -ENOENT || r == -ESTALE) { /* normal, or gone */
 		stub_finisher_add_stale(c->finisher, h);
 		return 0;
 	}

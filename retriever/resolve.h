@@ -17,8 +17,8 @@
 
 /*
  * @how: "theirs" (the old server's present version), "ours" (what is here) or "lost" (what
- * is here, without what never came).  @path is for the list, where the kernel does not know
- * a better one.  0, or -errno and @why as a line for the administrator.
+ * is here, without what never came).  @path is written down if the kernel does not know the
+ * object's path.  0, or -errno and @why as a line for the administrator.
  */
 int resolve(const struct control_config *c, const char *how, const struct stub_handle *h,
 	    const char *path, char *why, size_t size);

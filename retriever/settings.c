@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One block of a disk, written in place: all of it is there or nothing, and a volume that
- * is full takes it too.
+ * The file is smaller than a disk block and written in place: a crash leaves the old or the
+ * new settings, and a full volume takes it too.
  */
 #include "settings.h"
 

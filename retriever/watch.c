@@ -9,9 +9,9 @@
  * a walk through everything (final_check.c) has to agree; then the volume is complete
  * (docs/design.md, invariant 6), and is marked so for the plugins.
  *
- * Nobody asks for parked objects, so nobody would notice that a client has removed one
- * or written it anew: it needs nothing from the old server then, and is handed to the
- * finisher. A round through all of them takes a rest before the next.
+ * The crawler does not ask for parked objects.  So here is noticed that a client has removed
+ * one or written it anew: then it needs nothing from the old server, and is handed to the
+ * finisher. After a round through all of them there is a pause before the next.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -27,7 +27,7 @@
 #define LINKS_READ	       256
 #define LINKS_AT_ONCE  32768 /* handed to the finisher when it has nothing else */
 #define PARKED_REST    10 /* ticks between two rounds */
-#define PATIENCE_MS    3000 /* of who asks for the status, with the last walk */
+#define PATIENCE_MS    3000 /* so long the answer to `status` waits for the final check */
 
 struct sample {
 	double at;
@@ -88,7 +88,8 @@ void watch_rates(struct watch *w, struct watch_rates *out)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Some of them; there may be millions.  The next ones when the finisher is done with these. */
+/* Hand some of the entries that wait for links to the finisher (there may be millions); the next
+ * ones when it is done with these. */
 static void finish_links(struct watch *w)
 {
 	struct stub_journal_entry *e = calloc(LINKS_READ, sizeof(*e));
@@ -109,7 +110,7 @@ static void finish_links(struct watch *w)
 	free(e);
 }
 
-/* The counter is 0, and nothing else says that something is missing. */
+/* The counter is 0 and the final check found nothing: the migration is over. */
 static void end(struct watch *w)
 {
 	int r = stub_volume_set_complete(w->c.volume);
@@ -155,8 +156,8 @@ void watch_check_again(struct watch *w)
 	final_check_again(w->last);
 }
 
-/* Is it gone, or with all that it needed from the old server? (The finisher knows
- * whether its names are there.) */
+/* Is the object gone, or does it need nothing from the old server any more, except names
+ * (which the finisher looks at)? */
 static bool is_settled(struct watch *w, const struct stub_handle *h)
 {
 	struct stub_view view;
@@ -190,7 +191,7 @@ static void look_at_parked(struct watch *w)
 	}
 }
 
-/* Its directory, or .postcopy in it: whoever served on would serve what is nowhere. */
+/* Is the volume's directory, or .postcopy in it, gone?  Then we end: there is nothing to serve. */
 static void look_for_volume(struct watch *w)
 {
 	if (w->gone || !stub_volume_gone(w->c.volume))

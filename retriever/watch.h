@@ -17,13 +17,13 @@ struct watch_rates {
 
 int watch_create(const struct control_config *c, struct watch **out);
 void watch_destroy(struct watch *w);
-/* Sees at once whether the migration is over, as the watch does by itself twice a
- * second. Thread-safe; no file system call unless it is over. Waits some seconds for the
- * check before the end, so that of a small volume its result is told. */
+/* Look now whether the migration is over, as the watch does by itself twice a second.
+ * Thread-safe; no file system call unless it is over. Waits some seconds for the final
+ * check: that of a small volume ends in that time, and its result can be told. */
 void watch_look(struct watch *w);
-/* What that check has found, and how far it is. */
+/* The final check: what it has found, and its state. */
 void watch_found(struct watch *w, struct final_found *out);
-/* It is to be done again. */
+/* Have the final check done again. */
 void watch_check_again(struct watch *w);
 void watch_rates(struct watch *w, struct watch_rates *out);
 

@@ -16,7 +16,7 @@
 #define FANS	256
 #define DEPTH_MAX 32 /* of what users may have put where streams belong */
 #define FAN_LEN 5 /* "XX/YY" */
-#define FAN_MODE 01777 /* everybody's streams, nobody's but his own to remove */
+#define FAN_MODE 01777 /* everybody makes streams here, and removes only his own */
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
 /* ---- names ---- */
@@ -179,7 +179,7 @@ int depot_open(const struct stub_volume_info *info, struct depot **out)
 	d->fd = open(info->depot, DIR_FLAGS);
 	if (d->fd < 0 || faccessat(d->fd, "FF/FF", F_OK, 0) < 0) /* its disk is not mounted? */
 		r = -errno;
-	if (r == 0) { /* what cannot be removed is in nobody's way: names are new ones */
+	if (r == 0) { /* what cannot be removed does no harm: names are never used again */
 		remove_tree(d->fd, name, DEPTH_MAX);
 		d->next = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	}
@@ -221,8 +221,8 @@ int depot_leave(const struct stub_volume_info *info)
 
 /* ---- placing ---- */
 
-/* What was there, of an object that had the inode before or of a try that a crash ended, is
- * in staging then, under the item's name. */
+/* Move the item into its place.  What was there (of an object that had the inode before, or of
+ * a try that a crash ended) is in staging afterwards, under the item's name. */
 static int move(const struct depot_item *item, int to, const char *name)
 {
 	int from = item->d->staging;
@@ -245,7 +245,7 @@ int depot_place(void *arg)
 		return 0;
 	if (fstat(item->fd, &st) < 0)
 		return -errno;
-	if (!st.st_nlink) /* removed while they came: nobody would remove them */
+	if (!st.st_nlink) /* the object was removed meanwhile: nobody would remove its streams */
 		return -ENOENT;
 	depot_path(item->d->id, item->ino, path);
 	path[FAN_LEN] = '\0';

@@ -29,33 +29,33 @@ struct depot_item; /* the streams of one object, on their way */
 /* Make the directories; what is there already stays.  -errno */
 int depot_make(const char *dir);
 
-/* The file system of @fd, as smbd's module fileid names it.  -ENOENT: it is not mounted by
- * itself (a subvolume of btrfs), and smbd would take its number; -errno */
+/* The file system of @fd, as smbd's module fileid names it.  -ENOENT: it has no mount of its
+ * own (a subvolume of btrfs), and smbd would use its device number; -errno */
 int depot_fsname(int fd, uint64_t *id);
 
 /* The path of object (@id, @ino) below DIR: "XX/YY/ID". */
 #define DEPOT_PATH_MAX 40
 void depot_path(uint64_t id, uint64_t ino, char out[DEPOT_PATH_MAX]);
 
-/* Opens the depot that @info names; what was being fetched is forgotten.  -ENOENT: it is
- * none, or not mounted; -errno */
+/* Opens the depot that @info names, and removes what an earlier run was fetching.  -ENOENT: it
+ * is no depot, or not mounted; -errno */
 int depot_open(const struct stub_volume_info *info, struct depot **out);
 void depot_close(struct depot *d);
-/* The volume is finished: nothing of its own is left there.  -errno */
+/* The volume is finished: remove its own directory from the depot.  -errno */
 int depot_leave(const struct stub_volume_info *info);
 
 struct depot_job {
 	struct source *source;
 	enum source_priority p;
 	const struct stub_object *o; /* open */
-	const struct source_meta *m; /* its */
-	/* waits until so many bytes may be fetched; NULL: at once */
+	const struct source_meta *m; /* of @o */
+	/* waits until so many bytes may be fetched; NULL: no wait */
 	void (*turn)(void *arg, uint64_t bytes);
 	void *arg;
-	bool local; /* set: the failure is the depot's, not the source's */
+	bool local; /* set by depot_fetch(): the failure is the depot's, not the source's */
 };
 
-/* Streams of @job into a place of their own, durably.  *out is NULL if there are none.
+/* Fetch the streams of @job into the depot's staging, durably.  *out is NULL if there are none.
  *   -EIO  one has changed meanwhile
  *   errors of source_stream(), -ENOSPC, -EDQUOT */
 int depot_fetch(struct depot *d, struct depot_job *job, struct depot_item **out);

@@ -24,8 +24,8 @@ static const struct stub_xattr *acl_of(const struct source_meta *m)
 	return NULL;
 }
 
-/* Who may use the object may use its streams: its ACL, @more allowed and nothing but @most.
- * What cannot be had here leaves the mode. */
+/* Give the stream the object's ACL, with @more rights in each entry and none beyond @most.  If
+ * the depot's file system takes no ACL, only the mode counts. */
 static void set_acl(int fd, const struct stub_xattr *x, uint8_t more, uint8_t most)
 {
 	uint8_t *acl = x->len ? malloc(x->len) : NULL;
@@ -39,7 +39,7 @@ static void set_acl(int fd, const struct stub_xattr *x, uint8_t more, uint8_t mo
 	free(acl);
 }
 
-/* Owner, access and times of the object. */
+/* Give @fd the object's owner, access rights and times. */
 static int dress(int fd, const struct source_meta *m, bool dir)
 {
 	const struct timespec times[2] = { m->attr.atime, m->attr.mtime };
@@ -48,7 +48,7 @@ static int dress(int fd, const struct source_meta *m, bool dir)
 	mode_t mode = dir ? (m->attr.mode & 0222) | 0755 : m->attr.mode & 0666;
 	const struct stub_xattr *acl = acl_of(m);
 
-	if (acl) /* then group means the ACL's mask, which is more than the group has */
+	if (acl) /* the mode's group bits are the ACL's mask: more than the group may have */
 		mode &= ~(mode_t)020 & (dir ? ~(mode_t)0 : ~(mode_t)040);
 	if (fchown(fd, m->attr.uid, m->attr.gid) < 0 || fchmod(fd, mode) < 0)
 		return -errno;
@@ -74,7 +74,7 @@ static int fetch_bytes(struct depot_job *job, const struct source_stream *x, int
 		if (n < 0)
 			return (int)n;
 		if (size != x->size || at + (uint64_t)n > size || (!n && at < size))
-			return -EIO; /* it is being written over there */
+			return -EIO; /* the stream is being written at the old server */
 		r = stub_io_pwrite(fd, block, (size_t)n, at);
 		if (r < 0) {
 			job->local = true;
@@ -85,7 +85,7 @@ static int fetch_bytes(struct depot_job *job, const struct source_stream *x, int
 	return 0;
 }
 
-/* What was just written: made the object's, and durable. */
+/* Give what was just written the object's owner and rights, and make it durable. */
 static int settle(struct depot_job *job, int fd, bool dir)
 {
 	int r = dress(fd, job->m, dir);
@@ -129,7 +129,7 @@ static int fetch_all(struct depot_job *job, const struct depot_item *item, char 
 	return r;
 }
 
-/* Between two looks at an object that is the same, and stands still. */
+/* Fetch the streams between two looks at the object, which must not differ. */
 static int fetch_still(struct depot_job *job, const struct depot_item *item, char *block)
 {
 	struct stub_attr before, after;

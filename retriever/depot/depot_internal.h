@@ -15,13 +15,13 @@ struct depot {
 
 struct depot_item {
 	struct depot *d;
-	int fd; /* of the object, whose owner's it is */
+	int fd; /* of the object, whose owner owns the streams */
 	uint64_t ino;
 	char name[24]; /* in staging */
 };
 
-/* A directory of @mode, whatever our umask, made or there already: its descriptor, or
- * -errno. */
+/* Open the directory @name, made if there is none, with @mode whatever our umask: its
+ * descriptor, or -errno. */
 int depot_enter(int at, const char *name, mode_t mode);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* backends.c - of which backend a source is, and what is asked before there is one. */
+/* backends.c - which backend a source has; calls that need no source yet. */
 #include <errno.h>
 #include <stdio.h>
 

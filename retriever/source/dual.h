@@ -21,7 +21,7 @@ struct dual_source {
 	stub_log_fn log;
 	void *log_arg;
 	pthread_mutex_t lock; /* of all below; a leaf */
-	bool known; /* the next two; they stay */
+	bool known; /* same_ids and smb_root are; they do not change any more */
 	bool same_ids; /* file ids of the two servers are the same numbers */
 	struct stub_origin smb_root;
 	uint64_t mismatches;

@@ -2,10 +2,10 @@
 /*
  * dual_join.c - what the share knows of an object that NFS knows.
  *
- * Only if it is the same object: see same_object().  Otherwise it gets NFS's attributes
- * alone, and that is told.  While the share cannot be reached, filling waits: an object
- * whose descriptor is not known must not be open to whom the descriptor would have kept
- * out.
+ * What the share says is only taken if it is the same object: see same_object().  Otherwise
+ * the object gets NFS's attributes alone, and that is logged.  While the share cannot be
+ * reached, filling waits: without its descriptor, an object could be open to people whom the
+ * descriptor keeps out.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "source/dual.h"
 
 #define SHOWN_MAX 200 /* bytes of a path in a log line */
-#define TRIES	  3 /* to catch an object that stands still */
+#define TRIES	  3 /* to find an object unchanged between two looks */
 
 /* Where the share begins, and whether the two servers count files alike.  Waits for both. */
 static int know(struct dual_source *d, struct stub_origin *smb_root, bool *same_ids)
@@ -48,7 +48,7 @@ static int know(struct dual_source *d, struct stub_origin *smb_root, bool *same_
 	return 0;
 }
 
-/* An object that is not joined: counted, and said why. */
+/* An object is not joined: count it, and log why. */
 static void tell(struct dual_source *d, const struct dual_origin *o, const char *why)
 {
 	char line[sizeof(d->mismatch)], path[SHOWN_MAX + 1];
@@ -78,8 +78,8 @@ static bool same_time(struct timespec a, struct timespec b)
 }
 
 /*
- * Where the roots have the same file id, all others have too.  Servers that count
- * differently are believed if size and write time agree.
+ * If the roots have the same file id at both servers, so must all objects.  If the servers
+ * number files differently, it is enough that size and write time agree.
  */
 static bool same_object(const struct stub_attr *nfs, const struct stub_attr *smb, bool same_ids,
 			char *why, size_t size)
@@ -99,15 +99,15 @@ static bool same_object(const struct stub_attr *nfs, const struct stub_attr *smb
 	return false;
 }
 
-/* Is it the share that does not have the object?  Then NFS is all there is. */
+/* Does the share not have the object?  Then only NFS is asked. */
 static bool not_there(int error)
 {
 	return error == -ENOENT || error == -ENOTDIR || error == -ESTALE ||
 	       error == -ENAMETOOLONG || error == -EINVAL;
 }
 
-/* SMB's, if NFSv3 has no number for it and @nfs is what a server makes of it: its lower 32
- * bits, or one of the ends. */
+/* Is SMB's time the better one?  It is if NFSv3 cannot express it and @nfs is what a server makes
+ * of it then: its lower 32 bits, or the nearest end of the range.  Else *smb becomes @nfs. */
 static bool better(struct timespec nfs, struct timespec *smb)
 {
 	bool beyond = smb->tv_sec < 0 || smb->tv_sec > (time_t)UINT32_MAX;
@@ -120,8 +120,8 @@ static bool better(struct timespec nfs, struct timespec *smb)
 	return false;
 }
 
-/* NFS's, with the access that the descriptor gives: what is stored with it is tied to
- * these very numbers and modes. */
+/* Make m->attr NFS's attributes, but with owner and mode as they were made with the descriptor:
+ * the NT ACL that is stored is tied to exactly these by a hash. */
 static void merge(const struct stub_attr *nfs, struct source_meta *m)
 {
 	struct stub_attr all = *nfs;
@@ -135,12 +135,12 @@ static void merge(const struct stub_attr *nfs, struct source_meta *m)
 	all.mode = (nfs->mode & S_IFMT) | (m->attr.mode & 07777);
 	all.uid = m->attr.uid;
 	all.gid = m->attr.gid;
-	all.acl = false; /* the descriptor has it */
-	all.time_unsure = false; /* SMB's are 64 bits */
+	all.acl = false; /* the ACL comes with the descriptor */
+	all.time_unsure = false; /* SMB's times have 64 bits */
 	m->attr = all;
 }
 
-/* Of what is not joined. */
+/* Attributes of an object that is not joined. */
 static int nfs_alone(struct dual_source *d, enum source_priority p, const struct dual_origin *own,
 		     struct stub_attr *out)
 {
@@ -149,7 +149,7 @@ static int nfs_alone(struct dual_source *d, enum source_priority p, const struct
 	return r < 0 ? r : source_rights(d->nfs, p, &own->nfs, out);
 }
 
-/* What the share says of the object, merged, or NFS's alone and why. */
+/* What the share says of the object, merged with @nfs; or @nfs alone, and @why. */
 static int ask_share(struct dual_source *d, enum source_priority p, const struct stub_origin *there,
 		     const struct stub_attr *nfs, bool same_ids, struct source_meta *out, char *why,
 		     size_t size)
@@ -179,10 +179,10 @@ static bool unchanged(const struct stub_attr *a, const struct stub_attr *b)
 }
 
 /*
- * The share is asked between two looks at the NFS handle.  As long as that is good its
- * inode is not another file's, so what had the same file id meanwhile was this object;
- * and the descriptor is that of the mode and owner it is stored with.  Of an object that
- * never stands still the last answer is taken: it will be found changed.
+ * The share is asked between two looks at the NFS handle.  While that is valid, no other file
+ * gets its inode: so what had the same file id in between was this object, and its descriptor
+ * belongs to the mode and owner that it is stored with.  If the object changes with every try,
+ * the last answer is taken: it will be found changed when its data comes.
  */
 static int ask_both(struct dual_source *d, enum source_priority p, const struct dual_origin *own,
 		    const struct stub_origin *there, bool same_ids, struct source_meta *out,
@@ -195,7 +195,7 @@ static int ask_both(struct dual_source *d, enum source_priority p, const struct 
 		source_meta_free(out);
 		r = source_getattr(d->nfs, p, &own->nfs, &before);
 		seen = before;
-		if (r == 0) /* the mode of what has no descriptor, or is not joined */
+		if (r == 0) /* this mode is used if there is no descriptor, or it is not joined */
 			r = source_rights(d->nfs, p, &own->nfs, &seen);
 		if (r == 0)
 			r = ask_share(d, p, there, &seen, same_ids, out, why, size);

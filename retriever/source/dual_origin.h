@@ -21,12 +21,12 @@ struct dual_origin {
 	size_t path_len;
 };
 
-/* -EBADMSG: it is none of ours */
+/* -EBADMSG: it is no origin of a joined source */
 int dual_origin_decode(const struct stub_origin *o, struct dual_origin *out);
 
-/* Of the object @name in @dir with that handle; @dir NULL: of the root.  What does not fit
- * is made without its path.  Returns the bytes written to @out, which has room for
- * STUB_ORIGIN_MAX, or -EBADMSG: no file handle is so long. */
+/* The origin of the object @name in @dir, with the NFS file handle @handle; @dir NULL: of the
+ * root.  If it would be too long it is made without the path.  Returns the bytes written to @out,
+ * which has room for STUB_ORIGIN_MAX, or -EBADMSG: no file handle is so long. */
 int dual_origin_encode(const struct dual_origin *dir, const char *name, size_t len,
 		       const uint8_t *handle, size_t handle_len, uint8_t *out);
 

@@ -142,7 +142,7 @@ static int limits(struct source *base, struct source_limits *out)
 	return source_limits(dual_of(base)->nfs, out);
 }
 
-/* @origin of NFS, with its path, in the same place. */
+/* Make @origin, of NFS, one of the joined source: with the path. */
 static int with_path(const struct dual_origin *dir, const char *name, size_t len,
 		     struct stub_origin *origin)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* source.c - the functions of source.h: on to the backend whose source it is. */
+/* source.c - the functions of source.h: each calls that of the source's backend. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -19,8 +19,8 @@
  *   -ECANCELED  source_stop() was called
  *   -EINPROGRESS  it says "later" of this object (JUKEBOX) for longer than jukebox_ms: it may
  *               be on a tape, and take minutes
- *   -ENOMEDIUM  it shows another object in this place, as when a disk of its is not mounted:
- *               says nothing of the object that was meant, which has to wait
+ *   -ENOMEDIUM  it shows another object in this place, as when one of its disks is not
+ *               mounted: that says nothing of the object that was meant, which has to wait
  *   -EOVERFLOW  source_lookup(): an origin longer than STUB_ORIGIN_MAX
  *   -ENAMETOOLONG, -ENOMEM
  */
@@ -33,7 +33,7 @@ struct source; /* all functions may be called from any thread */
 
 enum source_priority { SOURCE_DEMAND, SOURCE_BACKGROUND }; /* demand goes first in every queue */
 
-/* What an object is known by besides its origin; NFSv3 says it with most answers. */
+/* By this an object is known again, besides its origin; NFSv3 has it in most answers. */
 struct source_id {
 	uint64_t fsid, fileid;
 };
@@ -47,7 +47,7 @@ struct source_smb { /* of smb:// sources only */
 	const char *kerberos_principal; /* whose key in it; NULL or "": the first one */
 	bool sign, encrypt;	    /* required */
 	unsigned int read_bytes;    /* largest read, up to 16 MiB; 0: 4 MiB */
-	/* owner, group and modes of what the server says nothing of */
+	/* owner, group and modes of objects for which the server gives none */
 	uint32_t uid, gid, file_mode, dir_mode;
 	/* file id that the root must have, 0: any.  A disk that is not mounted over there
 	 * must not look like one on which everything was removed. */
@@ -134,20 +134,20 @@ struct source_state {
 	uint64_t calls, lookups, readdirs, reads, read_bytes, retries;
 	uint32_t inflight;
 	char trouble[512]; /* why it is not connected, or what else is wrong, one line; else "" */
-	bool refused; /* SMB: it does not let us in; the next try is in so long: */
-	uint64_t next_try_ms;
+	bool refused; /* SMB: it does not let us in */
+	uint64_t next_try_ms; /* refused: how long until the next try */
 	uint64_t mangled; /* SMB: names listed that the old server may have made up */
-	/* join: objects that came without what Windows knows, and the last one: one line */
+	/* join: how many objects came without what Windows knows; a line about the last one */
 	uint64_t mismatches;
 	char mismatch[512];
 };
 void source_state(struct source *s, struct source_state *out);
 
-/* Read credentials again, and do not wait any more with a logon that was refused. */
+/* Read credentials again, and try a logon that was refused at once. */
 void source_reload(struct source *s);
 
-/* Is @error of one entry of a directory, and says nothing of the others?  Else nothing can
- * be asked now, or the directory is at fault. */
+/* Is @error one entry's own, which says nothing of other entries of its directory?  If not,
+ * nothing can be asked now, or the directory is at fault. */
 bool source_entrys_own(int error);
 
 /* The calls below block the calling thread. */
@@ -155,25 +155,26 @@ bool source_entrys_own(int error);
 /* Origin and attributes of the export's root. */
 int source_root(struct source *s, struct stub_origin *out, struct stub_attr *attr);
 
-/* One name of a directory, which is @as (NULL: whatever it is; here and below, NFS only).
- * @name bytes without '/' or NUL. */
+/* One name of the directory @dir; @name is bytes without '/' or NUL.  @as, here and below (NFS
+ * only): what @dir must be known by, else -ENOMEDIUM; NULL: it is not compared. */
 int source_lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
 		  const struct source_id *as, const char *name, size_t len,
 		  struct stub_origin *out, struct stub_attr *attr);
 
-/* Something is not as it should be: is it the source as a whole?  -ENOMEDIUM: yes, or its
- * root cannot be asked (NFS: it is lost from now on until that is the right one again); 0: no. */
+/* Something is not as it should be: is the source as a whole lost?  0: no, its root is the right
+ * one; -ENOMEDIUM: yes, or the root cannot be asked (NFS: from now on calls wait until the root
+ * is the right one again). */
 int source_verify(struct source *s);
 
-/* What the inode has to itself in @o, see struct stub_entry: @len bytes of it. */
+/* The bytes in @o that belong to the inode alone (struct stub_entry, inode): *len of them. */
 const uint8_t *source_inode(const struct source *s, const struct stub_origin *o, size_t *len);
 
-/* The mode is the server's word: where it has ACLs, it may say more than they give. */
+/* The mode is as the server says it: if the object has an ACL it may grant more than that. */
 int source_getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
 		   struct stub_attr *attr);
 
-/* Narrows the mode of what source_getattr() gave so that nobody gets more than before; look-ups,
- * listings and source_meta() have done so. */
+/* Narrows the mode that source_getattr() gave, so that nobody gets more rights than the object's
+ * ACL gives; look-ups, listings and source_meta() do that themselves. */
 int source_rights(struct source *s, enum source_priority p, const struct stub_origin *o,
 		  struct stub_attr *attr);
 
@@ -185,8 +186,8 @@ int source_rights(struct source *s, enum source_priority p, const struct stub_or
  */
 struct source_meta {
 	struct stub_attr attr;
-	/* access and write time are these, and attr's only what it is known again by: a
-	 * protocol could not say them */
+	/* the true access and write times, where a protocol cannot express them; attr has them as
+	 * the old server gives them, for comparing with it later */
 	bool has_times;
 	struct timespec times[2];
 	const struct stub_xattr *xattrs;
@@ -222,16 +223,16 @@ int64_t source_stream(struct source *s, enum source_priority p, const struct stu
 		      const char *name, uint64_t offset, void *buf, uint32_t length,
 		      uint64_t *size);
 
-/* Does source_meta() bring more than look-ups and listings, of objects of this type?  What
- * those find are dummies. */
+/* Does source_meta() bring more than look-ups and listings do, for objects of this type?  Then
+ * these make dummies. */
 bool source_has_meta(const struct source *s, mode_t type);
 
 /* Target of a symlink; at most STUB_TARGET_MAX bytes, not terminated. */
 int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    const struct source_id *as, char *buf, size_t size, size_t *len);
 
-/* What may root do with it: ACCESS of RFC 1813 section 3.3.4, as that uid.  For init.
- *   -EOPNOTSUPP  not of this kind of source */
+/* What may @uid do with it: ACCESS of RFC 1813 section 3.3.4.  For init.
+ *   -EOPNOTSUPP  this kind of source cannot tell */
 int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
 		  uint32_t *granted);
 
@@ -239,13 +240,12 @@ int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, u
  * All entries of a directory, batch by batch.  "." and ".." are left out (but if
  * the old server says one of them is no directory: -EBADMSG).  Every entry comes
  * complete: attributes and origin that READDIRPLUS left out are asked for with
- * LOOKUP, symlink targets with READLINK, all in parallel.  (SMB: they are dummies.)  One of
- * which the old server does not tell that, or tells impossible things, has an error
- * instead: any of the above.  Names are as sent
- * (the receiver checks them with stub_name_check()).  @fn returning non-zero
- * ends the listing with that value.  Guards: the same cookie twice, a page
- * without entries that is not the last: -EBADMSG.  Broken off by the old server, which
- * knows its cookies no more: -EAGAIN.
+ * LOOKUP, symlink targets with READLINK, all in parallel.  (SMB: they are dummies.)  An
+ * entry of which the old server does not tell that, or tells impossible things, has an
+ * error instead: any of the above.  Names are as sent (the receiver checks them with
+ * stub_name_check()).  @fn returning non-zero ends the listing with that value.
+ *   -EBADMSG  also: the same cookie twice, or a page without entries that is not the last
+ *   -EAGAIN   the old server has broken the listing off: it knows its cookies no more
  * @fn is called on the calling thread; entries are valid only during the call.
  */
 typedef int (*source_entries_fn)(void *arg, const struct stub_entry *e, size_t n);

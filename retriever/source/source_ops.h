@@ -35,14 +35,14 @@ struct source_ops {
 		      struct stub_attr *attr);
 	/* As struct stub_entry has it, of what lookup() found, in @o; NULL: all of the origin. */
 	const uint8_t *(*inode)(const struct stub_origin *o, size_t *len);
-	/* NULL: getattr, and nothing besides.  @as: owner, group, set-ID and sticky bits are
-	 * those, and without a descriptor the mode; NULL: they are the server's. */
+	/* NULL: the same as getattr.  @as: attributes from NFS, whose owner, group, set-ID and
+	 * sticky bits are taken, and without a descriptor also the mode; NULL: the server's. */
 	int (*meta)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    const struct stub_attr *as, struct source_meta *out);
 	int64_t (*stream)(struct source *s, enum source_priority p, const struct stub_origin *o,
 			  const char *name, uint64_t offset, void *buf, uint32_t length,
 			  uint64_t *size); /* NULL: meta names none */
-	/* the next two are NULL if there is no such thing */
+	/* the next two are NULL if the protocol cannot do it */
 	int (*readlink)(struct source *s, enum source_priority p, const struct stub_origin *o,
 			const struct source_id *as, char *buf, size_t size, size_t *len);
 	int (*access)(struct source *s, const struct stub_origin *o, uint32_t uid, uint32_t want,
