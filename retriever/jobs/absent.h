@@ -2,15 +2,15 @@
 /*
  * absent.h - names that the old server said it does not have.
  *
- * Whoever asks waits only so long, is told "later", and comes back.  A name that is
- * there is there then; one that is not would be asked for again, and if the old
- * server always takes longer than they wait, for ever: nothing new could be created
- * in an unlisted directory.  So "no such name" is kept until they have come back.
+ * A client waits only for a while, is told "later", and asks again.  By then a name that
+ * exists has been made; one that does not would be asked for at the old server again, and
+ * if that always takes longer than the client waits, for ever: nothing new could be created
+ * in an unlisted directory.  So "no such name" is kept until the client has asked again.
  * It cannot become wrong meanwhile, since the old server is frozen.
  *
- * A second one of it keeps, for as long, which objects have just been parked: they are
- * asked for by whoever looks into their directory, and each try may cost the old server
- * seconds.  Their name is "".
+ * Other tables of this type keep objects, by the name "": those that have just been parked
+ * (whoever looks into their directory asks for them, and each try may cost the old server
+ * seconds), and those that the crawler need not ask for now.
  */
 #ifndef ABSENT_H
 #define ABSENT_H
@@ -36,7 +36,7 @@ struct absent {
 void absent_init(struct absent *a);
 void absent_finish(struct absent *a);
 unsigned int absent_count(struct absent *a); /* how many are kept now */
-void absent_forget(struct absent *a); /* all of it */
+void absent_forget(struct absent *a); /* empties the table */
 
 /* The old server has no @name (up to STUB_NAME_MAX bytes) in @dir.  @hash: any function of the two. */
 void absent_remember(struct absent *a, uint32_t hash, const struct stub_handle *dir,

@@ -17,12 +17,12 @@ enum budget_whose { BUDGET_CLIENTS, BUDGET_CRAWLER };
 struct budget {
 	pthread_mutex_t lock; /* a leaf */
 	pthread_cond_t freed;
-	uint64_t left[2]; /* bytes, by whose they are */
+	uint64_t left[2]; /* bytes, by enum budget_whose */
 };
 
-void budget_init(struct budget *b, uint64_t bytes); /* of both */
+void budget_init(struct budget *b, uint64_t bytes); /* of both together */
 void budget_finish(struct budget *b);
-void budget_take(struct budget *b, enum budget_whose w, uint32_t n); /* waits for them */
+void budget_take(struct budget *b, enum budget_whose w, uint32_t n); /* waits for @n bytes */
 bool budget_try(struct budget *b, enum budget_whose w, uint32_t n); /* false: not now */
 void budget_give(struct budget *b, enum budget_whose w, uint32_t n);
 

@@ -7,8 +7,8 @@
  * error, and tried again.  No space and read-only are states of the whole volume: for
  * a while after one nothing is fetched to be stored, since it would be thrown away.
  *
- * What was passed is kept for a while after its answer: a client that was told to come
- * again because the source is slow finds it then.
+ * What was passed on is kept for a while: a client that was told to come again, because the
+ * source is slow, gets it when it does.
  */
 #ifndef FULL_H
 #define FULL_H
@@ -37,16 +37,16 @@ struct full {
 void full_init(struct full *f);
 void full_finish(struct full *f);
 
-/* Storing failed with @error: of those that say that the volume takes nothing. */
+/* Storing failed with @error, one that says that the volume takes nothing. */
 void full_note(struct full *f, int error);
-bool full_is_over(struct full *f); /* storing worked: true if it had not before */
-int full_now(struct full *f); /* 0, or why there is no use in storing now */
-int full_state(struct full *f, uint64_t *for_ms); /* errno and for how long; 0 */
+bool full_is_over(struct full *f); /* storing has worked: true if it had failed before */
+int full_now(struct full *f); /* 0, or the error for which nothing need be fetched to be stored */
+int full_state(struct full *f, uint64_t *for_ms); /* errno and since when; 0: it takes data */
 
-/* What was passed of [offset, offset+length): a descriptor of the caller's own, or -1. */
+/* The kept bytes [offset, offset+length): a descriptor of the caller's own, or -1. */
 int full_find(struct full *f, const struct stub_handle *h, uint64_t offset, uint64_t length);
 void full_keep(struct full *f, const struct stub_handle *h, uint64_t offset, uint64_t length,
-	       int fd); /* a copy of it */
+	       int fd); /* stays the caller's */
 void full_forget(struct full *f); /* all that is kept */
 
 #endif

@@ -4,12 +4,12 @@
  *
  * SMB servers and NFS's READDIRPLUS look at each entry of a directory in turn. Where each
  * costs a round trip of its own (entries of an SMB source begin as dummies), they would
- * wait for 100 000 of them one after another. So who asks for the attributes of one entry
- * after another, in the order in which the volume's file system lists them, finds the
- * next ones under way: a window that doubles each time it was too small.
+ * wait for 100 000 of them one after another. So when a client asks for the attributes of one
+ * entry after another, in the order in which the volume's file system lists them, those of
+ * the next ones are fetched ahead: a window that doubles each time it was too small.
  *
- * A thread of its own keeps the directories and their places. Jobs of it are the
- * crawler's kind, behind what clients ask for, and at most DEPTH at a time.
+ * A thread of its own keeps the directories and the places in them. Its jobs are in the
+ * background, behind what clients ask for, and at most DEPTH at a time.
  *
  * Locking: ahead.lock is a leaf; the directories are the thread's own.
  */
@@ -130,11 +130,11 @@ static struct place *place_of(struct ahead *a, int fd)
 	}
 	oldest->dev = st.st_dev;
 	oldest->ino = st.st_ino;
-	oldest->strays = STRAYS; /* look for it */
+	oldest->strays = STRAYS; /* so that the place is looked for with the first ask */
 	return oldest;
 }
 
-/* Go to behind @entry, which is among the next @most entries; else stay. */
+/* Move the place behind @entry, if that is among the next @most entries; else leave it. */
 static bool go_behind(struct place *p, ino_t entry, unsigned long most)
 {
 	long at = telldir(p->dir);

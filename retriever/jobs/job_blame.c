@@ -5,13 +5,13 @@
  * An export that is away for a while answers like one in which every object is broken:
  * handles are stale, everything is denied.  So before an object is blamed the root is asked
  * (source_verify()); if that is not as it was, the source is lost, and the object waits like
- * all others.  An error from before the root was asked for the first time may be of an outage
- * that is just over: such an object is asked for again.  So blame takes that the root
- * was found well before the work began, and after it failed.
+ * all others.  If the root was not known to be right before the work began, the error may be
+ * of an outage that is just over: then the object is asked for again.  So an object is only
+ * blamed if the root was right both before the work began and after it failed.
  *
- * What is stale all the same may have got another handle (servers whose handles do not
- * survive a restart): it is looked up by its path, and if that leads to the very same
- * object its record gets the new handle.  That is all that calls by path are for.
+ * An object that is stale though the root is right may have got another handle (on servers
+ * whose handles do not survive a restart): it is looked up by its path, and if that leads to
+ * the very same object its record gets the new handle.  Calls by path are for nothing else.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -20,8 +20,8 @@
 
 #include "jobs/jobs_internal.h"
 
-#define CHAIN_MS   60000 /* the root was well then and is now: it was so in between */
-#define LOST_MS	   30000 /* who waits for it has asked again by then */
+#define CHAIN_MS   60000 /* the root, right at two looks not further apart, was so in between */
+#define LOST_MS    30000 /* so long the source counts as lost: who waits asks again before */
 #define PER_MINUTE 20 /* lines about objects; the others are in the journal */
 
 /* When the job of this worker began. */
@@ -122,7 +122,7 @@ bool jobs_repaired(struct jobs *j, const struct stub_handle *h)
 
 	if (jobs_path(j, h, path, sizeof(path)) < 0 || stub_object_open(j->c.volume, h, &o) < 0)
 		return false;
-	/* what has several names is found by its handle when the next one comes */
+	/* not for a file with several names: another name may bring the new handle */
 	if ((o.type == S_IFDIR || o.nlink < 2) && find(j, path, &origin, &attr) == 0 &&
 	    attr.fsid == o.fsid &&
 	    (origin.len != o.origin.len || memcmp(origin.bytes, o.origin.bytes, origin.len)) &&

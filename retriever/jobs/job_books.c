@@ -51,7 +51,7 @@ static void park(struct jobs *j, const struct stub_handle *h, enum stub_park how
 int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what)
 {
 	switch (error) {
-	case -EINPROGRESS: /* the object's, and no error: run() puts the job off */
+	case -EINPROGRESS: /* "later" of this object is no error: run() puts the job off */
 		return -EINPROGRESS;
 	case -EAGAIN:
 	case -ECANCELED:
@@ -101,7 +101,7 @@ int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char
 int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reason)
 {
 	if (source_verify(j->c.source) == -ENOMEDIUM)
-		return -EAGAIN; /* it is not the object that was replaced */
+		return -EAGAIN; /* the source is lost: not this object was replaced, but all */
 	atomic_fetch_add(&j->n.conflicts, 1);
 	park(j, h, STUB_PARK_CONFLICT, ESTALE, reason);
 	jobs_tell(j, STUB_LOG_WARN, h, reason, "; parked as conflict");
@@ -114,14 +114,14 @@ int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, co
 {
 	char own[160];
 
-	if (error == -E2BIG || error == -EOVERFLOW) { /* its own: how full the volume is says nothing */
+	if (error == -E2BIG || error == -EOVERFLOW) { /* this object only: the volume is not full */
 		snprintf(own, sizeof(own), "%s: its attributes do not fit beside each other", what);
 		return jobs_failed(j, h, error, own);
 	}
 	if (error != -ENOSPC && error != -EDQUOT && error != -EROFS && error != -EIO)
 		return jobs_failed(j, h, error, what);
 	full_note(&j->full, error);
-	if (error == -EIO) { /* one of the object's own, perhaps: it counts as a try */
+	if (error == -EIO) { /* perhaps the object's own: it counts as a try */
 		jobs_blame(j, h, error, what);
 		return -EIO;
 	}

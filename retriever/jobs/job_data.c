@@ -23,8 +23,8 @@
 
 #define WINDOW 8		 /* READs in flight for one transfer */
 #define FIRST_READ (128 * 1024u) /* the waiting client's first: small, so fast */
-#define SLICE_MS 5000		 /* of one file in a row, for the crawler */
-#define ROOM_BYTES (64u << 20)	 /* about as much is fetched to make room once */
+#define SLICE_MS	5000   /* so long one file is filled for the crawler without a break */
+#define ROOM_BYTES	(64u << 20)  /* about as much is fetched to make room once */
 
 struct chunk {
 	struct chunk *next;
@@ -50,14 +50,14 @@ struct transfer {
 	uint64_t wrap_end; /* ... to where the first leg began */
 	const struct stub_map *only; /* nothing but these ranges; NULL: all */
 	bool small_first;
-	bool touched; /* said already */
+	bool touched; /* note_touched() has counted it */
 	int pass_fd; /* read into it what is asked for, not what is missing; -1: fill */
 	uint64_t pass_start; /* first byte in it */
 	unsigned int inflight;
 	int error;
 	int64_t left; /* missing bytes in the file after the last store, -1 unknown ... */
 	struct stub_map missing; /* ... and which */
-	bool fresh; /* nothing has happened since the object was opened */
+	bool fresh; /* o->missing, of when the object was opened, has not been used yet */
 	pthread_mutex_t lock;
 	pthread_cond_t arrived;
 	struct chunk *done;
@@ -103,7 +103,7 @@ static bool next_part(struct transfer *t, struct stub_range *out)
 	return t->next < t->end;
 }
 
-/* What is missing at or after @from: as the object was opened, once; then the record knows. */
+/* What is missing at or after @from: first as o->missing has it, later from the record. */
 static int next_missing(struct transfer *t, uint64_t from, struct stub_range *out)
 {
 	const struct stub_range *first = &t->o->missing;
@@ -213,7 +213,7 @@ static struct chunk *wait_chunk(struct transfer *t)
 	return c;
 }
 
-/* Attributes alone have changed over there. */
+/* Attributes alone have changed over there: count it, once for this transfer. */
 static void note_touched(struct transfer *t)
 {
 	struct stat st;
@@ -253,7 +253,7 @@ static int pass_chunk(struct transfer *t, const struct chunk *c)
 	return r < 0 ? jobs_failed(t->j, &t->o->h, r, "memory for passing data on") : 0;
 }
 
-/* Is something missing before it?  Then it makes a hole in the map, which takes room. */
+/* Is something missing before @c?  Then @c splits a range of the map, which takes room. */
 static bool in_between(const struct transfer *t, const struct chunk *c)
 {
 	struct stub_range first;
@@ -342,7 +342,7 @@ static int transfer_run(struct transfer *t)
 	return t->error < 0 ? jobs_failed(t->j, &t->o->h, t->error, "fill") : 0;
 }
 
-/* One that fills the file of @job, from its beginning to its end. */
+/* A transfer that fills the file of @job, from its beginning to its end. */
 static struct transfer transfer_of(struct jobs *j, struct job *job, const struct stub_object *o)
 {
 	return (struct transfer){
@@ -427,7 +427,7 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 	t.wrap = start;
 	t.small_first = true;
 	r = transfer_run(&t);
-	o->missing.end = 0; /* that was before */
+	o->missing.end = 0; /* no longer right */
 	if (r == -E2BIG && job_room(j, job, o) == 0) {
 		t = transfer_of(j, job, o);
 		t.next = first;
@@ -457,7 +457,7 @@ int job_room(struct jobs *j, struct job *job, struct stub_object *o)
 		return jobs_failed(j, &job->h, r, "stub record");
 	t.only = &only;
 	r = transfer_run(&t);
-	if (r == -E2BIG) /* a part out of order; what is in order made room */
+	if (r == -E2BIG) /* of a part that came out of order; others have made room */
 		r = 0;
 	if (r == 0 && t.left == 0)
 		stub_finisher_add(j->c.finisher, &job->h);

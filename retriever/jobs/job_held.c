@@ -6,28 +6,28 @@
  * hands: however much one client asks for, the workers are there for the others.  A
  * thread puts it back when it is due; a worker then looks anew whether it may begin.
  *
- * Only the first fetch of a file is held: what has been begun by anybody goes on.  Who
- * joins pays nothing, unless the job is held: then the newcomer's budget may let it go
+ * Only the first fetch of a file is held: a file that anybody has begun with goes on.  Who
+ * joins a job pays nothing, unless the job is held: then the newcomer's budget may let it go
  * at once, and the earlier of both turns counts.
  *
- * Put off in the same way is what the old server says "later" of (JUKEBOX; from a tape it may take
- * minutes): after half a second, then twice as long each time, and few of them at a time.
- * It is never an error.  The crawler is answered at once, and comes back to it.
+ * A job of whose object the old server says "later" (JUKEBOX; from a tape it may take minutes)
+ * is put off in the same way: for half a second, then twice as long each time, and few of them
+ * are tried at a time.  It is never an error.  The crawler is answered at once, and asks again.
  */
 #include "jobs/jobs_internal.h"
 
 #define LATER_LEAST_MS 500 /* between two asks for what the old server says "later" of */
 #define LATER_MOST_MS  15000
-#define RETRIES_MOST   4 /* of these at a time: the other workers are for the others */
-#define FORGOTTEN_MS   90000 /* NFS clients come back every 15 s: nobody wants it any more */
+#define RETRIES_MOST   4 /* of these at a time: the other workers are for other jobs */
+#define FORGOTTEN_MS   90000 /* NFS clients ask every 15 s: after this nobody wants it any more */
 
-/* Is nothing of it here?  A file that a client has changed has been begun. */
+/* Is nothing of the file here?  (What a client has written is.) */
 static bool untouched(const struct stub_object *o)
 {
 	return o->missing.end && o->missing.start == 0 && o->missing.end >= o->size;
 }
 
-/* Off the worker's hands, and in no queue; under the lock. */
+/* Take @job from its worker, and put it into no queue; under the lock. */
 static void hold(struct jobs *j, struct job *job, uint64_t due_us)
 {
 	job->due_us = due_us;
@@ -61,7 +61,7 @@ bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o)
 	if (!stop)
 		hold(j, job, due);
 	pthread_mutex_unlock(&j->table.lock);
-	return !stop; /* the source is stopped: it ends by itself */
+	return !stop; /* with the source stopped, the job fails by itself */
 }
 
 bool jobs_put_off(struct jobs *j, struct job *job)

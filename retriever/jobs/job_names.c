@@ -50,7 +50,7 @@ static void count_loss(struct jobs *j, atomic_uint_fast64_t *count, const char *
 		 shown, what);
 }
 
-/* Attributes were stored, of an object called @name: was there more to them? */
+/* Attributes of the object called @name were stored: count what was lost with them. */
 static void count_losses(struct jobs *j, const struct stub_attr *a, const char *name, size_t len)
 {
 	if (a->acl)
@@ -120,9 +120,9 @@ int job_lookup(struct jobs *j, struct job *job)
 	return r;
 }
 
-/* Is @h, which has just been listed or tried again, without some of its names?  Then it
- * is parked, and they are said.  @error: why the last one was refused, by the old server
- * (@theirs) or by the new file system.  0 or -EREMOTEIO. */
+/* Were names of @h refused, which has just been listed or tried again?  Then it is parked, and
+ * the names are logged.  @error: why the last one was refused, by the old server (@theirs) or by
+ * the new file system.  0 or -EREMOTEIO. */
 static int check_refused(struct jobs *j, const struct stub_handle *h, int error, bool theirs)
 {
 	struct stub_refused refused;
@@ -153,7 +153,7 @@ struct listing {
 	const struct stub_object *dir;
 	uint64_t n;
 	bool theirs; /* there are entries of which the old server tells nothing */
-	bool believe; /* ... and that is so: they go into refused */
+	bool believe; /* ... also in a second listing: they go into refused */
 	char bad[64]; /* name of the entry that failed */
 	bool done; /* by another job, while this one began */
 	struct stub_refused refused;
@@ -182,7 +182,7 @@ static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 	return r;
 }
 
-/* What the old server tells nothing of is left out at first, see list_all(). */
+/* Make entries; those of which the old server tells nothing are left out, see list_all(). */
 static int make_told(struct listing *l, const struct stub_entry *e, size_t n)
 {
 	struct stub_entry *told = malloc(n * sizeof(*told));
@@ -240,9 +240,8 @@ static int seek_entries(void *arg, const struct stub_entry *e, size_t n)
 }
 
 /*
- * The old server lists @names and says that they are not there.  Those that it lists again
- * are kept in @seen, whatever it says of them now; what is not listed any more has been removed
- * there between two calls.
+ * The old server has listed @names, and then said that they do not exist.  List again: names
+ * that come again are put into @seen; one that does not was removed there between two calls.
  */
 static int still_listed(struct jobs *j, struct job *job, const struct stub_object *o,
 			const struct stub_refused *names, struct stub_refused *seen)
@@ -252,7 +251,7 @@ static int still_listed(struct jobs *j, struct job *job, const struct stub_objec
 	return list_as(j, job, o, seek_entries, &s);
 }
 
-/* From the beginning, if the old server breaks it off: not for ever. */
+/* One listing, begun again up to LIST_TRIES times if the old server breaks it off. */
 static int list_once(struct listing *l)
 {
 	int r = -EAGAIN;
@@ -322,7 +321,7 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 	return 0; /* it is listed */
 }
 
-/* A name is to be removed: that makes room, so it may have the last there is. */
+/* A name is to be removed, which makes room: so the listing may use the reserved room. */
 int job_leave(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	int r = job_list(j, job, o);
@@ -330,8 +329,8 @@ int job_leave(struct jobs *j, struct job *job, struct stub_object *o)
 	return r == -ENOSPC && reserve_release(&j->reserve) ? job_list(j, job, o) : r;
 }
 
-/* Try @name of @o again.  0, also if it is refused again or is not to be had: that is in
- * *error then, and *theirs. */
+/* Try the refused @name of @o again.  0, also if it is refused again, by the new file system or
+ * (*theirs) by the old server: then *error says why. */
 static int retry_name(struct jobs *j, struct job *job, struct stub_object *o, const char *name,
 		      size_t len, int *error, bool *theirs)
 {
@@ -389,7 +388,7 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 	return jobs_failed(j, &job->h, r, what);
 }
 
-/* Never silently: each line of it with the object's path over there. */
+/* Log what cannot be kept, each line with the object's path over there. */
 static void tell_lost(struct jobs *j, const struct stub_origin *o, const char *lost)
 {
 	char path[STUB_ORIGIN_MAX + 1];
@@ -417,7 +416,7 @@ static void wait_turn(void *arg, uint64_t bytes)
 	job_wait_turn(t->j, t->job, bytes);
 }
 
-/* Attributes and what goes with them, fetched and stored.  0, or what the waiters get. */
+/* Fetch attributes and what goes with them, and store them.  0, or what the waiters get. */
 static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	struct source_meta m;

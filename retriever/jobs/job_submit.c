@@ -46,9 +46,9 @@ static void tell_joined(uint64_t id, uint64_t joined)
 		trace(id, "joins %s", trace_name(joined, name));
 }
 
-/* ---- */
+/* ---- taking one in ---- */
 
-/* Does it say that a client looks at the object, and may compare what it sees later? */
+/* Is it an ask of a client that looks at the object, and may compare its times later? */
 static bool is_looking(enum stub_ask_kind kind)
 {
 	return kind == STUB_ASK_DATA || kind == STUB_ASK_PASS || kind == STUB_ASK_LIST ||

@@ -239,7 +239,7 @@ void job_answer_ready(struct job_table *t, struct job *job, const struct stub_ma
 	}
 	if (mine) {
 		pthread_mutex_lock(&t->lock);
-		*keep = job->waiters; /* who came meanwhile */
+		*keep = job->waiters; /* and those that have joined meanwhile */
 		job->waiters = mine;
 		pthread_mutex_unlock(&t->lock);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * job_table.h - the jobs there are: by what is asked, in their queues, and who waits.
+ * job_table.h - all jobs: found by what is asked, in their queues, with those who wait.
  *
  * A job is in the table, under its key, from its first ask until its last answer; an ask
  * for the same key meanwhile becomes one more waiter.  The lock covers the table, both
@@ -38,12 +38,12 @@ struct job {
 	bool background;
 	bool running;
 	bool held; /* in held.jobs */
-	unsigned int later_ms; /* the old server said "later" of it: put off for so long last time */
+	unsigned int later_ms; /* for how long it was put off last; 0: it never was */
 	bool retried; /* in held.retries */
-	uint64_t asked_ms; /* by whoever wants it, last */
+	uint64_t asked_ms; /* time of the last ask that joined */
 	bool ahead; /* job_ahead.c waits for its end */
-	uint64_t due_us; /* held once: until then at most */
-	char who[STUB_WHO_MAX + 1]; /* DATA: who pays; changes while it is held only */
+	uint64_t due_us; /* when it may go on, if it is or was held; 0: it never was */
+	char who[STUB_WHO_MAX + 1]; /* DATA: whose recall budget pays; changes only while held */
 };
 
 struct queue {
@@ -70,26 +70,26 @@ void job_table_finish(struct job_table *t);
 struct job *job_create(const struct stub_ask *ask, uint32_t block_bytes);
 void job_free(struct job *job); /* one that nobody waits for, and not in the table */
 
-/* The calls below are for who has the lock. */
+/* The calls below are made with the lock held. */
 
 struct job *job_find(struct job_table *t, const struct job *key); /* NULL: there is none */
 void job_add(struct job_table *t, struct job *job);
 void job_remove(struct job_table *t, struct job *job);
 void job_join(struct job *other, struct job *job); /* @other has the waiters of @job, too */
-/* @job has another key from now on: @kind. */
+/* Change @job's kind to @kind, and with it its key. */
 void job_rename(struct job_table *t, struct job *job, enum stub_ask_kind kind);
 
-void job_queue(struct job_table *t, struct job *job); /* demand, unless it is background */
-void job_demand(struct job_table *t, struct job *job); /* whose ever it is */
+void job_queue(struct job_table *t, struct job *job); /* into demand, or fill if background */
+void job_demand(struct job_table *t, struct job *job); /* into demand in any case */
 struct job *job_pop(struct queue *q); /* NULL: empty */
-/* A client asks for what only the crawler wanted so far: to the front with it. */
+/* A client asks for what only the crawler wanted so far: move @job to demand. */
 void job_promote(struct job_table *t, struct job *job);
 
-/* And these take it. */
+/* The calls below are made without the lock. */
 
-/* To all of @w, which is freed.  @fd goes with a result of 0, -1: none. */
+/* Answer all of @w, which is freed.  @fd goes with a result of 0, -1: none. */
 void job_answer(struct waiter *w, int result, int fd);
-/* Answer the waiters of @job who have now what they wait for, by @left, the missing map:
+/* Answer those waiters of @job who have what they wait for, now that @left is the missing map:
  * their bytes (DATA), room in the record (ROOM). */
 void job_answer_ready(struct job_table *t, struct job *job, const struct stub_map *left);
 

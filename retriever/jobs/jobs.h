@@ -40,11 +40,11 @@ void jobs_submit(struct jobs *j, struct stub_request *r);
 void jobs_stop(struct jobs *j);
 void jobs_destroy(struct jobs *j); /* after jobs_stop() and the server's end */
 
-void jobs_retry(struct jobs *j); /* what was parked is tried again at once */
+void jobs_retry(struct jobs *j); /* what was un-parked may be tried at once */
 void jobs_pause(struct jobs *j, bool paused);		     /* FILL waits; clients are served */
 void jobs_throttle(struct jobs *j, uint64_t bytes_per_second); /* FILL only; 0: no limit */
 
-/* A version was given up: nothing of it is passed on from memory any more. */
+/* A version was given up (stub_resolve_theirs()): forget all bytes kept to be passed on. */
 void jobs_forget_passed(struct jobs *j);
 
 struct jobs_stats {
@@ -62,13 +62,13 @@ struct jobs_stats {
 	uint64_t passed; /* bytes passed on without being stored */
 	uint64_t lost;	 /* streams, attributes ... that could not be kept; told in the log */
 	uint64_t acls;	 /* objects that came without their ACL, with a mode that gives no more */
-	uint64_t times; /* objects with a time that may be another one over there */
-	bool source_lost; /* it answers, but its root is not what it was */
+	uint64_t times; /* objects with a time that the old server may mean otherwise */
+	bool source_lost; /* the source answers, but its root is not what it was */
 	uint32_t later; /* objects of which the old server says "later", about */
 	uint32_t held;	 /* fetches that wait for their client's budget, not in queued */
 };
 void jobs_stats(struct jobs *j, struct jobs_stats *out);
-/* Who made files come, most files first; returns how many. */
+/* Recalls by client, most files first; returns how many clients. */
 unsigned int jobs_recalls(struct jobs *j, struct recall_client out[RECALL_CLIENTS]);
 
 #endif

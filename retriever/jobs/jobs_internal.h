@@ -6,7 +6,7 @@
  * turns.c (pause and byte rate), budget.c (memory), full.c (a volume that takes nothing),
  * recall.c, absent.c, reserve.c.  Above them, each on those before:
  *
- *   job_look.c    an object as it is shown, and as it is over there
+ *   job_look.c    has an object changed over there, and how it is shown
  *   job_blame.c   whose error it is
  *   job_books.c   log, failures, the journal's entries
  *   job_held.c    jobs held back: over the recall budget, or put off
@@ -40,22 +40,23 @@
 /* What is known of errors, see job_blame.c. */
 struct blame {
 	pthread_mutex_t lock; /* a leaf */
-	uint64_t good_since_ms, good_ms; /* the source's root was well; 0: it was not, or is not known */
-	uint64_t lost_ms; /* when it was found not to be; 0: it is well, for all that is known */
+	/* from when, and until when, the source's root is known to have been right; since 0: not */
+	uint64_t good_since_ms, good_ms;
+	uint64_t lost_ms; /* when the root was found to be wrong; 0: it was not, at the last look */
 	uint64_t minute_ms; /* of told */
 	unsigned int told[STUB_LOG_DEBUG + 1]; /* failures since, by the line's level */
 };
 
 /* See job_books.c. */
 struct job_books {
-	struct absent parked; /* a moment ago */
-	struct absent later; /* what the crawler need not ask for now */
+	struct absent parked; /* objects that were parked a moment ago */
+	struct absent later; /* objects that the crawler need not ask for now */
 	atomic_uint_fast64_t warned_ms;
 };
 
 /* See job_held.c; under the table's lock. */
 struct held {
-	struct job *jobs; /* for their turns, or put off, by queue_next */
+	struct job *jobs; /* held back, or put off; linked by queue_next */
 	unsigned int retries; /* jobs that were put off and are queued or running again */
 	pthread_cond_t wake;
 	pthread_t thread;
@@ -111,10 +112,11 @@ static inline void job_wait_turn(struct jobs *j, const struct job *job, uint64_t
  * is off the worker's hands and comes back to the demand queue when it is due.
  */
 bool jobs_hold(struct jobs *j, struct job *job, const struct stub_object *o);
-/* Somebody else wants what @job is held for, and may have it sooner.  Under the lock. */
+/* @who asks for what @job fetches, which is held: it goes on if @who's budget lets it.  Under the
+ * lock. */
 void jobs_held_joined(struct jobs *j, struct job *job, const char *who);
 /* The old server said "later" of @job's object: it is off the worker's hands and comes back
- * to the queue when it is due.  False: there is no time for that any more. */
+ * to the queue when it is due.  False: nobody has asked for long, or we are stopping. */
 bool jobs_put_off(struct jobs *j, struct job *job);
 bool jobs_later(struct jobs *j, const struct stub_handle *h); /* a moment ago, for the crawler */
 void jobs_note_later(struct jobs *j, const struct stub_handle *h);
@@ -126,10 +128,10 @@ void jobs_held_stats(struct jobs *j, struct jobs_stats *out); /* under the lock 
 /* Start fetching @block of @h for nobody in particular, unless it is under way. */
 void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block);
 
-/* A client has asked for the attributes of @o, a dummy: it may want its neighbours' next. */
+/* A client has asked for the attributes of @o, a dummy: it may want those of the next entries. */
 void jobs_ahead_asked(struct jobs *j, const struct stub_object *o);
-/* Fetch the attributes of @h for nobody in particular; jobs_ahead_done() follows.  False:
- * they are not fetched, or for somebody. */
+/* Fetch the attributes of @h for nobody in particular; jobs_ahead_done() follows.  False: no
+ * such job was begun (perhaps one for a client runs already). */
 bool jobs_attr_ahead(struct jobs *j, const struct stub_handle *h);
 void jobs_ahead_done(struct jobs *j);
 int jobs_ahead_start(struct jobs *j);
@@ -141,24 +143,22 @@ void jobs_ahead_destroy(struct jobs *j);
  * turns @error into what stub_ask() promises.  @what says what was being done.
  */
 int jobs_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what);
-/*
- * A worker begins something: errors of before say nothing of it.  Did the old server say
- * @error of an object (-ESTALE, -EACCES, -EIO) when it may have been in no state to: is it to be
- * asked again?  Blocks.
- */
+/* A worker calls this when it begins a job. */
 void jobs_began(void);
+/* The old server has said @error of an object.  Is it one (-ESTALE, -EACCES, -EIO) that need not
+ * be the object's own, since the source may not have been well: ask again?  Blocks. */
 bool jobs_doubted(struct jobs *j, int error);
-bool jobs_source_lost(struct jobs *j); /* that is so now */
-/* It is stale: does it have another handle now?  Then its record has it, too. */
+bool jobs_source_lost(struct jobs *j); /* was the root found to be wrong a moment ago? */
+/* @h's origin is stale.  True: the object has got another one, which is in its record now. */
 bool jobs_repaired(struct jobs *j, const struct stub_handle *h);
-/* Its path below the volume's root, if the kernel knows it. */
+/* The path of @h below the volume's root, if the kernel knows it. */
 int jobs_path(struct jobs *j, const struct stub_handle *h, char *out, size_t size);
 /* A line of the log about an object, by its path; not more than some in a minute. */
 void jobs_tell(struct jobs *j, enum stub_log_level level, const struct stub_handle *h,
 	       const char *what, const char *then);
 
 bool jobs_parked_now(struct jobs *j, const struct stub_handle *h); /* a moment ago */
-/* The same, for what is the object's own for certain. */
+/* jobs_failed() for an @error that is the object's own for certain. */
 int jobs_blame(struct jobs *j, const struct stub_handle *h, int error, const char *what);
 int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char *what); /* at once */
 bool jobs_may_warn(struct jobs *j); /* one line a minute for what repeats */

@@ -5,14 +5,13 @@
  * A bucket is one number: the time at which it would be full again.  A recall moves it
  * on by the time that one token takes; the recall may begin as soon as the bucket is
  * full to within its size (burst).  So turns are given out in advance, in the order in
- * which they were asked for, and nobody has to count time.  What is given out ends at
- * RECALL_HOLD_MAX_US: a client that has asked for very much and went away again is not
- * punished for long, and nothing waits until somebody loses patience with it.
+ * which they were asked for, and nothing has to run when tokens come in.  No turn is later
+ * than RECALL_HOLD_MAX_US: a client that has asked for very much and gone away is not
+ * punished for long, and no client waits so long that it gives up.
  *
- * Which turn a file got is remembered for each client, so that it is paid once: a table
- * by hash, of WAYS places for each, in which the latest replaces the earliest.  An entry
- * that was replaced too early costs a token more, one that is taken for another's a token
- * less.
+ * Which turn a file got is remembered for each client, so that it is paid once: a hash
+ * table with WAYS places for each hash, in which a new turn replaces the earliest.  If an entry
+ * is replaced too early the client pays a token more, if two have one key a token less.
  *
  * The lock is a leaf.
  */
@@ -68,7 +67,7 @@ void recalls_destroy(struct recalls *r)
 	free(r);
 }
 
-/* Its place, made anew for a newcomer. */
+/* The entry of @who; a new one takes the place of the one not used for longest. */
 static struct client *client_of(struct recalls *r, const char *who)
 {
 	struct client *oldest = &r->clients[0], *c;
@@ -119,7 +118,7 @@ static uint64_t take_token(const struct recalls *r, struct client *c, uint64_t n
 		c->full_us = now_us;
 	at = c->full_us > now_us + r->burst_us ? c->full_us - r->burst_us : now_us;
 	if (at > latest)
-		return latest; /* and nothing is given out beyond it */
+		return latest; /* without a token: the bucket is not emptied further */
 	c->full_us += r->token_us;
 	return at;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * recall.h - who makes files come over, and how fast they may.
+ * recall.h - who recalls files, and how fast they may.
  *
- * A recall is a file of which nothing is here yet and that a client is the first to
- * read.  They are counted by who (stub_who(): user and client), and paid for from a
- * bucket of tokens that each of them has: what is over the budget is held back, never
- * refused (docs/decisions/0019-recall-budget.md).
+ * A recall: a client is the first to read a file of which nothing is here yet.  Recalls are
+ * counted for each who (stub_who(): user and client), and paid from that who's bucket of
+ * tokens: a recall over the budget is held back, never refused
+ * (docs/decisions/0019-recall-budget.md).
  *
  * Times are microseconds of any clock that does not go back; the caller brings them.
  */
@@ -40,11 +40,11 @@ struct recall_client {
 	char who[STUB_WHO_MAX + 1];
 	uint64_t files;	  /* recalls */
 	uint64_t bytes;	  /* of file data stored on behalf of it */
-	uint64_t slowed;  /* of files: held back by the budget */
+	uint64_t slowed;  /* so many of these were held back */
 	uint64_t last_us; /* of its last recall or byte */
 };
 
-/* The remembered, most files first.  Returns how many, RECALL_CLIENTS at most. */
+/* The clients that are remembered, most files first.  Returns how many, RECALL_CLIENTS at most. */
 unsigned int recalls_clients(struct recalls *r, struct recall_client out[RECALL_CLIENTS]);
 
 #endif

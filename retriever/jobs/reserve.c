@@ -34,7 +34,8 @@ static uint64_t reserved(int fd)
 	return fstat(fd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
-/* Is there as much as should be, or is it now?  Never the last room that others may have. */
+/* Reserve the room, if it is not yet.  True: it is reserved.  It is left to others if they
+ * would have less than as much. */
 static bool keep(const struct reserve *r)
 {
 	int fd = reserve_open(r, O_CREAT);
@@ -111,7 +112,7 @@ bool reserve_release(struct reserve *r)
 	pthread_mutex_lock(&r->lock);
 	fd = reserve_open(r, 0);
 	if (fd >= 0) {
-		/* synced: some file systems give freed blocks again only then */
+		/* synced: some file systems give freed blocks out again only after that */
 		some = reserved(fd) > 0 && ftruncate(fd, 0) == 0 && fsync(fd) == 0;
 		close(fd);
 	}

@@ -13,7 +13,7 @@ struct reserve {
 	pthread_cond_t wake;
 	pthread_t thread;
 	bool started, stop;
-	bool lacking; /* it could not be had yet, or was released */
+	bool lacking; /* the room could not be had yet, or was released */
 	int dir_fd; /* .postcopy, -1: there is none */
 };
 

@@ -17,7 +17,7 @@ void turns_finish(struct turns *t)
 	pthread_mutex_destroy(&t->lock);
 }
 
-/* All turns given out are void. */
+/* Make all turns void that were given out. */
 static void begin_anew(struct turns *t)
 {
 	pthread_mutex_lock(&t->lock);
@@ -43,7 +43,7 @@ void turns_stop(struct turns *t)
 	atomic_store(&t->stopped, true);
 }
 
-/* When may @bytes be fetched, by the rate of now? */
+/* Take a turn: when may @bytes be fetched, by the present rate? */
 static uint64_t take(struct turns *t, uint64_t bytes, uint64_t *change)
 {
 	uint64_t rate, until = 0, now = stub_now_us();

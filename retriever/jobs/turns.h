@@ -14,7 +14,7 @@
 struct turns {
 	atomic_bool paused, stopped;
 	atomic_uint_fast64_t rate; /* bytes per second; 0: no limit */
-	atomic_uint_fast64_t changes; /* who waits for a turn of before asks anew */
+	atomic_uint_fast64_t changes; /* counts settings; after one, who waits takes a new turn */
 	pthread_mutex_t lock; /* a leaf */
 	uint64_t next_us; /* the next turn, by stub_now_us() */
 };
@@ -23,9 +23,9 @@ void turns_init(struct turns *t);
 void turns_finish(struct turns *t);
 void turns_pause(struct turns *t, bool paused);
 void turns_throttle(struct turns *t, uint64_t bytes_per_second);
-void turns_stop(struct turns *t); /* nobody waits any more, now or later */
+void turns_stop(struct turns *t); /* all waiting ends, now and later */
 
-/* Waits until @bytes may be fetched; 0: only while paused. */
+/* Waits until @bytes may be fetched; of 0 bytes, only while paused. */
 void turns_wait(struct turns *t, uint64_t bytes);
 
 #endif
