@@ -14,7 +14,7 @@
  *   nfs_read.c   reading
  *   nfs_list.c   listing
  *   nfs_probe.c  probing
- *   nfs_traits.c what it says of itself
+ *   nfs_traits.c what the server says of itself
  *   nfs_zdr.c    guards before libnfs's decoders
  *   nfs_source.c life, state and the other calls: the backend's table
  *
@@ -88,8 +88,8 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 
 /* ---- nfs_handle.c ---- */
 
-/* How many bytes of the handle, from its beginning, are the inode's: the others are those
- * of the name by which it was found. */
+/* How many bytes of the handle, from its beginning, belong to the inode; the others belong to
+ * the directory in which it was found. */
 size_t nfs_handle_inode(const uint8_t *handle, size_t len);
 
 /* ---- nfs_attr.c ---- */
@@ -111,12 +111,12 @@ enum nfs_op {
 	NFS_OP_READ,
 	NFS_OP_READDIRPLUS,
 	NFS_OP_READDIR,
-	NFS_OP_GETACL, /* of the ACL protocol, over the same connection */
+	NFS_OP_GETACL, /* of the ACL protocol, on the same connection */
 };
 
 struct nfs_call {
 	TAILQ_ENTRY(nfs_call) link;
-	struct nfs_conn *conn; /* that carries it; NULL in queues */
+	struct nfs_conn *conn; /* on which it is sent; NULL in queues */
 
 	enum nfs_op op;
 	enum source_priority prio;
@@ -129,7 +129,7 @@ struct nfs_call {
 
 	unsigned int garbage; /* undecodable replies so far */
 	unsigned int losses; /* connections lost while it was in flight */
-	bool suspect; /* may have broken a connection: travels alone */
+	bool suspect; /* may have broken a connection: is sent alone on one */
 	uint32_t backoff_ms;
 	uint64_t due_ms; /* delayed: not before */
 	uint64_t sent_ms; /* in flight: since */
@@ -151,7 +151,7 @@ struct nfs_conn {
 
 	/* guarded by nfs_source.lock */
 	bool usable;
-	bool solo; /* carries a suspect, takes nothing else */
+	bool solo; /* has a suspect, and takes no other call */
 	unsigned int inflight; /* calls in inbox and flight */
 	uint64_t load; /* reply bytes these may bring */
 	struct nfs_calls inbox; /* for the thread to send */
@@ -163,7 +163,7 @@ struct nfs_conn {
 	bool pinging;
 	bool replied; /* since the connection was made */
 	bool ever; /* was connected before */
-	char broken[NFS_WHY_MAX]; /* not "": the connection must go */
+	char broken[NFS_WHY_MAX]; /* why the connection must be closed; "": it need not */
 	bool framing; /* ... because replies could not be told apart */
 };
 
@@ -178,9 +178,9 @@ struct nfs_source {
 	struct source_pool pool; /* known: root and limits are */
 	/* guarded by pool.lock */
 	pthread_cond_t schedule; /* wakes the timer thread */
-	bool acl; /* it has the ACL protocol; constant once known */
-	bool wrong_root; /* it is not the one that the migration began with */
-	uint64_t astray_ms; /* when an object was met in another's place; 0: never */
+	bool acl; /* the server has the ACL protocol; constant once known */
+	bool wrong_root; /* the root is not the one that the migration began with */
+	uint64_t astray_ms; /* when another object was met in the place of one; 0: never */
 	char astray[NFS_WHY_MAX];
 	struct stub_origin root;
 	struct source_limits limits;
@@ -201,7 +201,7 @@ struct nfs_dial {
 	bool (*stopped)(void *arg); /* asked when wake is readable; may be NULL */
 	void *arg;
 	char why[NFS_WHY_MAX]; /* set on failure */
-	/* the room's own */
+	/* nfs_dial.c's own */
 	bool fired;
 	int status;
 	int error;
@@ -232,13 +232,14 @@ int nfs_dial_getattr(struct nfs_dial *d, struct rpc_context *rpc, const struct s
  * nfs_dial_on_step() and @d as its callback, finish.  @take gets the reply and d->out. */
 void nfs_dial_begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *), void *out);
 void nfs_dial_on_step(struct rpc_context *rpc, int status, void *data, void *arg);
-/* @queued: what queueing the call gave; @what: whom it was sent to. */
+/* @queued: what queueing the call returned; @what: the service it was sent to. */
 int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what);
 
 /* ---- nfs_link.c ---- */
 
 void nfs_conn_wake(struct nfs_conn *c);
-/* For nfs_call.c, on the thread: this connection must go.  Not before service is over. */
+/* For nfs_call.c, on the connection's thread: close the connection, when rpc_service() has
+ * returned. */
 void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* done(), which is told of at level debug; @on: whose flight it was in, NULL: nobody's. */
 void nfs_call_over(struct nfs_call *c, const struct nfs_conn *on, int err, void *reply);
@@ -247,45 +248,45 @@ const char *nfs_op_name(enum nfs_op op);
 
 /* ---- nfs_limits.c ---- */
 
-/* Configuration with its numbers brought into their limits. */
+/* The configuration, with numbers beyond their limits set to these. */
 struct source_config nfs_config(const struct source_config *c);
 int nfs_source_limits(struct source *s, struct source_limits *out);
 
 /* ---- nfs_identity.c ---- */
 
-/* NULL is everything. */
+/* Are @a the attributes of @as?  @as NULL: true. */
 bool nfs_is(const struct source_id *as, const struct stub_attr *a);
 /* Over a connection that is being made: is the root the right one?  0, the errors of
  * nfs_dial_getattr(), or -ENOENT with d->why. */
 int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct rpc_context *rpc,
 		   const struct stub_origin *root);
 int nfs_source_verify(struct source *base);
-/* An answer came from @now instead of @as: says so.  -ENOMEDIUM. */
+/* An answer came from the object @now instead of @as: log it.  Returns -ENOMEDIUM. */
 int nfs_astray(struct nfs_source *s, const struct source_id *as, const struct stub_attr *now);
-/* Did an answer come from @as (NULL: never mind)?  @now: the attributes that came with it;
- * NULL: there were none, and they are asked for.  Blocks.  0, -ENOMEDIUM, or why they did
- * not come. */
+/* Did an answer come from @as (NULL: any will do)?  @now: the attributes that came with it;
+ * NULL: there were none, and they are asked for.  Blocks.  0, -ENOMEDIUM, or why the attributes
+ * could not be had. */
 int nfs_confirm(struct nfs_source *s, enum source_priority p, const struct stub_origin *o,
 		const struct source_id *as, const struct stub_attr *now);
 
 /* ---- nfs_acl.c ---- */
 
-/* The object's ACL is to be asked for, before its mode may be used. */
+/* Must the object's ACL be asked for, before its mode may be used? */
 bool nfs_acl_wanted(struct nfs_source *s, const struct stub_attr *a);
 uint32_t nfs_acl_mask(const struct stub_attr *a); /* what is asked for */
-/* How that went, and its GETACL3res (as done() has it): narrows the mode of @a. */
+/* GETACL has ended with @err and the GETACL3res @reply (as done() gets it): narrow @a's mode. */
 void nfs_acl_result(int err, const void *reply, struct stub_attr *a);
-/* Over @rpc: are there ACLs to be asked for, or is it at least known?  0, or why not. */
+/* Ask over @rpc.  *there: the server shows ACLs; *known: that is certain.  0, or why not. */
 int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
 		bool *known, bool *there);
-/* For the source as a whole, once; over a connection of its own. */
+/* Find that out for the source, once, on a connection of its own. */
 int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
 		  const struct stub_origin *root, unsigned int attempt);
 
 /* ---- nfs_probe.c ---- */
 
-/* @try the addresses of @uri one after another, until one gives what no other could better.
- * The errors of source_probe(), with @why. */
+/* Call @try with the addresses of @uri one after another, until one works or fails in a way that
+ * another address would not mend.  The errors of source_probe(), with @why. */
 typedef int (*nfs_try_fn)(struct nfs_dial *d, const char *address, void *arg);
 int nfs_probe_addresses(const char *uri, unsigned int timeout_ms, nfs_try_fn try, void *arg,
 			char *why, size_t why_size);
@@ -307,7 +308,7 @@ void nfs_conn_up(struct nfs_conn *c);
 void nfs_conn_down(struct nfs_conn *c, uint64_t silent_ms);
 /* Calls come back unanswered from a connection that is down. */
 void nfs_give_back(struct nfs_conn *c);
-/* A call of @c's flight got its reply: off the books.  Then it is the caller's. */
+/* @call, of @c's flight, got its reply: take it out of all lists.  It is the caller's then. */
 void nfs_settle(struct nfs_conn *c, struct nfs_call *call);
 /* Again, after a back-off: JUKEBOX. */
 void nfs_delay(struct nfs_source *s, struct nfs_call *call);
@@ -333,8 +334,8 @@ void nfs_wait_below(struct nfs_wait *w, unsigned int n); /* until fewer than n a
 
 /* ---- nfs_zdr.c ---- */
 
-/* Are the guards before libnfs's decoders in place?  Called once, so that a static
- * library brings them along. */
+/* Are the guards before libnfs's decoders in place?  Called, so that the linker takes them from
+ * the static library. */
 bool nfs_zdr_guard(void);
 
 /* ---- nfs_source.c and the rooms of its calls ---- */

@@ -2,10 +2,10 @@
 /*
  * nfs_acl.c - no more rights than before, where an ACL does not come along.
  *
- * NFSv3 shows the mode of an object with a POSIX ACL, and there the group's bits are the
+ * NFSv3 shows the mode of an object with a POSIX ACL, and in that the group's bits are the
  * ACL's mask: the most that any named user or group has.  As the mode of a file without
- * an ACL they would give that to the group.  And whom an entry keeps out would be one of
- * the group, or of the others.  So a server that has the ACL protocol beside NFS is asked
+ * an ACL they would give that to the group.  And users whom an entry keeps out would count as
+ * the group's, or as others.  So a server that has the ACL protocol beside NFS is asked
  * for the ACL of each object, and its mode narrowed (docs/decisions/0032):
  *
  *   group   what the group has, and every named user has too
@@ -22,7 +22,7 @@
 
 #define ENTRIES_MAX 2048 /* Linux: 1024 */
 
-/* The names in libnfs's header are not those of the protocol: 0x20 are the others. */
+/* Of our own: in libnfs's header the names are not the protocol's, where 0x20 is OTHER. */
 enum { USER_OBJ = 1, USER = 2, GROUP_OBJ = 4, GROUP = 8, MASK = 0x10, OTHER = 0x20 };
 
 static void withhold(struct stub_attr *a)
@@ -88,7 +88,7 @@ static int take(const struct GETACL3resok *ok, struct stub_attr *a)
 	if (nfs_post_attr(&ok->attr, &have, &now))
 		return -EBADMSG;
 	if (have && !nfs_is(&as, &now))
-		return -EAGAIN; /* replaced, a moment after it was found */
+		return -EAGAIN; /* the object was replaced just after it was found */
 	if (ok->ace.ace_len > ENTRIES_MAX || ok->default_ace.default_ace_len > ENTRIES_MAX)
 		return -EBADMSG;
 	if (ok->default_ace.default_ace_len)
@@ -135,10 +135,10 @@ static void take_root(struct nfs_dial *d, void *data)
 }
 
 /*
- * The ACL protocol has no number of its own in FSINFO: its program answers NULL on a
- * connection of NFS, or the server says that there is no such program.  An ACL has three
- * entries at least, also one that is made of a mode.  Ganesha has the program, and shows
- * none of any object: that says nothing.
+ * FSINFO does not tell of the ACL protocol: its program answers NULL on a connection of NFS,
+ * or the server says that there is no such program.  An ACL has at least three entries, even
+ * one that is made from a mode.  A server that has the program but shows no entry of any object
+ * (Ganesha) leaves it unknown whether there are ACLs.
  */
 int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
 		bool *known, bool *there)
@@ -175,7 +175,7 @@ int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
 
 	if (r)
 		return r;
-	/* a connection of its own: what cannot be decoded may cost it */
+	/* on a connection of its own: a reply that cannot be decoded may break it */
 	r = nfs_acl_ask(d, rpc, root, &known, &there);
 	rpc_destroy_context(rpc);
 	if (r == -ECANCELED || (r == -ETIMEDOUT && attempt + 1 < NFS_ACL_TRIES))

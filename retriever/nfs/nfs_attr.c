@@ -39,8 +39,8 @@ static const uint32_t types[] = {
 
 /* Seconds are unsigned (RFC 1813 section 2.5), but many servers send the lower half of a
  * signed number: what is beyond INT32_MAX is a time after 2038, or one from 1901 to 1969.
- * It is taken for what the protocol says, as Linux clients of that server showed it, and
- * said to be unsure. */
+ * It is taken as the protocol says, as Linux clients of that server showed it, and marked
+ * as unsure. */
 static int get_time(const struct nfstime3 *from, struct timespec *out)
 {
 	if (from->nseconds > 999999999)

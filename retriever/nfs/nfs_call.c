@@ -81,7 +81,7 @@ static void on_failure(struct nfs_call *c, const char *text)
 	finish(c, error, NULL);
 }
 
-/* Codes that only its callers know, or attributes beside them. */
+/* Does done() get the reply also of a failed call?  It may have attributes, or more codes. */
 static bool tells_more(enum nfs_op op)
 {
 	return op == NFS_OP_READDIR || op == NFS_OP_READDIRPLUS || op == NFS_OP_LOOKUP ||

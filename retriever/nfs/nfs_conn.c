@@ -11,10 +11,10 @@
  * Why a connection breaks: closed by the server; nothing heard for silence_ms
  * while calls are in flight (a stopped server keeps its sockets open); one call
  * unanswered for much longer; a reply that cannot be decoded.  Its calls go back
- * to the queue and travel again: all of them only read.
+ * to the queue and are sent again: all of them only read.
  *
- * If replies could not even be told apart, each call in flight is a suspect and
- * travels alone until it is known who was to blame.
+ * If replies could not even be told apart, each call in flight is a suspect and is
+ * sent alone, until it is known which one breaks connections.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -319,7 +319,7 @@ static int connect_once(struct nfs_conn *c, unsigned int attempt, char *why, siz
 	return r;
 }
 
-/* Not one line per attempt: only what has not just been said. */
+/* Log why there is no connection; not again what was logged last. */
 static void complain(struct nfs_conn *c, const char *why)
 {
 	struct nfs_source *s = c->s;

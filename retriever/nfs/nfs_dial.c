@@ -4,7 +4,7 @@
  *
  * Resolve the name, ask the portmapper unless the URI has the port, connect,
  * MOUNT the export (over a connection of its own), and let the NFS service answer
- * NULL: only then somebody is at home.  A stopped server's kernel accepts
+ * NULL: only then the service is running.  A stopped server's kernel accepts
  * connections too.
  *
  * The caller's thread waits here, step by step, with one deadline for all.
@@ -49,7 +49,7 @@ int nfs_dial_resolve(struct nfs_dial *d, struct nfs_addresses *out)
 	int r;
 
 	out->n = 0;
-	/* AI_ADDRCONFIG forgets loopback, so literals and such names come second. */
+	/* AI_ADDRCONFIG ignores loopback addresses: try again without it for these. */
 	r = getaddrinfo(d->uri->host, NULL, &hints, &list);
 	if (r) {
 		hints.ai_flags = 0;
@@ -277,7 +277,7 @@ static size_t append(char *to, size_t size, size_t n, const char *text)
 
 struct export_list {
 	char text[NFS_WHY_MAX / 2];
-	bool ours; /* the export or a directory above it is among them */
+	bool ours; /* the URI's export, or a directory above it, is in the list */
 };
 
 static bool covers(const char *dir, const char *path)
@@ -307,7 +307,8 @@ static void take_exports(struct nfs_dial *d, void *data)
 	}
 }
 
-/* Refused.  Some servers say ACCES for what is not there: the list knows better. */
+/* MOUNT was refused.  Some servers say ACCES of a path that is not exported: the list of exports
+ * tells. */
 static int not_exported(struct nfs_dial *d, struct rpc_context *rpc, int error)
 {
 	struct export_list l = { 0 };

@@ -3,11 +3,11 @@
  * nfs_handle.c - what a file handle tells of its inode.
  *
  * A handle is the server's secret, and only compared: equal handles are one inode's.
- * Different ones are those of different inodes, but for servers that put the directory
- * into them in which the object was found.  One such server is everywhere and its
- * handles can be told from all others by their shape: the Linux kernel's with
- * subtree_check.  There what identifies the inode (with the subvolume it is in, and its
- * generation) comes first, and the directory follows.
+ * Different handles are of different inodes, except on servers that put into a handle the
+ * directory in which the object was found.  One such server is everywhere, and its handles
+ * can be told from all others by their form: the Linux kernel's, with subtree_check.  In
+ * these, what identifies the inode (with its subvolume and generation) comes first, and the
+ * directory follows.
  *
  *   u8 1  u8 0  u8 fsid_type  u8 fileid_type   fsid   fileid
  *

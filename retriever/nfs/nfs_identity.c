@@ -2,15 +2,15 @@
 /*
  * nfs_identity.c - is it still the object that it was?
  *
- * A handle is good as long as the server says so; but some lead somewhere else without
- * a word.  When the old server's disk is not mounted, the handle of an export's root
+ * A handle is valid as long as the server says so; but some handles lead to another object
+ * without an error.  When the old server's disk is not mounted, the handle of an export's root
  * (by fsid=, or by path) is that of the empty directory below the mount point: an empty
- * list, and "no such name" for everything, from a server that is well.  So whatever says
- * something of a directory is only believed with attributes that have the directory's
- * numbers.  What has others is no answer (-ENOMEDIUM).
+ * list, and "no such name" for everything, from a server that works.  So what is said of a
+ * directory is only believed with attributes that have the directory's fsid and file id.
+ * An answer with others is none (-ENOMEDIUM).
  *
- * If it is the export's root that is another one, or is stale or denied, the source is lost: all connections
- * are closed, and none is usable again before the root is the right one.
+ * If the export's root itself is another one, or is stale or denied, the source is lost: all
+ * connections are closed, and none is usable again before the root is the right one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -68,7 +68,7 @@ int nfs_source_verify(struct source *base)
 	if (!r && (!s->config.root_known || nfs_is(&s->config.root, &now)))
 		return 0;
 	if (r == -ECANCELED || r == -ETIMEDOUT || r == -ENOMEM)
-		return -ENOMEDIUM; /* it says nothing, so nothing can be said of an object */
+		return -ENOMEDIUM; /* not even the root can be asked: no object is to blame */
 	pthread_mutex_lock(&s->pool.lock);
 	s->wrong_root = true;
 	for (unsigned int i = 0; i < s->n; i++)
@@ -83,7 +83,7 @@ int nfs_astray(struct nfs_source *s, const struct source_id *as, const struct st
 	bool tell;
 
 	if (nfs_source_verify(&s->base))
-		return -ENOMEDIUM; /* the connections will say why */
+		return -ENOMEDIUM; /* why is logged when the connections are made again */
 	pthread_mutex_lock(&s->pool.lock);
 	tell = !s->astray_ms || ms - s->astray_ms >= NFS_ASTRAY_MS;
 	s->astray_ms = ms;

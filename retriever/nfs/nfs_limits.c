@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* nfs_limits.c - numbers brought into their limits: the configuration's, the server's. */
+/* nfs_limits.c - limits of the configuration's numbers, and limits that the server gives. */
 #include "nfs/nfs.h"
 
 static unsigned int within(unsigned int value, unsigned int low, unsigned int high)

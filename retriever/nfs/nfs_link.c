@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* nfs_link.c - what others do to a connection, and what its calls are. */
+/* nfs_link.c - waking and breaking a connection; names and sizes of its calls. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -110,7 +110,7 @@ static int wait_page(struct listing *l, struct fetch *f)
 		else if (f->status == NFS3ERR_NOTSUPP && !l->plain && !cookie)
 			l->plain = true;
 		else if (f->status == NFS3ERR_BAD_COOKIE || f->status == NFS3ERR_NOT_SYNC)
-			return -EAGAIN; /* the directory was changed, it says */
+			return -EAGAIN; /* the server says that the directory was changed */
 		else
 			return f->why ? bad(l, f->why) : f->err;
 		ask(l, f, cookie, verf);
@@ -169,7 +169,7 @@ static int take_target(struct complete *c, const struct READLINK3res *res)
 	if (nfs_post_attr(&res->READLINK3res_u.resok.symlink_attributes, &have, &now))
 		return -EBADMSG;
 	if (have && !nfs_is(&as, &now))
-		return -ESTALE; /* replaced, a moment after it was listed */
+		return -ESTALE; /* the object was replaced just after it was listed */
 	c->e->target_len = strlen(target);
 	if (c->e->target_len > STUB_TARGET_MAX)
 		return -ENAMETOOLONG;
@@ -223,8 +223,8 @@ static void end(struct complete *c, int err)
 
 static void send(struct complete *c);
 
-/* A name, or that there is none, of another directory than is being listed: the next
- * try will find that out, and say so. */
+/* Is the answer, a name or that there is none, of another directory than the listed one?  (Why is
+ * found out, and logged, with the next try.) */
 static bool is_elsewhere(const struct listing *l, const struct LOOKUP3res *res)
 {
 	struct stub_attr dir;
@@ -280,7 +280,7 @@ static int complete_entry(struct listing *l, struct nfs_page *p, struct stub_ent
 {
 	struct complete *c;
 
-	/* a name that cannot be asked for; the receiver would refuse it too */
+	/* such a name cannot be asked for; the receiver would refuse it anyway */
 	if (!e->name_len || e->name_len > STUB_NAME_MAX || memchr(e->name, '/', e->name_len)) {
 		e->error = -EBADMSG;
 		return 0;
@@ -307,7 +307,8 @@ static int complete_page(struct listing *l, struct nfs_page *p)
 	for (i = 0; i < p->n && !r; i++) {
 		struct stub_entry *e = &p->entries[i];
 
-		/* of what is mounted there a listing may have this, and the handle that */
+		/* at a mount point over there, attributes and handle in a listing may be those of
+		 * two different directories: look it up */
 		if (!p->complete[i] ||
 		    (S_ISDIR(e->attr.mode) && p->have_dir && e->attr.fsid != p->dir.fsid))
 			e->origin_len = 0;

@@ -77,7 +77,7 @@ static int add(struct nfs_page *p, char **text, const struct item *i, const char
 	return 0;
 }
 
-/* The directory's own attributes are worth an answer: they say whose it is. */
+/* Keep the directory's own attributes: they tell which directory has answered. */
 static int take_dir(struct nfs_page *p, const struct post_op_attr *a, const char **why)
 {
 	if (!nfs_post_attr(a, &p->have_dir, &p->dir))

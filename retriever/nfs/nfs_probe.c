@@ -51,10 +51,10 @@ int nfs_probe_addresses(const char *uri_text, unsigned int timeout_ms, nfs_try_f
 	for (i = 0; !r && i < a.n; i++) {
 		uint64_t now = stub_now_ms();
 
-		/* an address that does not answer leaves time for the others */
+		/* an address that does not answer must leave time for the others */
 		d.deadline_ms = now + (end > now ? (end - now) / (a.n - i) : 0);
 		r = try(&d, a.text[i], arg);
-		/* only another address may help against these */
+		/* with these errors another address may work */
 		if (i + 1 < a.n && (r == -ECONNREFUSED || r == -ETIMEDOUT || r == -EHOSTUNREACH))
 			r = 0;
 		else

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
  * nfs_traits.c - FSINFO, PATHCONF and FSSTAT of the export's root, and
- * whether somebody answers for the ACL protocol beside NFS.
+ * whether the server has the ACL protocol beside NFS.
  *
- * Only a server that cannot be reached is an error.  Everything else that it refuses
- * or garbles is an answer that is missing.
+ * Only a server that cannot be reached is an error.  If it refuses a question, or its answer
+ * cannot be decoded, that answer is missing.
  */
 #include <errno.h>
 #include <string.h>
@@ -98,7 +98,7 @@ static int ask_acl(struct nfs_dial *d, struct asked *a)
 {
 	struct stub_origin root;
 
-	nfs_origin(&a->root, &root); /* it came from there */
+	nfs_origin(&a->root, &root); /* cannot fail: a->root was made of an origin */
 	return nfs_acl_ask(d, a->rpc, &root, &a->out->have_acl, &a->out->acl);
 }
 
@@ -116,7 +116,7 @@ static int try_address(struct nfs_dial *d, const char *address, void *out)
 	a.root.data.data_len = root.len;
 	a.root.data.data_val = (char *)root.bytes;
 	for (size_t i = 0; i < sizeof(ask) / sizeof(ask[0]); i++) {
-		/* what was undecodable may have cost the connection: one each */
+		/* a connection for each: a reply that cannot be decoded may break it */
 		r = nfs_dial_nfs(d, address, &a.rpc);
 		if (r)
 			return r;

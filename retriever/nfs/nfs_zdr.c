@@ -153,9 +153,8 @@ GUARD bool_t libnfs_zdr_replymsg(struct rpc_context *rpc, ZDR *z, struct rpc_msg
 	return libnfs.replymsg(rpc, z, msg);
 }
 
-/* A thread serves one context at a time: what is kept for the last one is enough
- * to know.  libnfs frees the fragments when their record has ended, and with the
- * context. */
+/* A thread serves one context at a time, so it is enough to count the fragments of the last
+ * one.  libnfs frees the fragments when their record has ended, and with the context. */
 static _Thread_local struct {
 	struct rpc_context *rpc;
 	uint32_t bytes;
