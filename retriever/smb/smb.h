@@ -4,11 +4,11 @@
  *
  *   smb_uri.c     smb://... into its parts
  *   smb_password.c  the file with user and password
- *   smb_login.c   which way we log in
+ *   smb_login.c   the way to log in: password or Kerberos
  *   smb_ticket.c  Kerberos tickets, and when to get newer ones (smb_ticket.h)
  *   smb_krb5.c    how to get them (smb_krb5.h)
  *   smb_source.c  life, state and the calls: the backend's table
- *   smb_pace.c    who may log on, and when
+ *   smb_pace.c    which connection may log on, and when
  *   smb_queue.c   which call is next; losses, back-off, giving up
  *   smb_conn.c    one thread and one worker process per connection
  *   smb_wire.c    the protocol with the worker (smb_wire.h)
@@ -87,9 +87,9 @@ struct smb_call {
 	uint64_t trace, begun_us; /* what it is for, and since when; 0: it is not told of */
 	enum source_priority prio;
 	struct smb_request request; /* its texts stay the caller's */
-	unsigned int losses; /* since the source was last lost as a whole: */
-	uint64_t epoch;
-	uint64_t made; /* connections made until it was lost the last time */
+	unsigned int losses; /* connections lost under it since the source was lost as a whole */
+	uint64_t epoch; /* of smb_source.epoch, at the last of these losses */
+	uint64_t made; /* of smb_source.made, likewise */
 	bool begun; /* a part of the answer has been handed on */
 	/* A part, ENTRIES: on the connection's thread; it may wait. */
 	void (*part)(struct smb_call *c, struct smb_answer *a);
@@ -104,14 +104,14 @@ struct smb_conn {
 	unsigned int index;
 	pthread_t thread;
 	bool usable;  /* guarded by smb_source.pool.lock */
-	uint64_t number; /* likewise: of smb_source.made */
-	bool working; /* likewise: has a call */
+	uint64_t number; /* likewise: smb_source.made when it was made */
+	bool working; /* likewise: it has a call */
 	/* the thread's own */
 	pid_t pid; /* the worker, 0: none */
 	int fd;
 	char home[512]; /* the worker's */
 	int home_fd; /* of smb_home_make() */
-	uint64_t ticket; /* which ones it was connected with */
+	uint64_t ticket; /* serial of the tickets with which it was connected */
 	struct smb_out out;
 	uint8_t *in; /* the message that came in */
 	size_t in_size;
@@ -122,13 +122,13 @@ struct smb_conn {
 
 struct smb_pace { /* see smb_pace.c */
 	char *path; /* constant: the file with the password; NULL: Kerberos */
-	bool dialing; /* somebody has the turn */
-	struct stat file; /* as it was when login was read: his */
-	bool refused; /* the last logon was */
-	bool hurry; /* the next one is not to wait */
+	bool dialing; /* some connection has the turn */
+	struct stat file; /* as it was when login was read; belongs to who has the turn */
+	bool refused; /* the last logon was refused */
+	bool hurry; /* the next logon need not wait */
 	uint32_t backoff_ms;
-	uint64_t next_ms; /* refused: no logon before */
-	uint64_t serial; /* likewise: with these tickets */
+	uint64_t next_ms; /* refused: no logon before this time */
+	uint64_t serial; /* refused: of the tickets that were used */
 	char why[SMB_WHY_MAX];
 };
 
@@ -137,7 +137,7 @@ struct smb_source {
 	/* constant after creation */
 	struct smb_uri uri;
 	struct source_config config;
-	struct smb_login login; /* but this: who has the turn of pace owns it */
+	struct smb_login login; /* not constant: belongs to who has the turn of pace */
 	char *worker, *idmap;
 	struct smb_ticket *ticket; /* NULL: not Kerberos */
 	unsigned int n;
@@ -147,8 +147,8 @@ struct smb_source {
 	/* guarded by pool.lock */
 	pthread_cond_t work; /* something to do, or stop */
 	struct stub_attr root;
-	uint64_t epoch; /* connections that could not be made so far */
-	uint64_t made; /* and those that were */
+	uint64_t epoch; /* how many connections could not be made so far */
+	uint64_t made; /* how many were made so far */
 	struct smb_calls queue[2];
 	struct smb_pace pace;
 	uint64_t mangled; /* names listed that may be made up */
@@ -161,46 +161,47 @@ struct smb_source {
 
 /* ---- smb_queue.c ---- */
 
-bool smb_ticket_is_old(const struct smb_conn *c); /* there are newer ones */
+bool smb_ticket_is_old(const struct smb_conn *c); /* there are newer tickets than its own */
 int smb_submit(struct smb_source *s, struct smb_call *c); /* 0, -ECANCELED: no done() */
 /* The next call for this connection; waits.  NULL: stop, or *ping: nothing for SMB_PING_MS,
  * or newer tickets. */
 struct smb_call *smb_next(struct smb_conn *c, bool *ping);
 /* done(), which is told of at level debug; @on: who had it, NULL: nobody. */
 void smb_call_over(struct smb_call *c, const struct smb_conn *on, int err, struct smb_answer *a);
-void smb_lost(struct smb_conn *conn, struct smb_call *c); /* again, or -EIO */
+/* @conn was lost under @c: queue it again, or end it (-EIO after too many losses). */
+void smb_lost(struct smb_conn *conn, struct smb_call *c);
 void smb_conn_up(struct smb_conn *c, const struct stub_attr *root);
 void smb_conn_down(struct smb_conn *c, uint64_t silent_ms);
-/* No connection: say why, once; wait before the next try.  False: stop. */
+/* No connection could be made: log why, once; wait before the next try.  False: stop. */
 bool smb_conn_wait(struct smb_conn *c);
-void smb_end_all(struct smb_source *s, int err); /* what is queued */
-/* With the lock: for something to do, or @until_ms; calls that waited too long end. */
+void smb_end_all(struct smb_source *s, int err); /* all calls that are queued */
+/* With the lock: wait for something to do, or @until_ms; ends calls that waited too long. */
 void smb_wait_work(struct smb_source *s, uint64_t until_ms);
 int smb_wait_known(struct smb_source *s, struct stub_attr *root); /* 0, -ECANCELED, -ETIMEDOUT */
 
 /* ---- smb_pace.c ---- */
 
-/* s->login out of this file.  -EACCES, -ENOENT, -EINVAL ...  with one line in @why */
+/* Read s->login from this file.  -EACCES, -ENOENT, -EINVAL ...  with one line in @why */
 int smb_pace_prepare(struct smb_source *s, const char *credentials, char *why, size_t size);
-/* The turn to make a connection, with the login of now; waits for it.  False: stop; or
- * not @patient, and it is not the time for a logon. */
+/* Wait for the turn to make a connection, and read the login again.  False: stop; or not
+ * @patient, and no logon may be tried now. */
 bool smb_pace_begin(struct smb_source *s, bool patient);
 /* The turn is over: smb_conn_dial() has given @result and @why, with tickets @serial. */
 void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t serial);
-void smb_pace_hurry(struct smb_source *s); /* read and try again at once */
-/* With the lock: what is refused, in @out, which has trouble already. */
+void smb_pace_hurry(struct smb_source *s); /* read the login and try again, at once */
+/* With the lock: add to @out what is refused; its trouble is filled in already. */
 void smb_pace_state(struct smb_source *s, struct source_state *out);
 
 /* ---- smb_conn.c ---- */
 
 int smb_conn_start(struct smb_source *s, unsigned int index);
 void smb_conn_join(struct smb_conn *c);
-/* Start a worker and connect it, with the turn: 0, or -errno with c->why. -EKEYREJECTED:
- * the server does not let us in. */
+/* Start a worker and connect it; the caller has the turn: 0, or -errno with c->why.
+ * -EKEYREJECTED: the server does not let us in. */
 int smb_conn_dial(struct smb_conn *c, struct stub_attr *root);
 #define SMB_LOST 1
-/* One call over it, its parts and its end handed on: 0, or SMB_LOST with c->why, and
- * for how long nothing was heard in *silent_ms. */
+/* Do one call on the connection, calling its part() and done(): 0, or SMB_LOST with c->why, and
+ * in *silent_ms for how long nothing was heard. */
 int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms);
 void smb_conn_hangup(struct smb_conn *c);
 

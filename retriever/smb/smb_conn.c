@@ -51,7 +51,7 @@ static void show(const struct smb_text *t, char *out, size_t size)
 static int spawn(struct smb_conn *c)
 {
 	const char *path = c->s->worker;
-	/* it removes its home even if it never hears of more */
+	/* it gets the home's path here, to remove the home even if START never comes */
 	char *argv[] = { (char *)"postcopy-smb-worker", c->home, NULL };
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -199,8 +199,8 @@ static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answ
 		return SMB_LOST;
 	if (err == -ENOENT && call->request.type != SMB_WIRE_LOOKUP &&
 	    call->request.type != SMB_WIRE_START)
-		err = -ESTALE; /* it was there once */
-	/* what an object is parked for: its path is not in the error */
+		err = -ESTALE; /* the object was there when it was listed */
+	/* these park the object: log the worker's line, which has its path over there */
 	told = err == -EBADMSG ||
 	       ((err == -EACCES || err == -EIO) && (call->request.type == SMB_WIRE_GETMETA ||
 				   call->request.type == SMB_WIRE_STREAM));
@@ -267,7 +267,7 @@ static struct smb_text text(const char *s)
 	return (struct smb_text){ s, strlen(s) };
 }
 
-/* Is it what it was? */
+/* Is the share's root still the same object? */
 static int check_root(struct smb_conn *c, const struct stub_attr *root)
 {
 	struct smb_source *s = c->s;
@@ -322,7 +322,7 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 		r = t.err;
 	else
 		r = silent_ms ? -ETIMEDOUT : -EPROTO;
-	if (c->out.p) /* it has carried the password */
+	if (c->out.p) /* START, with the password, was in this buffer */
 		explicit_bzero(c->out.p, c->out.size);
 	if (r == 0)
 		r = check_root(c, &t.root);
@@ -352,7 +352,7 @@ static int ping(struct smb_conn *c, uint64_t *silent_ms)
 	return smb_conn_call(c, &call, silent_ms);
 }
 
-/* The turn is over. */
+/* The turn is over: tell smb_pace.c what came of it. */
 static int dial_over(struct smb_conn *c, int r)
 {
 	smb_pace_end(c->s, r, c->why, c->ticket);
@@ -360,8 +360,8 @@ static int dial_over(struct smb_conn *c, int r)
 }
 
 /*
- * There are newer tickets, and the server forgets us when the old ones end: another
- * worker with those, before this one goes.  If that fails now, this one stays.
+ * There are newer tickets, and the server ends our session when the old ones end: connect
+ * another worker with the new ones, then end this one.  If that fails now, this one stays.
  */
 static void renew(struct smb_conn *c)
 {

@@ -15,7 +15,7 @@
 
 #define NAME   "postcopy-smb-"
 #define RANDOM "XXXXXX"
-#define ROUNDS 100 /* of what is in others' hands at the same time */
+#define ROUNDS 100 /* tries, while other processes remove the same home */
 
 static const char *parent(void)
 {
@@ -50,7 +50,7 @@ void smb_home_remove(const char *path)
 		nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A descriptor with this lock, if it is a home of ours, and still the one of that name. */
+/* Open @path and lock it, if it is a home of ours and the name still stands for it then. */
 static int hold(const char *path, int lock)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -74,7 +74,7 @@ static int hold(const char *path, int lock)
 	return r;
 }
 
-/* What those left who were killed together. */
+/* Remove the homes on which no process holds a lock any more. */
 static void sweep(void)
 {
 	DIR *dir = opendir(parent());
@@ -103,7 +103,7 @@ int smb_home_make(char *path, size_t size)
 	int fd = -ENOENT;
 
 	sweep();
-	/* another process may sweep it away before it is held */
+	/* another process may sweep the new home away before it is locked */
 	for (int i = 0; i < ROUNDS && fd == -ENOENT; i++) {
 		int n = snprintf(path, size, "%s/" NAME RANDOM, parent());
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * smb_home.h - a worker's private HOME; made by the retriever, removed by who is left.
+ * smb_home.h - a worker's private HOME; made by the retriever, removed by whichever of the two
+ * ends last.
  *
- * Whoever uses one has a shared flock() on it, which ends with him.  What nobody has,
- * because everybody was killed at once, is removed when the next home is made.
+ * Each process that uses a home holds a shared flock() on it, which ends with the process.  One
+ * on which there is no lock, because all were killed at once, is removed when the next is made.
  */
 #ifndef SMB_HOME_H
 #define SMB_HOME_H
@@ -19,10 +20,10 @@
  */
 int smb_home_make(char *path, size_t size);
 
-/* One that is there: the descriptor as above, -ENOENT if it is not, -errno. */
+/* Hold a home that exists: the descriptor as above, -ENOENT if there is none, -errno. */
 int smb_home_hold(const char *path);
 
-/* With all in it; nothing else than what smb_home_make() makes. */
+/* Remove a home with all in it.  A path that smb_home_make() does not make is left alone. */
 void smb_home_remove(const char *path);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * smb_krb5.c - tickets out of libkrb5, as the bytes of a credential cache.
  *
- * Workers are linked with the Kerberos of Samba's build, which need not be ours: the
- * cache's file is what all of them can read.  It takes the KDC's time with it, too.
+ * Workers are linked with the Kerberos of Samba's build, which need not be the one we are
+ * linked with: a credential cache's file is what all can read.  It also has the KDC's time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 struct exchange {
 	krb5_context k;
 	const char *from; /* the keytab or the cache, for people */
-	char principal[256]; /* who, likewise; "": not known yet */
+	char principal[256]; /* whose tickets, for people; "": not known yet */
 	char home[512]; /* "": none */
 	int home_fd; /* of smb_home_make() */
 	char *why;
@@ -88,7 +88,7 @@ static int begin(struct exchange *x, const char *from, char *why, size_t why_siz
 	if (!e)
 		return 0;
 	x->k = NULL;
-	return failed(x, e); /* what is wrong with krb5.conf */
+	return failed(x, e); /* krb5.conf is wrong: libkrb5 says where */
 }
 
 static void end(struct exchange *x)
@@ -130,7 +130,7 @@ static krb5_error_code first_of(struct exchange *x, krb5_keytab keytab, krb5_pri
 	return e;
 }
 
-/* The keytab, and whose key of it: one that is there. */
+/* Open the keytab, and find whose key to use: @principal's, which must be in it, or the first. */
 static int open_keytab(struct exchange *x, const char *path, const char *principal,
 		       krb5_keytab *keytab, krb5_principal *who)
 {
@@ -221,8 +221,8 @@ static bool is_granting(krb5_context k, const krb5_creds *creds)
 	       krb5_is_config_principal(k, creds->server);
 }
 
-/* Tickets to get tickets with, and what is said of them; or, if @all, also the others,
- * which may be older.  *ends: the latest of them. */
+/* Copy ticket-granting tickets and the cache's own entries; with @all also other tickets, which
+ * may be older.  *ends: when the last of them ends. */
 static krb5_error_code copy(struct exchange *x, krb5_ccache from, bool all, krb5_ccache to,
 			    uint32_t *ends)
 {
@@ -251,7 +251,7 @@ static int from_cache(struct exchange *x, const char *name, krb5_ccache to, uint
 	krb5_error_code e;
 	int r = path ? smb_private_file(path, x->why, x->why_size) : 0;
 
-	if (r < 0 && r != -ENOENT) /* said better by libkrb5 */
+	if (r < 0 && r != -ENOENT) /* of ENOENT libkrb5 has the better message */
 		return r;
 	e = krb5_cc_resolve(x->k, name, &from);
 	if (e)
@@ -308,8 +308,8 @@ static int how_long(struct exchange *x, uint32_t ends, int64_t *left_s)
 }
 
 /*
- * Whose name is in the tickets is what counts; but libsmbclient takes no user for an
- * anonymous login, and a '/' or '\\' in one for the end of a domain's name.
+ * The server goes by the name in the tickets.  But libsmbclient takes a login without a user
+ * for an anonymous one, and a '/' or '\\' in the user for the end of a domain's name.
  */
 static void make_user(const struct exchange *x, struct smb_krb5_tickets *out)
 {
@@ -319,8 +319,8 @@ static void make_user(const struct exchange *x, struct smb_krb5_tickets *out)
 		 x->principal, realm ? realm : "");
 }
 
-/* The one ticket that a worker wants: with it in the cache, it asks no KDC itself, and we
- * know why there is none, and when the server forgets us. */
+/* Get the ticket for the file server: with that in the cache a worker asks no KDC itself, and we
+ * know if there is none, why, and when the session will end. */
 static int for_server(struct exchange *x, const char *host, krb5_ccache cache, uint32_t *ends)
 {
 	krb5_creds want = { 0 }, *got = NULL;
@@ -344,7 +344,7 @@ static int for_server(struct exchange *x, const char *host, krb5_ccache cache, u
 	return e ? failed(x, e) : 0;
 }
 
-/* As the bytes of a file, which is there for a moment only. */
+/* The cache as the bytes of a file, which is written, read and removed. */
 static int to_bytes(struct exchange *x, krb5_ccache from, struct smb_krb5_tickets *out)
 {
 	char path[sizeof(x->home) + sizeof(SMB_HOME_TICKETS) + 8];
@@ -389,7 +389,7 @@ static int get(struct exchange *x, const struct smb_krb5_from *from, struct smb_
 	r = *from->keytab ? from_keytab(x, from->keytab, from->principal, cache, &ends) :
 			    from_cache(x, from->cache, cache, &ends);
 	if (r == 0)
-		r = how_long(x, ends, &out->left_s); /* a cache's may be over */
+		r = how_long(x, ends, &out->left_s); /* tickets out of a cache may have ended */
 	if (r == 0)
 		r = for_server(x, from->host, cache, &ends);
 	if (r == 0)

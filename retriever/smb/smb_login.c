@@ -32,7 +32,7 @@ static int check_ways(const struct source_smb *o, char *why, size_t size)
 	return -EACCES;
 }
 
-/* On the thread that gets tickets. */
+/* There are newer tickets; on the thread that gets them. */
 static void on_tickets(void *arg)
 {
 	struct smb_source *s = arg;

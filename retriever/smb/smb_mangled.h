@@ -11,7 +11,7 @@
 /*
  * Can @name be one that Samba makes up for a name that Windows does not take?  Its form:
  * six characters, of which all but the first `mangle prefix` are a number, '~', one more
- * digit, and an extension of up to three.  No name is certain to be such a one.
+ * digit, and an extension of up to three.  It need not be: a file may really have such a name.
  */
 bool smb_name_mangled(const char *name, size_t len);
 

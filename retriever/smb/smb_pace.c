@@ -2,15 +2,14 @@
 /*
  * smb_pace.c - who may log on, and when.
  *
- * Domains lock an account after a few failed logons, so a refusal is what all connections
- * know: one logon is under way at a time, and after one that was refused there is none for
+ * Domains lock an account after a few failed logons, so a refusal counts for all connections:
+ * one logon is under way at a time, and after one that was refused there is none for
  * a minute, then two, at last for a quarter of an hour - but at once with another password,
  * with newer tickets, or when the administrator says so (source_reload()).  The file with
- * the password is looked at again by itself: saying it anew with the same words is no
- * reason to try.
+ * the password is looked at again from time to time: only other content is a reason to try.
  *
- * Who has the turn (pace.dialing) owns smb_source.login; everything else of pace is
- * guarded by smb_source.lock.
+ * The connection that has the turn (pace.dialing) owns smb_source.login and pace.file;
+ * everything else of pace is guarded by smb_source.lock.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +20,7 @@
 
 #define REFUSED_MIN_MS (60 * 1000)
 #define REFUSED_MAX_MS (15 * 60 * 1000)
-#define LOOK_MS	       1000 /* another file is seen so soon */
+#define LOOK_MS	       1000 /* between two looks whether the file has changed */
 
 static void look(const char *path, struct stat *out)
 {
@@ -47,7 +46,7 @@ int smb_pace_prepare(struct smb_source *s, const char *credentials, char *why, s
 	return smb_login_read(credentials, &s->login, why, size);
 }
 
-/* With the turn, without the lock: is what the file says another login? */
+/* With the turn, without the lock: read the file if it has changed.  Is it another login? */
 static bool read_again(struct smb_source *s)
 {
 	struct smb_login login;
@@ -74,7 +73,7 @@ static bool read_again(struct smb_source *s)
 	return another;
 }
 
-/* With the lock: is there a reason not to wait any more? */
+/* With the lock: may a logon be tried now? */
 static bool is_time(struct smb_source *s)
 {
 	const struct smb_pace *p = &s->pace;
@@ -89,8 +88,8 @@ static void turn_over(struct smb_source *s)
 	pthread_cond_broadcast(&s->work);
 }
 
-/* With the lock, and a file that may be another: is it?  Takes the turn for that; has it
- * still if so. */
+/* With the lock: has the file changed to another login?  Takes the turn to read it, and keeps it
+ * if so. */
 static bool try_file(struct smb_source *s)
 {
 	struct stat st;
@@ -167,7 +166,7 @@ void smb_pace_hurry(struct smb_source *s)
 {
 	pthread_mutex_lock(&s->pool.lock);
 	s->pace.hurry = true;
-	memset(&s->pace.file, 0, sizeof(s->pace.file)); /* whatever it looks like */
+	memset(&s->pace.file, 0, sizeof(s->pace.file)); /* so that the file is read in any case */
 	pthread_cond_broadcast(&s->work);
 	pthread_mutex_unlock(&s->pool.lock);
 	smb_ticket_hurry(s->ticket);

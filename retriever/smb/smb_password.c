@@ -101,7 +101,7 @@ int smb_login_read(const char *path, struct smb_login *out, char *why, size_t si
 		number++;
 		r = take_line(line, out);
 	}
-	if (r < 0) /* not the line itself: it may be the password */
+	if (r < 0) /* the message does not quote the line: it may be the password */
 		snprintf(why, size, "%.150s line %d: want username, password or domain = ...", path,
 			 number);
 	else if (!out->user[0])

@@ -40,7 +40,7 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 	} else {
 		count(s, c);
 		TAILQ_INSERT_TAIL(&s->queue[c->prio], c, link);
-		pthread_cond_broadcast(&s->work); /* the next one to wake might not take it */
+		pthread_cond_broadcast(&s->work); /* all: not every connection may take it */
 	}
 	pthread_mutex_unlock(&s->pool.lock);
 	return r;
@@ -114,8 +114,8 @@ struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 	return call;
 }
 
-/* A call is suspect when connections die under it, but not of one that was there before
- * the last died: when the server goes away, all do. */
+/* A call that breaks connections must end.  A loss only counts if the connection was made after
+ * the call's last loss: when the server goes away, all connections are lost at once. */
 void smb_lost(struct smb_conn *conn, struct smb_call *c)
 {
 	struct smb_source *s = conn->s;
@@ -133,7 +133,7 @@ void smb_lost(struct smb_conn *conn, struct smb_call *c)
 	c->made = s->made;
 	if (s->pool.stop)
 		err = -ECANCELED;
-	else if (c->begun) /* some of it is with the caller: not from the start again */
+	else if (c->begun) /* the caller has a part of the answer: it cannot be begun again */
 		err = -EAGAIN;
 	else if (c->losses >= SMB_LOSSES_MAX)
 		err = -EIO;
@@ -169,7 +169,7 @@ void smb_conn_down(struct smb_conn *c, uint64_t silent_ms)
 	if (c->usable)
 		source_pool_down(&s->pool, silent_ms);
 	c->usable = false;
-	pthread_cond_broadcast(&s->work); /* for connection 0 the rules have changed */
+	pthread_cond_broadcast(&s->work); /* connection 0 may take other calls now, see take() */
 	pthread_mutex_unlock(&s->pool.lock);
 }
 
@@ -199,7 +199,7 @@ void smb_end_all(struct smb_source *s, int err)
 	end_list(&list, err);
 }
 
-/* With the lock held, and while nobody else may end them: calls nobody will answer. */
+/* The source is lost for too long: end all calls.  With the lock held, but released meanwhile. */
 static void give_up(struct smb_source *s)
 {
 	struct smb_calls list = TAILQ_HEAD_INITIALIZER(list);

@@ -68,7 +68,7 @@ static struct smb_source *allocate(const struct source_config *c)
 	return NULL;
 }
 
-/* The parts that may be wrong: 0, or -errno and why. */
+/* Those parts of the configuration that may be wrong: 0, or -errno and why. */
 static int prepare(struct smb_source *s, const struct source_config *c, char *why, size_t size)
 {
 	char text[SMB_WHY_MAX - 32];
@@ -93,7 +93,7 @@ static void stop(struct source *base)
 	pthread_cond_broadcast(&s->pool.ready);
 	pthread_mutex_unlock(&s->pool.lock);
 	if (write(s->wake, &one, sizeof(one)) < 0)
-		return; /* it is readable already */
+		return; /* the eventfd is readable already */
 }
 
 static void destroy(struct source *base)
@@ -188,7 +188,7 @@ static struct smb_text path_of(const struct stub_origin *o)
 	return (struct smb_text){ (const char *)o->bytes, o->len };
 }
 
-/* What cannot be kept, a line each. */
+/* Take what cannot be kept, one line for each. */
 static int take_lost(struct source_meta *out, struct smb_answer *a)
 {
 	struct smb_text line;
@@ -439,7 +439,7 @@ static void on_part(struct smb_call *c, struct smb_answer *a)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* Counted, and the first one told: nobody reads a line for each. */
+/* Count names that Samba may have made up, and log the first one. */
 static void note_mangled(struct smb_source *s, const struct stub_entry *e, size_t n)
 {
 	const struct stub_entry *one = NULL;
@@ -535,7 +535,7 @@ static int list(struct source *base, enum source_priority p, const struct stub_o
 		free(part);
 		if (result) {
 			pthread_mutex_lock(&b.lock);
-			b.enough = true; /* the rest comes all the same, and is dropped */
+			b.enough = true; /* the other parts still come, and are dropped */
 			pthread_cond_broadcast(&b.changed);
 			pthread_mutex_unlock(&b.lock);
 		}
@@ -624,7 +624,7 @@ static int probe(const struct source_config *c, unsigned int timeout_ms, char *w
 	conn = &s->conn[0];
 	conn->s = s;
 	r = prepare(s, c, why, size);
-	if (r == -ENOENT || r == -EINVAL) /* a file here, and no share */
+	if (r == -ENOENT || r == -EINVAL) /* a local file is meant; ENOENT would mean the share */
 		r = -EACCES;
 	if (r == 0) {
 		r = smb_conn_dial(conn, &attr);
@@ -656,7 +656,7 @@ static int probe(const struct source_config *c, unsigned int timeout_ms, char *w
 	return r > 0 ? 0 : r == -EINVAL || r == -ENOMEM || r == -EIO ? -EPROTO : r;
 }
 
-/* A server is seldom asked: what all of them have. */
+/* Mostly what all SMB servers have: they are asked for little. */
 static int traits(const struct source_config *c, unsigned int timeout_ms, struct source_traits *out,
 		  char *why, size_t size)
 {

@@ -3,13 +3,13 @@
  * smb_ticket.c - the thread that gets tickets in time: see smb_ticket.h.
  *
  * Tickets are renewed when half of their life is over; while that fails, those that are
- * there are used until they end, and it is tried again and again.  Who is refused waits
- * a minute, and longer from time to time, so that no account is locked by it - unless the
- * keytab or the cache is another one, or the administrator says so.
+ * there are used until they end, and it is tried again and again.  After a refusal the next
+ * attempt is a minute later, and after each further one later still, so that no account is
+ * locked; but at once if the keytab or the cache has changed, or the administrator says so.
  *
- * smb_ticket is held by its owner and by its thread, and goes with the second of them.
- * lock guards what its comment claims; changed() and tell() are called with it held, so
- * that none is after smb_ticket_stop().  serial and refused_ms can be read without it.
+ * struct smb_ticket is shared by its owner and its thread, and freed by the last of them.
+ * lock guards what its comment claims; changed() and tell() are called with it held, so that
+ * neither is called after smb_ticket_stop().  serial and refused_ms can be read without it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #include "smb/smb_krb5.h"
 #include "smb/smb_ticket.h"
 
-#define LOOK_MS	       1000 /* another keytab or cache is seen so soon */
+#define LOOK_MS	       1000 /* between two looks whether keytab or cache has changed */
 #define AWAY_MAX_MS    5000 /* between attempts: no KDC answers */
 #define REFUSED_MIN_MS (60 * 1000) /* likewise: it refuses our key, and counts that */
 #define REFUSED_MAX_MS (15 * 60 * 1000)
@@ -44,13 +44,13 @@ struct smb_ticket {
 	unsigned int holders;
 	int err; /* of the last attempt, and why; 0 before the first one */
 	char why[SMB_WHY_MAX];
-	bool told; /* that they are not renewed */
+	bool told; /* it was logged that tickets cannot be renewed */
 	struct smb_krb5_tickets now;
 	uint64_t ends_ms; /* when these do, 0: there are none */
 	_Atomic uint64_t serial;
-	bool hurry; /* the next attempt is not to wait */
-	uint64_t next_ms; /* when it is */
-	_Atomic uint64_t refused_ms; /* likewise, if the last one was refused; else 0 */
+	bool hurry; /* the next attempt need not wait */
+	uint64_t next_ms; /* when the next attempt is */
+	_Atomic uint64_t refused_ms; /* the same if the last attempt was refused; else 0 */
 };
 
 static bool valid(const struct smb_ticket *t)
@@ -108,7 +108,7 @@ static void tell(struct smb_ticket *t, bool good)
 	t->c.tell(t->c.arg, good ? STUB_LOG_INFO : STUB_LOG_WARN, line);
 }
 
-/* With the lock: an attempt's result. */
+/* With the lock: take over the result of an attempt. */
 static void take(struct smb_ticket *t, int r, struct smb_krb5_tickets *new, const char *why)
 {
 	uint64_t now = stub_now_ms(), ends = now + (uint64_t)(r < 0 ? 0 : new->left_s) * 1000;
@@ -121,7 +121,7 @@ static void take(struct smb_ticket *t, int r, struct smb_krb5_tickets *new, cons
 		return;
 	}
 	tell(t, true);
-	/* a cache that nobody has filled meanwhile: its seconds are not that exact */
+	/* the cache has no newer tickets: nobody has filled it (its times are in seconds) */
 	if (!t->keytab[0] && valid(t) && ends < t->ends_ms + 2000) {
 		smb_krb5_free(new);
 		return;
@@ -160,7 +160,7 @@ static void plan(struct smb_ticket *t, struct pace *p, bool renewed)
 	t->next_ms = now + (renewed ? left / 2 : within(left / 8, LOOK_MS, 60000));
 }
 
-/* With the lock, until it is time.  False: stop. */
+/* With the lock: wait until the next attempt.  False: stop. */
 static bool wait_for(struct smb_ticket *t, struct pace *p)
 {
 	while (!t->stop) {
@@ -262,7 +262,7 @@ int smb_ticket_create(const struct smb_ticket_config *c, struct smb_ticket **out
 			release(t);
 		return r;
 	}
-	pthread_detach(thread); /* it may be waiting for a KDC for long */
+	pthread_detach(thread); /* never joined: it may wait for a KDC for long */
 	*out = t;
 	return 0;
 }

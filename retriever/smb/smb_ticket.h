@@ -3,10 +3,10 @@
  * smb_ticket.h - Kerberos tickets for the SMB source: from a keytab, by ourselves, or
  * from a credential cache that somebody else keeps filled.
  *
- * A thread of its own gets them and, when half of their life is over, newer ones; an
- * exchange with a KDC that is away takes as long as libkrb5 likes, and nobody waits for
- * it.  What it has is a credential cache as bytes, which every new worker finds in its
- * home: workers never ask for a password or a key, and never change anybody's cache.
+ * A thread of its own gets tickets and, when half of their life is over, newer ones; an
+ * exchange with a KDC that is away takes as long as libkrb5 likes, and no other thread waits
+ * for it.  The tickets are kept as the bytes of a credential cache, which every new worker
+ * finds in its home: workers never need a password or a key, and never change any cache.
  */
 #ifndef SMB_TICKET_H
 #define SMB_TICKET_H
@@ -51,10 +51,10 @@ void smb_ticket_destroy(struct smb_ticket *t);
 /* Do not wait any more after a refusal.  NULL is fine. */
 void smb_ticket_hurry(struct smb_ticket *t);
 
-/* When the next attempt is, if the last one was refused; else 0, and for NULL. */
+/* When the next attempt is, if the last one was refused; else 0.  0 for NULL. */
 uint64_t smb_ticket_refused(const struct smb_ticket *t);
 
-/* Which tickets are the newest: grows.  0 for NULL, and before the first ones. */
+/* A number for the newest tickets, which grows.  0 for NULL, and before the first ones. */
 uint64_t smb_ticket_serial(const struct smb_ticket *t);
 
 struct smb_ticket_written {
@@ -63,8 +63,8 @@ struct smb_ticket_written {
 };
 
 /*
- * The newest ones into the new file @path, mode 0600; waits at most @wait_ms for the
- * first attempt to get some.  @out: of which serial they are, and whose.
+ * Write the newest tickets into the new file @path, mode 0600; waits at most @wait_ms for
+ * the first attempt to get some.  @out: their serial, and whose they are.
  *   -EACCES        refused: key, principal, clock; no ticket, or one that is over
  *   -EHOSTUNREACH  no KDC answers, or is known
  *   -ETIMEDOUT     no answer yet

@@ -129,7 +129,7 @@ void smb_out_set_attr(struct smb_out *o, size_t at, const struct stub_attr *a)
 	if (o->failed)
 		return;
 	o->len = SMB_WIRE_HEADER + at;
-	smb_out_attr(o, a); /* what is overwritten was as long */
+	smb_out_attr(o, a); /* overwrites attributes, which have a fixed length */
 	o->len = len;
 }
 

@@ -13,7 +13,7 @@
 #include "libsmb/cli_smb2_fnum.h"
 #include "lib/util/tevent_ntstatus.h"
 
-#undef free /* Samba forbids what it wraps */
+#undef free /* Samba's headers forbid it */
 
 #include "smb_worker/smb_about.h"
 #include "smb_worker/smb_exact_internal.h"
@@ -28,7 +28,7 @@
 enum { INFO_FILE = 1, INFO_SECURITY = 3 };
 enum { CLASS_EA = 15, CLASS_ALL = 18, CLASS_STREAMS = 22 };
 
-/* What servers say that have no descriptors, no streams, no extended attributes. */
+/* Does the server have no descriptors, streams or extended attributes (for this object)? */
 static bool has_none(NTSTATUS s)
 {
 	return NT_STATUS_EQUAL(s, NT_STATUS_NOT_SUPPORTED) ||
@@ -89,13 +89,13 @@ static NTSTATUS open_plainly(struct asking *k, const char *there, uint32_t acces
 	return cli_ntcreate(k->cli, there, 0, access, 0, SHARE_ALL, FILE_OPEN, how, 0, file, NULL);
 }
 
-/* An administrator who may make backups may read what he is denied. */
+/* With backup intent: an account with the right to make backups may read what it is denied. */
 static NTSTATUS open_as(struct asking *k, const char *there, uint32_t access, uint16_t *file)
 {
 	return open_plainly(k, there, access, FILE_OPEN_FOR_BACKUP_INTENT, file);
 }
 
-/* Likewise, but only if he is denied it: Samba 4.22 refuses to open streams that way. */
+/* With backup intent only after a denial: Samba 4.22 refuses to open streams that way. */
 static NTSTATUS open_stream(struct asking *k, const char *there, uint16_t *file)
 {
 	const uint32_t access = SEC_FILE_READ_DATA | SEC_FILE_READ_ATTRIBUTE;
@@ -132,8 +132,8 @@ static bool may_ask(const struct asking *k, unsigned int n)
 
 /*
  * All questions are sent before the first answer is waited for: one round trip instead
- * of three.  Every answer is waited for, whatever the others are: libsmb gives up a
- * connection on which one comes that nobody wants any more.
+ * of three.  Every answer is waited for, even if another one was an error: libsmb gives up a
+ * connection on which an answer comes that no request waits for.
  */
 static int ask_at_once(struct asking *k)
 {
@@ -214,8 +214,8 @@ static int ask_descriptor(struct asking *k)
 }
 
 /*
- * Entries that begin with the offset of the next one: the one at *at, which moves on.
- * 1, 0 at the end, -1: @fixed bytes are not there, or the offset leads nowhere.
+ * A list whose entries begin with the offset of the next one: take the entry at *at, and move
+ * *at.  1, 0 at the end, -1: @fixed bytes are not there, or the offset is wrong.
  */
 static int chained(const DATA_BLOB *b, size_t fixed, size_t *at, const uint8_t **entry,
 		   size_t *room)
@@ -351,7 +351,7 @@ static int ask_streams(struct asking *k, bool *by_path)
 	return 0;
 }
 
-/* Streams are opened by path, all else was asked of one open object: is it still there? */
+/* Streams are opened by path, all else was asked of one open object: is that still at the path? */
 static int look_again(const struct asking *k)
 {
 	const struct exact_info *was = &k->out->info;

@@ -12,7 +12,7 @@
 struct exact_about {
 	struct exact_info info;
 	struct smb_meta_in in; /* all but the type; its sd is NULL if the server has none */
-	bool no_sacl; /* we have no right to read auditing entries; the others are there */
+	bool no_sacl; /* we may not read auditing entries; all others are in the descriptor */
 	void *memory; /* what @in points to */
 };
 

@@ -37,7 +37,7 @@ static void put_line(struct smb_out *o, const struct smb_lost *l)
 	char line[LOST_TEXT];
 
 	smb_lost_text(l, line, sizeof(line));
-	for (char *p = line; *p; p++) /* it goes into logs */
+	for (char *p = line; *p; p++) /* printable, since it is logged */
 		if ((unsigned char)*p < ' ' || *p == 127)
 			*p = '?';
 	smb_out_text(o, line, strlen(line));
@@ -120,7 +120,7 @@ int worker_meta(struct worker *w, const char *path, const struct smb_request *re
 			attr.gid = request->gid;
 			attr.mode = about.in.type | request->bits;
 		}
-		if (about.in.sd) { /* else they are the configuration's */
+		if (about.in.sd) { /* without one, owner and mode are the configuration's */
 			attr.uid = m.uid;
 			attr.gid = m.gid;
 			attr.mode = m.mode;

@@ -2,9 +2,9 @@
 /*
  * smb_connect.c - to the server, the share and the directory that is to be migrated.
  *
- * Nothing of the machine's own Samba is read: HOME is a directory of this worker
- * alone, with an smb.conf in it.  Nobody becomes a guest: no anonymous fall-back, and a
- * server that takes us for one is refused.
+ * Nothing of the machine's own Samba configuration is read: HOME is a directory of this
+ * worker alone, with an smb.conf in it.  We never go on as a guest: there is no anonymous
+ * fall-back, and a server that makes us a guest is refused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "smb/smb_home.h"
 #include "smb_worker/smb_worker.h"
 
-/* libsmbclient's own limit: the retriever has the better watch, see smb_pulse.c. */
+/* libsmbclient's own limit, so long that it never counts: the retriever watches (smb_pulse.c). */
 #define CALL_MS (3600 * 1000)
 
 static char *text(const struct smb_text *t)
@@ -109,8 +109,8 @@ static void credentials(SMBCCTX *c, const char *server, const char *share, char 
 }
 
 /*
- * libsmbclient would connect again by itself when a connection is lost, to another guest's
- * session perhaps, and without encryption: one worker is one connection.
+ * When a connection is lost libsmbclient would connect again by itself, perhaps as a guest and
+ * without encryption.  That is refused: one worker is one connection.
  */
 static int add_server(SMBCCTX *c, SMBCSRV *srv, const char *server, const char *share,
 		      const char *domain, const char *user)
@@ -138,7 +138,7 @@ static int make_context(struct worker *w)
 	smbc_setOptionNoAutoAnonymousLogin(c, true);
 	smbc_setOptionUseKerberos(c, w->flags & SMB_WIRE_KERBEROS);
 	smbc_setOptionFallbackAfterKerberos(c, false);
-	if (w->flags & SMB_WIRE_ENCRYPT) /* this is heard for other servers of a DFS */
+	if (w->flags & SMB_WIRE_ENCRYPT) /* this counts for connections to other servers of a DFS */
 		smbc_setOptionSmbEncryptionLevel(c, SMBC_ENCRYPTLEVEL_REQUIRE);
 	smbc_setUser(c, w->user);
 	smbc_setWorkgroup(c, w->domain);
@@ -207,7 +207,7 @@ static int refused(struct worker *w, int e)
 		{ ENODEV, -ENOENT, "no such share" },
 	};
 
-	if (e == EACCES || e == EPERM) { /* it has let us in a moment ago */
+	if (e == EACCES || e == EPERM) { /* our logon worked: it is the share that is denied */
 		snprintf(w->why, sizeof(w->why), "no right to use share %.100s", w->share);
 		return -EACCES;
 	}

@@ -6,14 +6,14 @@
 #include "../libcli/smb/smbXcli_base.h"
 #include "trans2.h"
 
-#undef free /* Samba forbids what it wraps */
+#undef free /* Samba's headers forbid it */
 
 #include "smb_worker/smb_exact_internal.h"
 #include "smb_worker/smb_failed.h"
 
 #define ALL_KINDS (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_SYSTEM | FILE_ATTRIBUTE_HIDDEN)
 
-/* What the server itself has said of an object; any other status is the connection's. */
+/* Statuses that are the server's word on an object; any other one is the connection's. */
 static const struct {
 	NTSTATUS status;
 	int error;
@@ -116,7 +116,7 @@ static NTSTATUS on_entry(struct file_info *f, const char *mask, void *arg)
 
 	if (ISDOT(f->name) || ISDOTDOT(f->name))
 		return NT_STATUS_OK;
-	/* after that libsmb goes on to the end all the same */
+	/* libsmb lists on to the end in any case: skip what comes after an error */
 	if (k->result == 0)
 		k->result = k->fn(k->arg, f->name, &i);
 	return NT_STATUS_OK;
@@ -196,7 +196,7 @@ int exact_find(struct worker *w, const char *path, const char *name, struct exac
 	status = walk(w, path, name, &k);
 	if (NT_STATUS_IS_OK(status) || NT_STATUS_EQUAL(status, NT_STATUS_NO_SUCH_FILE))
 		return f.found ? 0 : worker_absent(w, path, name);
-	/* Windows says so of a name, Samba of the directory: which of the two is gone? */
+	/* Windows says this of a missing name, Samba also of a missing directory: which is it? */
 	if (NT_STATUS_EQUAL(status, NT_STATUS_OBJECT_NAME_NOT_FOUND)) {
 		struct exact_info dir;
 		int r = exact_stat(w, path, &dir);

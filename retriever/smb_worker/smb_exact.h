@@ -41,14 +41,14 @@ struct exact_who {
  * would give, of the connection; or with one line in @why
  *   -EKEYREJECTED  the server does not let us in, or only as a guest: it counts such
  *                  attempts, and may lock the account
- *   -EPROTO        it speaks nothing that we do; it cannot tell now who we are
+ *   -EPROTO        it speaks no protocol version that we speak, or cannot check logons now
  */
 int exact_logon(SMBCCTX *c, const struct exact_who *who, int timeout_ms, char *why, size_t size);
 
 /* ---- smb_exact.c ---- */
 
-bool exact_is_guest(SMBCCTX *c);     /* as nobody? */
-/* Encrypt all from now on; libsmbclient only wants to.  False: the server cannot. */
+bool exact_is_guest(SMBCCTX *c);     /* has the server made us a guest? */
+/* Encrypt from now on; libsmbclient by itself goes on without.  False: the server cannot. */
 bool exact_encrypt(SMBCCTX *c);
 
 /* Every entry but "." and "..".  @fn returning other than 0 ends it with that. */

@@ -8,8 +8,8 @@
 /* The result for @status, met while doing @what at @path. */
 int exact_failed(struct worker *w, NTSTATUS status, const char *what, const char *path);
 
-/* The connection that has @path (DFS: another server's), and what it is called there.
- * @path, "/" and @name, with backslashes. */
+/* The connection on which @path is (DFS: perhaps to another server), and in *there its path on
+ * that: @path, "/" and @name, with backslashes. */
 NTSTATUS exact_resolve(struct worker *w, TALLOC_CTX *mem, const char *path, const char *name,
 		       struct cli_state **cli, char **there);
 

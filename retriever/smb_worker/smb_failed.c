@@ -6,7 +6,7 @@
 
 #include "smb_worker/smb_worker.h"
 
-/* What the server itself has said of an object, rather than of the connection. */
+/* Errors that are the server's word on an object; any other one is the connection's. */
 static const struct {
 	int from, to;
 } finals[] = {
@@ -21,7 +21,7 @@ int worker_failed(struct worker *w, int e, const char *what, const char *path)
 	for (size_t i = 0; i < sizeof(finals) / sizeof(finals[0]); i++)
 		if (finals[i].from == e)
 			return finals[i].to;
-	/* it is gone, or everything is: the share, or what it showed */
+	/* the object is gone only if the share still shows its root */
 	if (e == ENOENT && strcmp(path, w->root) && w->root_there(w))
 		return -ENOENT;
 	return WORKER_LOST;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* smb_failed.h - how a worker's call fails; apart, for it must meet Samba's headers. */
+/* smb_failed.h - how a worker's call fails; usable together with Samba's headers. */
 #ifndef SMB_FAILED_H
 #define SMB_FAILED_H
 

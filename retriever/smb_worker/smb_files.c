@@ -9,7 +9,7 @@
 #include "bytes.h"
 #include "smb_worker/smb_worker.h"
 
-/* A server without file ids: the path must do.  @name is "" where @path is all. */
+/* For a server without file ids: a number made of the path.  @name is "" if @path is complete. */
 static uint64_t make_fileid(const char *path, const char *name)
 {
 	uint64_t h = stub_fnv(STUB_FNV, path, strlen(path));
@@ -155,8 +155,8 @@ int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t le
 
 	if (r != 0)
 		return r;
-	/* attributes come first in the message, but are asked for after the bytes: what
-	 * was written over there before or while they were read shows in them */
+	/* attributes come first in the message, but are asked for after the bytes were read: so
+	 * they show what was written over there before that or meanwhile */
 	smb_out_begin(&w->out, SMB_WIRE_DATA);
 	memset(&attr, 0, sizeof(attr));
 	smb_out_attr(&w->out, &attr);

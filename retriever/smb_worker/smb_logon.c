@@ -2,16 +2,16 @@
 /*
  * smb_logon.c - are we let in?  See exact_logon() of smb_exact.h.
  *
- * libsmbclient says EACCES of a wrong password and of a share that is not for us, and
- * whoever tries twice to tell them apart locks accounts.  So one logon is tried here,
- * with the server's own word on it, and libsmbclient only connects after that.
+ * libsmbclient says EACCES of a wrong password and of a share that we may not use, and to try
+ * twice to tell them apart would lock accounts.  So one logon is tried here, where we get the
+ * server's own status, and libsmbclient only connects after that.
  */
 #include "includes.h"
 #include "libsmb/libsmb.h"
 #include "libsmb_internal.h"
 #include "../libcli/smb/smbXcli_base.h"
 
-#undef free /* Samba forbids what it wraps */
+#undef free /* Samba's headers forbid it */
 
 #include "smb_worker/smb_exact.h"
 
@@ -34,7 +34,8 @@ static const struct {
 	{ NT_STATUS_NTLM_BLOCKED, "it takes no password (NTLM)" },
 };
 
-/* The server has said nothing of us: it, or what it needs, is not there just now. */
+/* Does the status say nothing of our account, but that the server, or what it needs, is not
+ * there just now? */
 static bool is_passing(NTSTATUS s)
 {
 	static const NTSTATUS list[] = {
@@ -56,8 +57,8 @@ static bool is_passing(NTSTATUS s)
 	return false;
 }
 
-/* Signing is not insisted on here: the session of a guest has none, and is to be told
- * from others.  Nothing goes over this connection but the logon itself. */
+/* Signing is not required here: a guest's session has none, and we want to know if it is one.
+ * Nothing goes over this connection but the logon itself. */
 static NTSTATUS dial(const struct exact_who *who, int timeout_ms, enum protocol_types min,
 		     enum protocol_types max, struct cli_state **out)
 {
@@ -77,7 +78,7 @@ static NTSTATUS dial(const struct exact_who *who, int timeout_ms, enum protocol_
 	return status;
 }
 
-/* It hangs up on what we speak: because it only knows what is older?  Nobody logs on. */
+/* The server hangs up on our protocol versions: does it only know older ones?  No logon is made. */
 static bool is_older(const struct exact_who *who, int timeout_ms, char *why, size_t size)
 {
 	struct cli_state *cli;

@@ -59,7 +59,7 @@ int worker_send(struct worker *w)
 	return send_all(w->fd, &w->out) < 0 ? WORKER_LOST : 0;
 }
 
-/* Says so, unless an answer is on its way: that says it better. */
+/* Send ALIVE, unless an answer is being sent, which tells as much. */
 static void say_alive(int fd, struct smb_out *o)
 {
 	if (pthread_mutex_trylock(&lock))
@@ -71,8 +71,8 @@ static void say_alive(int fd, struct smb_out *o)
 }
 
 /*
- * The other thread may be in the middle of a call that makes files, or makes the home
- * again: a child waits until there are no threads, and removes it.
+ * The other thread may be in the middle of a call that makes files in the home, or makes the
+ * home again: so a child process waits until no thread is left, and removes the home.
  */
 void worker_leave(const struct worker *w)
 {

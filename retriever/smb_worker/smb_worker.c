@@ -14,7 +14,7 @@
 #include "smb/smb_home.h"
 #include "smb_worker/smb_worker.h"
 
-/* Is it only what was asked for that is gone? */
+/* Does the share still show its root, so that only the object asked for is gone? */
 static bool root_there(struct worker *w)
 {
 	char why[sizeof(w->why)];
@@ -122,11 +122,11 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	w.home = argv[1];
-	if (smb_home_hold(w.home) < 0) /* until the end */
+	if (smb_home_hold(w.home) < 0) /* held until the process ends */
 		return 1;
 	prctl(PR_SET_DUMPABLE, 0); /* no password in a core */
 	setlocale(LC_ALL, "C.UTF-8"); /* names are UTF-8, whatever the administrator's terminal */
-	/* what Samba has to say goes where the log goes, and into no program's answer */
+	/* what Samba prints must go to the log, whatever our standard output is */
 	if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || pulse_start(&w) < 0)
 		return 1;
 	while (serve(&w))

@@ -6,7 +6,7 @@
  *   smb_connect.c  the connection: configuration, credentials, why it fails
  *   smb_names.c    look-ups and listings
  *   smb_files.c    attributes, and bytes through handles that stay open
- *   smb_bring.c    what else the server knows of an object, as it is to be stored
+ *   smb_bring.c    what else the server knows of an object, made ready to be stored
  *   smb_failed.c   what a failed call means
  *   smb_exact.c    what libsmbclient does not tell, from Samba's libsmb below it
  *   smb_pulse.c    tells the retriever that the server is sending; ends with it
@@ -30,7 +30,7 @@ struct worker_file {
 	char *path; /* NULL: free */
 	SMBCFILE *file;
 	uint64_t size; /* as last heard: libsmb gets confused when it reads far beyond the end */
-	uint64_t used; /* the larger the later */
+	uint64_t used; /* larger: used later */
 };
 
 struct worker {
@@ -50,7 +50,7 @@ struct worker {
 	uint64_t clock;
 	struct smb_out out;
 	char why[256]; /* of the last failure, for people */
-	bool (*root_there)(struct worker *w); /* the share shows what it did, now */
+	bool (*root_there)(struct worker *w); /* does the share still show its root? */
 };
 
 /* ---- smb_connect.c ---- */
