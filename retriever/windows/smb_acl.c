@@ -18,7 +18,7 @@ struct named {
 	uint16_t tag; /* SMB_USER, SMB_GROUP */
 	uint16_t perm;
 	uint32_t id;
-	bool denied; /* something: the entry must stay */
+	bool denied; /* he is denied something, so that the entry must stay */
 };
 
 struct work {
@@ -26,7 +26,7 @@ struct work {
 	bool dir, strict, sticky;
 	unsigned int all; /* what everybody may do in any case */
 	struct smb_subject owner, group;
-	bool owner_is_named; /* root's file: the owner is among the named */
+	bool owner_is_named; /* the file is root's, and the owner has a user's entry */
 	struct named *named;
 	size_t n;
 };
@@ -40,8 +40,8 @@ static unsigned int perm_of(uint32_t granted, bool dir)
 	       (granted & SMB_EXECUTE ? X : 0);
 }
 
-/* May @s delete all that inherits from here?  Not if anybody may not: who is denied
- * something below only has no entry here. */
+/* May @s delete all that inherits from here?  Not if anybody may not: somebody who is denied
+ * something only below this directory has no entry here. */
 static bool deletes_below(const struct work *w, const struct smb_subject *s)
 {
 	uint32_t granted = smb_rights(&w->rules, SMB_BY_FILES, s) &
@@ -57,7 +57,7 @@ static bool deletes_below(const struct work *w, const struct smb_subject *s)
 	return granted & SMB_DELETE;
 }
 
-/* What @s may do with this object; decides on the sticky bit, too. */
+/* What @s may do with this object; also notes if the directory must become sticky. */
 static unsigned int perm_here(struct work *w, const struct smb_subject *s)
 {
 	uint32_t granted = smb_rights(&w->rules, SMB_HERE, s);
@@ -102,7 +102,8 @@ static void name_one(struct work *w, uint16_t tag, uint32_t id, bool denied)
 	w->named[w->n++] = (struct named){ .tag = tag, .id = id, .denied = denied };
 }
 
-/* Everybody whom an ACE names, once; here the owner and the group have their own entries. */
+/* Collect everybody whom an ACE names, once.  For this object (not @below) without owner and
+ * group, which have entries of their own. */
 static void collect(struct work *w, bool below)
 {
 	size_t n = 0;
@@ -145,8 +146,8 @@ static void grant(struct work *w, bool below)
 }
 
 /*
- * Who is denied nothing needs no entry: without it he gets what all others get.  Left
- * out if that is no less, or for root, who needs none.
+ * Who is denied nothing needs no entry: without it he gets what all others get.  Leave his
+ * entry out if that is no less, and root's in any case.
  */
 static void prune(struct work *w, unsigned int group, unsigned int other)
 {
@@ -167,7 +168,8 @@ static void prune(struct work *w, unsigned int group, unsigned int other)
 	w->n = n;
 }
 
-/* No more than @max entries in all.  Who must stay and has no room: then nobody has access. */
+/* Leave entries out until there are @max.  If one that must stay has no room, only the owner has
+ * access. */
 static bool cut(struct work *w, size_t max)
 {
 	size_t keep = max > 4 ? max - 4 : 0;
@@ -264,7 +266,7 @@ static int build_default(struct work *w, size_t max, struct smb_posix *out)
 	return build(w, R | W | X, group, other, &out->def);
 }
 
-/* Nothing is said of who may do what (@all: everybody everything). */
+/* There is no DACL: nothing is said of who may do what, or (@all) everybody may do everything. */
 static int build_without(struct work *w, bool all, struct smb_posix *out)
 {
 	unsigned int owner = all || w->dir ? R | W | X : R | W, rest = all ? R | W | X : w->all;
@@ -288,7 +290,7 @@ static void owners(struct work *w, const struct smb_idmap *map, const struct smb
 		if (w->rules.r[i].who == SMB_WHO_OWNER && in_scope(&w->rules.r[i], false))
 			restricted = true;
 	}
-	if (sd->has_numbers) { /* another number than the table's: somebody of no table */
+	if (sd->has_numbers) { /* an id that is not the table's for this SID: he is not known */
 		owner.has_uid = owner.has_uid && owner.uid == sd->uid;
 		group.has_gid = group.has_gid && group.gid == sd->gid;
 	}

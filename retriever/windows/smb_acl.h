@@ -2,8 +2,8 @@
 /*
  * smb_acl.h - what a security descriptor lets users do, as POSIX mode and ACL.
  *
- * Never more than the descriptor: each entry holds what anybody it applies to is
- * granted, whatever groups he is in.  What cannot be said is left out.
+ * Never more than the descriptor grants: each entry holds what everybody to whom it applies
+ * is granted, whatever groups he is in.  What a POSIX ACL cannot express is not granted.
  *
  *   right    file                                   directory
  *   r        READ_DATA, READ_EA                     LIST_DIRECTORY, READ_EA
@@ -12,11 +12,11 @@
  *   x        EXECUTE                                TRAVERSE
  *
  * All of a right's bits must be granted; generic rights count as those they stand for.
- * The first access control entry (ACE) that speaks of a bit decides, as it does there.
+ * The first access control entry (ACE) that names a bit decides on it, as on the old server.
  *
- * Who an ACE speaks of is certain, impossible, or possible (a group whose members are
- * not asked for; a SID that is not in the table).  What is allowed counts if it is
- * certain, what is denied also if it is possible.
+ * That an ACE applies to somebody is certain, impossible, or possible (a group whose members
+ * are not known; a SID that is not in the table).  An ACE that allows counts if that is
+ * certain, one that denies also if it is possible.
  *
  *   user SID      certain for that user, impossible for all others
  *   group SID     certain for members, impossible for those who match no group entry
@@ -30,9 +30,9 @@
  *   conditional and object ACEs   allow nothing, deny everybody they may speak of
  *
  * So that "impossible" holds, a user or group that is denied anything has an entry of
- * its own, be it empty.  One exception: the owner gets what the groups of the table
- * are allowed, too, for he may change the descriptor, as POSIX owners may.  Where
- * OWNER RIGHTS take that from him, the file belongs to root and he gets a user's entry.
+ * its own, even if it is empty.  One exception: the owner also gets what the groups of the
+ * table are allowed, since he may change the descriptor, as POSIX owners may.  If OWNER
+ * RIGHTS take that from him, the file belongs to root and he gets a user's entry.
  *
  * w on a directory includes deleting what others put there.  Where somebody gets w who
  * neither has DELETE_CHILD nor passes DELETE on to all that inherits from there, the
@@ -43,9 +43,9 @@
  * TRAVERSE all directories have x for everybody; that shows the attributes of what is in
  * them, but not its names, to those who could not see them before.
  *
- * A directory's default ACL holds what both files and directories inherit; without
- * ACEs that either inherits there is none.  An ACE that goes down one level only allows
- * nothing in it.  Who makes something there owns it, and gets rwx.
+ * A directory's default ACL grants what both files and directories inherit; if neither
+ * inherits any ACE there is no default ACL.  An ACE that is inherited by one level only allows
+ * nothing in it.  Who makes something in the directory owns it, and gets rwx.
  */
 #ifndef SMB_ACL_H
 #define SMB_ACL_H
@@ -60,7 +60,7 @@ enum smb_ace_type {
 	SMB_ACE_DENY = 1,
 	SMB_ACE_DENY_OBJECT = 6,
 	SMB_ACE_DENY_IF = 10, /* with a condition */
-	SMB_ACE_DENY_OBJECT_IF = 12, /* its SID is not where others have theirs: not looked at */
+	SMB_ACE_DENY_OBJECT_IF = 12, /* its SID is at another place, and not looked at */
 };
 
 enum smb_ace_flag {
@@ -80,12 +80,12 @@ struct smb_ace {
 struct smb_sd {
 	bool has_owner, has_group;
 	bool dacl_present; /* the control flag */
-	bool dacl_null; /* with it: everybody may do everything; without: nothing is said */
+	bool dacl_null; /* if present: everybody may do everything; if not: nothing is said */
 	struct smb_sid owner, group;
 	const struct smb_ace *aces;
 	size_t n;
-	/* The object's numbers are known, from elsewhere: they are taken, and not the
-	 * table's.  What a number may do is still what the table says of it. */
+	/* The object's owner and group are known from elsewhere (NFS): @uid and @gid are taken, and
+	 * not the table's.  What they may do still follows from the table. */
 	bool has_numbers;
 	uint32_t uid, gid;
 };
@@ -116,7 +116,7 @@ struct smb_posix {
 	gid_t gid;
 	mode_t mode; /* permissions and sticky bit, as stat() shows it with the ACL */
 	struct smb_posix_acl access, def;
-	/* what there is to tell the administrator */
+	/* for messages to the administrator */
 	bool owner_unknown, group_unknown;
 	bool owner_rights; /* belongs to root because of OWNER RIGHTS */
 	bool cut; /* more entries than @max: only the owner has access, or some are left out */
@@ -125,7 +125,8 @@ struct smb_posix {
 enum smb_acl_flag { SMB_ACL_DIR = 1, SMB_ACL_STRICT_DELETE = 2, SMB_ACL_TRAVERSE = 4 };
 
 /*
- * @flags: enum smb_acl_flag; DIR: of a directory.  @max: most entries of an ACL that the file system takes.
+ * @flags: enum smb_acl_flag; DIR: the descriptor is a directory's.  @max: entries of an ACL that
+ * the file system takes at most.
  * -ENOMEM, -E2BIG (more than SMB_ACES_MAX)
  */
 int smb_acl_map(const struct smb_idmap *map, const struct smb_sd *sd, unsigned int flags,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * smb_idmap.h - who is who: the administrator's table of SIDs, user ids and group ids.
+ * smb_idmap.h - the administrator's table of SIDs, user ids and group ids.
  *
  * The file (postcopy-idmap(5)) says which Unix user or group each identity of the old
  * SMB server is here.  A SID may be a user, a group, both, or unknown.  Built in, where
@@ -48,7 +48,7 @@ void smb_idmap_destroy(struct smb_idmap *m); /* takes NULL */
 
 void smb_idmap_find(const struct smb_idmap *m, const struct smb_sid *sid, struct smb_id *out);
 
-/* Who owns what belongs to nobody known here; root unless the table says otherwise. */
+/* The owner and group for SIDs that are not known here; root unless the table says otherwise. */
 uid_t smb_idmap_default_uid(const struct smb_idmap *m);
 gid_t smb_idmap_default_gid(const struct smb_idmap *m);
 

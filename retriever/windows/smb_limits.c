@@ -2,9 +2,9 @@
 /*
  * smb_limits.c - how much a file system keeps in extended attributes: tried out.
  *
- * XFS takes values of 64 KiB, as many as there are; btrfs what fits in a tree node; ext4
- * all attributes of a file together in a 4 KiB block, or with ea_inode in files.  It
- * depends on how it was made, which nothing tells.
+ * XFS takes any number of values of up to 64 KiB; btrfs values that fit in a tree node; ext4
+ * all attributes of a file together in a 4 KiB block, or with ea_inode in files.  That
+ * depends on how the file system was made, and no call tells.
  */
 #include <errno.h>
 #include <fcntl.h>

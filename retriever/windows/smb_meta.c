@@ -19,7 +19,8 @@
 #define EPOCH	    11644473600 /* seconds from 1601 to 1970 */
 #define TICKS	    10000000 /* NTTIME in a second */
 #define ACL_MAX	    5400 /* entries: XFS takes no more */
-/* For the stub's own record, where space is shared: with an origin of up to ORIGIN_ROOM. */
+/* Left for the stub's record where all attributes share their space: with an origin of up to
+ * ORIGIN_ROOM bytes. */
 #define RECORD_ROOM 768
 #define ORIGIN_ROOM 256
 
@@ -56,8 +57,9 @@ static void times(const struct smb_meta_in *in, struct smb_meta *out)
 
 #define ATTR_DIRECTORY 0x10u
 #define ATTR_STORED    0x27u /* READONLY, HIDDEN, SYSTEM, ARCHIVE: what Samba stores */
-/* NORMAL says that there is no other; SPARSE is not for stubs; the rest tells where the
- * data is: OFFLINE, PINNED, UNPINNED, RECALL_ON_OPEN, RECALL_ON_DATA_ACCESS */
+/* Attributes that are dropped and not reported as lost: NORMAL (no other one is set), SPARSE (not
+ * for stubs), and those that tell where the data is: OFFLINE, PINNED, UNPINNED, RECALL_ON_OPEN,
+ * RECALL_ON_DATA_ACCESS */
 #define ATTR_MUTE 0x005c1280u
 
 static int attributes(struct smb_maker *m, const struct smb_meta_in *in)
@@ -108,7 +110,7 @@ static int add_acl(struct smb_maker *m, const struct smb_posix_acl *acl, const c
 	return r < 0 ? r : smb_meta_add(m, name, value, len, "%s", what);
 }
 
-/* As smb_meta_add() counts; what is no more than a mode is not stored. */
+/* Bytes as smb_meta_add() counts them; an ACL that is no more than a mode is not stored. */
 static size_t acl_cost(const struct smb_posix *p)
 {
 	size_t access = p->access.n > 3 ? 4 + 8 * p->access.n + strlen(ACCESS) + SMB_ATTR_COST : 0;
@@ -118,8 +120,8 @@ static size_t acl_cost(const struct smb_posix *p)
 }
 
 /*
- * A server without a descriptor for it says nothing of who may do what.  With an ACL
- * the mode shows its mask: without room for the ACL, it has to be one without.
+ * A server that has no descriptor for the object says nothing of who may do what.  With an
+ * ACL the mode shows the ACL's mask: if there is no room for the ACL, a mode is made without.
  */
 static int access_make(const struct smb_meta_config *c, const struct smb_meta_in *in,
 		       const struct smb_ndr_sd *sd, struct smb_maker *m, struct smb_posix *p)
@@ -145,7 +147,7 @@ static int access_make(const struct smb_meta_config *c, const struct smb_meta_in
 	}
 	if (r < 0)
 		return r;
-	if (in->has_numbers) /* never as root what was another's */
+	if (in->has_numbers) /* never set-ID root of what was another user's */
 		p->mode |= in->bits & (p->owner_rights ? S_ISGID | S_ISVTX : 07000);
 	out->uid = p->uid;
 	out->gid = p->gid;
@@ -178,7 +180,7 @@ static int descriptor(const struct smb_meta_in *in, const struct smb_ndr_sd *sd,
 	return r < 0 ? r : smb_meta_add(m, "security.NTACL", value, len, "security descriptor");
 }
 
-/* The descriptor has room before the others, and is stored after them. */
+/* The descriptor gets its room before the other attributes, and is stored after them. */
 static int descriptor_and_others(const struct smb_meta_in *in, const struct smb_ndr_sd *sd,
 				 const struct smb_posix *p, bool depot, struct smb_maker *m)
 {

@@ -7,7 +7,7 @@
  *				system.posix_acl_access, system.posix_acl_default (smb_acl.h)
  *   attributes, creation time	user.DOSATTRIB
  *   alternate data streams	user.DosStream.NAME:$DATA (streams_xattr), or files of a
- *				depot (streams_depot), which others make
+ *				depot (streams_depot), which depot.c makes
  *   extended attributes	user.NAME
  *   times			as they are
  *
@@ -55,7 +55,7 @@ struct smb_ea {
 
 struct smb_meta_in {
 	mode_t type; /* S_IFREG, S_IFDIR */
-	/* owner, group, and set-ID and sticky bits are known from NFS: they are these */
+	/* owner, group, and set-ID and sticky bits are known from NFS: uid, gid and bits */
 	bool has_numbers;
 	uid_t uid;
 	gid_t gid;
@@ -96,7 +96,8 @@ struct smb_meta {
 	struct timespec atime, mtime, ctime, btime; /* btime: all 0 if not known */
 	struct smb_xattr *x; /* to be set in this order, after chown and chmod */
 	size_t n;
-	/* for a depot: files to be made there, ":NAME:$DATA"; x has their mark */
+	/* for a depot: files to be made there, ":NAME:$DATA"; x has the attribute that marks
+	 * their directory as the object's (smb_streams.c) */
 	struct smb_kept {
 		char *name;
 		uint64_t size;

@@ -15,8 +15,8 @@ struct smb_maker {
 
 /* ---- smb_meta_list.c ---- */
 
-/* Appends an attribute; takes @value over in any case.  What does not fit goes to the
- * lost ones under the name that @fmt makes.  -ENOMEM */
+/* Append an attribute; takes @value over in any case.  If it does not fit it is put into the
+ * list of what is lost, with the name that @fmt makes.  -ENOMEM */
 int smb_meta_add(struct smb_maker *m, const char *name, void *value, size_t len, const char *fmt,
 		 ...) __attribute__((format(printf, 5, 6)));
 
@@ -24,12 +24,12 @@ int smb_meta_add(struct smb_maker *m, const char *name, void *value, size_t len,
 int smb_meta_lose(struct smb_maker *m, enum smb_lost_why why, uint64_t size, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Room for one more; the list is a power of two long.  False: no memory. */
+/* Make room for one more; a list has room for a power of two.  False: no memory. */
 bool smb_meta_grow(void **list, size_t n, size_t size);
 
 /* ---- smb_streams.c ---- */
 
-/* Streams for a depot, and their mark. */
+/* List the streams for a depot, and append the attribute that marks their directory. */
 int smb_meta_depot(struct smb_maker *m, const struct smb_meta_in *in);
 
 /* -ENOMEM */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* smb_meta_list.c - what is to be stored of an object, and what cannot be kept, one by one. */
+/* smb_meta_list.c - the lists of what is to be stored of an object, and of what is lost. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

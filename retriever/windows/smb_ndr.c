@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * smb_ndr.c - Samba's own encodings, by Samba's own libraries.
+ * smb_ndr.c - Samba's encodings, made and read by Samba's libraries.
  *
  * What smbd's module acl_xattr stores: version 4 of xattr_NTACL with two hashes.  The
  * one that counts is over the file's owner, group, mode and POSIX ACLs, encoded as smbd
  * does when it looks at the file; if they agree, the descriptor is taken as it is.  The
- * other one, over what smbd would make of the POSIX ACL as a descriptor, is looked at
- * only if the first one differs.  It depends on smbd's own table of users, and agrees
- * with nothing here: a file whose mode was changed by others is shown as it then is.
+ * other one, over the descriptor that smbd would make of the POSIX ACL, is looked at only
+ * if the first one differs.  It depends on smbd's own table of users, so it never agrees
+ * here: of a file whose mode was changed past smbd, smbd shows the mode.
  */
 #include "replace.h"
 
@@ -166,7 +166,7 @@ static enum smb_acl_tag_t tag_of(uint16_t tag)
 	}
 }
 
-/* As smbd has it after libacl has read it: sorted, as it is already. */
+/* The ACL as smbd has it when libacl has read and sorted it; it is sorted that way already. */
 static struct smb_acl_t *samba_acl(TALLOC_CTX *mem, const struct smb_posix_acl *in)
 {
 	struct smb_acl_t *acl = talloc_zero(mem, struct smb_acl_t);
@@ -199,7 +199,7 @@ static int sys_hash(TALLOC_CTX *mem, const struct smb_posix *p, mode_t type, uin
 	memset(hash, 0, XATTR_SD_HASH_SIZE);
 	w.access_acl = samba_acl(mem, &p->access);
 	if (S_ISDIR(type))
-		w.default_acl = samba_acl(mem, &p->def); /* none is an empty one */
+		w.default_acl = samba_acl(mem, &p->def); /* if there is none, an empty one */
 	if (!w.access_acl || (S_ISDIR(type) && !w.default_acl))
 		return -ENOMEM;
 	r = push(mem, &w, (ndr_push_flags_fn_t)ndr_push_smb_acl_wrapper, &blob, &len);

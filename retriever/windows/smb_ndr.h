@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * smb_ndr.h - Samba's own encodings, by Samba's own libraries.
+ * smb_ndr.h - Samba's encodings, made and read by Samba's libraries.
  *
  * The only part of smb_meta that is compiled with Samba's headers: everything goes in
  * and out as plain bytes and the types of smb_acl.h.  Not for threads (talloc).

@@ -133,7 +133,7 @@ static enum certainty match(const struct smb_rule *r, enum smb_scope scope,
 		return s->known ? NEVER : MAYBE;
 	case SMB_WHO_OWNER:
 		if (scope != SMB_HERE)
-			return NEVER; /* of the new object, who is not asked for */
+			return NEVER; /* the owner of a new object is not looked at here */
 		return r->id.has_uid || r->id.has_gid ? ids_match(&r->id, s) : MAYBE;
 	case SMB_WHO_CREATORS:
 		if (scope == SMB_HERE || s->kind == SMB_IS_OTHER)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * smb_right.h - what an access control list grants to somebody of whom only a part is
- * known.  The rules are at the top of smb_acl.h; this is between smb_acl.c and smb_right.c.
+ * smb_right.h - what an access control list grants to somebody whose groups are only partly
+ * known.  The rules are at the top of smb_acl.h; shared by smb_acl.c and smb_right.c.
  */
 #ifndef SMB_RIGHT_H
 #define SMB_RIGHT_H
@@ -34,7 +34,7 @@ struct smb_rule {
 	enum smb_who who;
 	struct smb_id id; /* of SMB_WHO_IDS, and of SMB_WHO_OWNER the owner's */
 	bool deny;
-	bool owners; /* of SMB_WHO_UNKNOWN: the owner's SID, and his number is known */
+	bool owners; /* of SMB_WHO_UNKNOWN: it is the owner's SID, and his user id is known */
 	uint8_t flags; /* enum smb_ace_flag */
 	uint32_t mask; /* without generic rights */
 };
@@ -57,8 +57,8 @@ enum smb_subject_kind {
 struct smb_subject {
 	enum smb_subject_kind kind;
 	uint32_t id; /* of the first three */
-	bool known; /* somebody of the table, and not whoever got the default */
-	bool generous; /* what groups of the table are allowed counts, too */
+	bool known; /* he is in the table, and did not only get the default */
+	bool generous; /* what groups of the table are allowed counts as his, too */
 };
 
 /* -ENOMEM */

@@ -24,7 +24,7 @@ struct smb_sid {
 /* "S-1-5-21-...", all of @len bytes.  Hexadecimal authorities ("0x...") too.  -EINVAL */
 int smb_sid_parse(const char *text, size_t len, struct smb_sid *out);
 
-/* Writes it to @buf of SMB_SID_TEXT bytes, which it returns. */
+/* Write it as text to @buf of SMB_SID_TEXT bytes, which is returned. */
 char *smb_sid_text(const struct smb_sid *sid, char *buf);
 
 /* A total order in which SIDs that differ in the last number only are neighbours. */

@@ -6,8 +6,8 @@
  * streams_xattr: a stream's value is the stream's bytes and one zero byte more: a stream
  * may be empty, the value of an attribute that smbd reads may not.
  *
- * streams_depot: a stream is a file (depot.h), and an attribute of the object says that
- * its directory in the depot is its own, and not that of one that had the inode before.
+ * streams_depot: a stream is a file (depot.h), and an attribute of the object says that the
+ * directory in the depot is this object's, and not of one that had the inode before.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -100,7 +100,8 @@ static bool name_fits(const char *name, size_t len, const char *prefix)
 	return true;
 }
 
-/* Its name without type.  1; 0: it is the file's own data, or told as lost; -errno. */
+/* The stream's name without type.  1; 0: it is the file's own data, or put into the list of what
+ * is lost; -errno. */
 static int name_to_keep(struct smb_maker *m, const struct smb_stream *s, const char *prefix,
 			const char **name, size_t *len)
 {
@@ -128,7 +129,7 @@ static int add_stream(struct smb_maker *m, const struct smb_stream *s)
 	if (r <= 0)
 		return r;
 	snprintf(attr, sizeof(attr), PREFIX "%.*s" TYPE, (int)len, name);
-	if (is_there(m, attr)) /* two of one name: the first one is it */
+	if (is_there(m, attr)) /* of two streams with one name the first is taken */
 		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)len, name);
 	if (s->size >= m->value_max || (!s->data && s->size))
 		return smb_meta_lose(m, SMB_LOST_SIZE, s->size, "stream %.*s", (int)len, name);
@@ -172,7 +173,7 @@ static int keep_stream(struct smb_maker *m, const struct smb_stream *s)
 	if (r <= 0)
 		return r;
 	snprintf(file, sizeof(file), ":%.*s" TYPE, (int)len, name);
-	if (is_kept(out, file)) /* two of one name: the first one is it */
+	if (is_kept(out, file)) /* of two streams with one name the first is taken */
 		return smb_meta_lose(m, SMB_LOST_NAME, 0, "stream %.*s", (int)len, name);
 	if (s->size > INT64_MAX)
 		return smb_meta_lose(m, SMB_LOST_SIZE, s->size, "stream %.*s", (int)len, name);
@@ -201,7 +202,7 @@ int smb_meta_depot(struct smb_maker *m, const struct smb_meta_in *in)
 	if (!mark)
 		return -ENOMEM;
 	r = smb_meta_add(m, MARK, mark, 1, "mark that there are streams");
-	while (r == 0 && out->n == at && out->n_streams) { /* smbd would see none of them */
+	while (r == 0 && out->n == at && out->n_streams) { /* no mark: smbd would see no stream */
 		struct smb_kept *s = &out->streams[--out->n_streams];
 
 		r = smb_meta_lose(m, SMB_LOST_SIZE, s->size, "stream %s", s->name);
