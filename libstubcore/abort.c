@@ -69,7 +69,7 @@ static int lack_of(struct walk *w, int fd)
 		r = stub_record_load(w->v, fd, &h, &l->st, &w->rec);
 	if (r == -ENOENT)
 		return 0;
-	if (r == -EBADMSG) { /* what it misses nobody knows */
+	if (r == -EBADMSG) { /* it is not known what it misses */
 		l->unknown = true;
 		l->foreign = w->rec.foreign;
 		l->needs = STUB_NEEDS_ATTRS;
@@ -102,7 +102,7 @@ static bool is_aside(const char *name, const struct stat *st)
 	       (S_ISLNK(st->st_mode) || (st->st_mode & 07777) == 0);
 }
 
-/* Root's, and nobody else may do anything with it. */
+/* Give the object to root, with @mode. */
 static int take_rights(int fd, mode_t type, mode_t mode)
 {
 	char at[32];
@@ -164,7 +164,8 @@ static int drop(int fd)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* One name of what is no directory.  1: it has another one now. */
+/* Do the present step for one name of an object that is no directory.  1: it has another name
+ * now. */
 static int look_name(struct walk *w, int dir_fd, const char *name, int fd)
 {
 	int r = lack_of(w, fd);
@@ -230,7 +231,7 @@ static int walk_name(struct walk *w, int dir_fd, const char *name)
 	return r < 0 ? r : push(w, &h);
 }
 
-/* All names of the directory behind @fd: 1, some have changed; 0; -errno. */
+/* Call @one for all names of the directory behind @fd.  1: some have changed; 0; -errno. */
 static int walk_names(struct walk *w, int fd, int (*one)(struct walk *w, int dir_fd, const char *name))
 {
 	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC), r = 0, moved = 0;

@@ -404,7 +404,7 @@ int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struc
 /* The journal entry of @e's inode if a provisional file of it is there: 1, else 0. */
 int stub_stage_entry(struct stub_volume *v, const struct stub_entry *e,
 		     struct stub_journal_entry *out);
-/* Into @dir_fd under @name: -EEXIST if it is taken. */
+/* Make it visible in @dir_fd as @name: -EEXIST if that is taken. */
 int stub_staged_link(struct stub_volume *v, struct stub_staged *s, int dir_fd, const char *name);
 void stub_staged_drop(struct stub_volume *v, struct stub_staged *s);
 /* -EBADMSG, -EMLINK, -EOVERFLOW: a refusal, its origin is too long for a record */

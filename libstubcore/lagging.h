@@ -25,8 +25,8 @@ void stub_lagging_leave(struct stub_lagging *l); /* not all is: whoever adopts t
  * could not be folded: these are at the front of @h then. */
 size_t stub_lagging_fold(struct stub_volume *v, struct stub_handle *h, size_t n);
 
-/* Fold what dead processes have left.  @alone: nobody has had the volume open since they died,
- * so the file system may have been unmounted: lists of another mount are only removed. */
+/* Fold what dead processes have left.  @alone: nobody else has the volume open, so the file
+ * system may have been unmounted since they died: lists of another mount are only removed. */
 void stub_lagging_adopt(struct stub_volume *v, bool alone);
 
 #endif

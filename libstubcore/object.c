@@ -339,7 +339,7 @@ STUB_PUBLIC int stub_object_open(struct stub_volume *v, const struct stub_handle
 	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
 		close(stub_steal_fd(&fd));
 		fd = stub_handle_open(v, h, (S_ISDIR(st.st_mode) ? O_RDONLY : O_RDWR) | O_NONBLOCK);
-		if (fd == -EROFS) /* its origin is good for reading all the same */
+		if (fd == -EROFS) /* it cannot be filled, but reads of it are passed on */
 			fd = stub_handle_open(v, h, O_RDONLY | O_NONBLOCK);
 		if (fd < 0)
 			return fd;

@@ -113,7 +113,8 @@ static bool map_beyond(const struct stub_map *durable, const struct stub_map *no
 	       stub_map_bytes(out) + stub_map_bytes(now) == stub_map_bytes(durable);
 }
 
-/* With @room bytes before the checksum where they fit. */
+/* The record with the maps @now and @durable, and @room zeros before the checksum, or as many as
+ * fit. */
 static size_t encode(const struct stub_record *r, const struct stub_map *now,
 		     const struct stub_map *durable, uint8_t *buf, size_t size, size_t room)
 {

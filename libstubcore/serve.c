@@ -167,8 +167,8 @@ static void client_close(struct stub_server *s, struct client *c)
 	client_unref(c);
 }
 
-/* Into the socket.  -EAGAIN: it is full.  A client that has gone takes everything;
- * epoll tells the thread. */
+/* Send an answer.  -EAGAIN: the client's socket is full.  If the client has gone it counts as
+ * sent; epoll tells the thread of that. */
 static int put_answer(struct client *c, uint32_t id, int result, int fd)
 {
 	uint8_t buf[STUB_WIRE_MAX];

@@ -81,7 +81,7 @@ int stub_volume_remove_rest(const char *dir);
  *   -EBUSY  somebody else has it open */
 int stub_volume_alone(struct stub_volume *v);
 
-/* One name of an object that misses something; of a directory, the directory. */
+/* A directory that misses something, or one name of another object that does. */
 struct stub_lack {
 	const char *path; /* bytes, below the root; "." is the root; "?/NAME": too long to say */
 	struct stat st;
