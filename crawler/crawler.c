@@ -161,7 +161,7 @@ static void link_connect(struct crawl *w, uint64_t now)
 		w->connect_wait_ms = CONNECT_MAX_MS;
 }
 
-/* All answers that have come. */
+/* Take all answers that have come. */
 static void receive(struct crawl *w, uint64_t now)
 {
 	while (w->link) {

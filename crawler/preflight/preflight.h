@@ -100,7 +100,7 @@ int preflight_overlap(struct verdict *v, const struct target *t, struct source *
 
 /* ---- preflight_depot.c: the directories of a depot of streams ---- */
 
-/* Make them beside the volume that @t becomes, and say so in @info; NULL: nothing. */
+/* Make them beside the volume that @t becomes, and note them in @info; @depot NULL: no depot. */
 int preflight_depot(struct verdict *v, const struct target *t, const char *depot,
 		    struct stub_volume_info *info);
 
