@@ -127,7 +127,7 @@ int depot_make(const char *dir)
 	return r;
 }
 
-/* @name with what is in it: files, if nobody but smbd and we were at work. */
+/* Remove @name with what is in it, which is only files unless users have put something there. */
 static int remove_tree(int at, const char *name, unsigned int depth)
 {
 	int fd = openat(at, name, DIR_FLAGS), r = 0;

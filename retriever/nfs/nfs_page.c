@@ -12,7 +12,7 @@
 
 #include "nfs/nfs_page.h"
 
-/* Both replies as one: an entry without extras is READDIR's. */
+/* An entry of either reply; READDIR has no attributes and handles (NULL). */
 struct item {
 	const char *name;
 	uint64_t cookie;

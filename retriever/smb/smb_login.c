@@ -13,7 +13,7 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
-/* One way to log in, and one only. */
+/* Exactly one way to log in must be configured. */
 static int check_ways(const struct source_smb *o, char *why, size_t size)
 {
 	unsigned int n = is_set(o->credentials) + is_set(o->kerberos_cache) +

@@ -138,7 +138,7 @@ static uint64_t within(uint64_t x, uint64_t low, uint64_t high)
 	return x < low ? low : x > high ? high : x;
 }
 
-/* With the lock: when to try again. */
+/* With the lock: set when to try again. */
 static void plan(struct smb_ticket *t, struct pace *p, bool renewed)
 {
 	uint64_t now = stub_now_ms(), left = valid(t) ? t->ends_ms - now : 0;

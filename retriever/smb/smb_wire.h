@@ -174,9 +174,9 @@ void smb_out_fail(struct smb_out *o, bool final, int error, const char *why);
 
 /* ---- a message that came in ---- */
 
-/* Of @header: 0, or -EBADMSG, -EPROTO (another version). */
+/* Read @header: 0, or -EBADMSG, -EPROTO (another version). */
 int smb_wire_header(const uint8_t header[SMB_WIRE_HEADER], enum smb_wire_type *type, uint32_t *len);
-/* Of what follows it; 0 or -EBADMSG.  The result points into @p. */
+/* Read what follows the header: 0 or -EBADMSG.  The result points into @p. */
 int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		     struct smb_request *out);
 int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len,

@@ -107,7 +107,7 @@ static NTSTATUS open_stream(struct asking *k, const char *there, uint16_t *file)
 	return has_none(again) ? status : again;
 }
 
-/* With auditing entries, if we have the right to them. */
+/* Open the object, so that its auditing entries can be read if we have the right to that. */
 static int open_object(struct asking *k)
 {
 	NTSTATUS status = exact_resolve(k->w, k->out->memory, k->path, "", &k->cli, &k->there);

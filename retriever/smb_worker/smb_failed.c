@@ -12,7 +12,7 @@ static const struct {
 } finals[] = {
 	{ ENOTDIR, -ENOTDIR }, { EACCES, -EACCES },	      { EPERM, -EACCES },
 	{ EISDIR, -ESTALE },   { ENAMETOOLONG, -ENAMETOOLONG }, { ENOMEM, -ENOMEM },
-	{ EBUSY, -EIO }, /* somebody over there has it for himself */
+	{ EBUSY, -EIO }, /* a client of the old server has it open exclusively */
 };
 
 int worker_failed(struct worker *w, int e, const char *what, const char *path)

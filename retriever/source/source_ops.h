@@ -33,7 +33,7 @@ struct source_ops {
 	/* NULL: the mode is all there is */
 	int (*rights)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		      struct stub_attr *attr);
-	/* As struct stub_entry has it, of what lookup() found, in @o; NULL: all of the origin. */
+	/* The inode's own bytes in @o (struct stub_entry, inode); NULL: all of the origin. */
 	const uint8_t *(*inode)(const struct stub_origin *o, size_t *len);
 	/* NULL: the same as getattr.  @as: attributes from NFS, whose owner, group, set-ID and
 	 * sticky bits are taken, and without a descriptor also the mode; NULL: the server's. */

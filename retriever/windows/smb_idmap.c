@@ -215,7 +215,7 @@ static bool range_has(const struct range *r, const struct smb_sid *sid)
 	       sid->sub[last] - r->sid.sub[last] <= r->more;
 }
 
-/* One SID is one user and one group. */
+/* Sort by SID; it is an error if a SID is in the table twice. */
 static int table_sort(struct reader *r, struct table *t)
 {
 	if (t->n)
