@@ -27,6 +27,8 @@ from nfsclient import PROTOCOLS  # noqa: E402
 from migration import Migration  # noqa: E402
 from volume import LoopVolume, sweep_stale  # noqa: E402
 
+pytest_plugins = ["shared_fixtures"]
+
 BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 
 

@@ -17,7 +17,8 @@ import signal
 import socket
 import subprocess
 
-from util import free_port, wait_until
+from ports import free_port
+from util import wait_until
 
 REALM = "POSTCOPY.TEST"
 

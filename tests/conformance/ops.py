@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the test_ops_* suites share: one migration per module, a directory per test.
 
-    world   a fake old server, a volume, retriever and new server for the module
-    case    one test's directory: its source, its model, the state it is in
+    World   a fake old server, a volume, retriever and new server for the module
+    Case    one test's directory: its source, its model, the state it is in
 
     def test_x(case, client, state):
         f = case.file("f", size=1000)         # at the source, and in the model
@@ -16,7 +16,6 @@ audited; after the last one everything is crawled, audited, and compared with th
 models through a new server process: types, bytes, sizes, modes, owners, link
 groups, targets, devices, mtimes.
 """
-import contextlib
 import ctypes
 import itertools
 import json
@@ -29,11 +28,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from migration import BUILD, Migration, counted
-from nfsclient import PROTOCOLS, NfsError, errors
+from nfsclient import NfsError
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.nfstypes import DIR, LNK, REG
-from nfsclient.rpc import AuthSys
 from util import wait_until
 
 STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
@@ -65,6 +63,8 @@ def pattern(size, seed=1):
 
 
 class World:
+    SMB = False                     # it needs the module for Samba
+
     def __init__(self, home, volume, shim, attr_cache=None, conf="", fsal_more="",
                  source=None, wrap=()):
         self.tree = Tree()
@@ -481,72 +481,3 @@ def kernel_handle(path):
                               ctypes.byref(mount), 0):
         raise OSError(ctypes.get_errno(), "name_to_handle_at", str(path))
     return handle.type, bytes(handle.bytes[:handle.length])
-
-
-# -- fixtures; a module that imports them may set ATTR_CACHE, CONF, FSAL_MORE --------
-
-@pytest.fixture(scope="module")
-def world(moddir, loop_xfs, rpcshim, request):
-    volume = loop_xfs.path / "volume"
-    volume.mkdir()
-    options = {key.lower(): getattr(request.module, key)
-               for key in ("ATTR_CACHE", "CONF", "FSAL_MORE") if hasattr(request.module, key)}
-    w = World(moddir, volume, rpcshim, **options)
-    with w:
-        yield w
-
-
-@pytest.fixture
-def case(world, request):
-    c = world.case(request.node.name)
-    yield c
-    world.fake.clear_hooks()
-    world.fake.resume()
-    failed = getattr(request.node, "failed", False)
-    try:
-        c.close()
-        world.audit()
-    except BaseException:
-        c.free = True
-        raise
-    c.free = c.free or failed
-
-
-@pytest.fixture(params=PROTOCOLS)
-def client(world, request):
-    with contextlib.closing(world.client(request.param)) as c:
-        yield c
-
-
-@pytest.fixture(params=PROTOCOLS[1:])
-def client4(world, request):
-    with contextlib.closing(world.client(request.param)) as c:
-        yield c
-
-
-@pytest.fixture
-def client42(world):
-    with contextlib.closing(world.client("v4.2")) as c:
-        yield c
-
-
-@pytest.fixture
-def client3(world):
-    with contextlib.closing(world.client("v3")) as c:
-        yield c
-
-
-@pytest.fixture(params=STATES)
-def state(request):
-    return request.param
-
-
-@pytest.fixture(params=PLACES)
-def place(request):
-    return request.param
-
-
-__all__ = ["ANY", "AuthSys", "BLOCK", "DIRS", "GROUP", "OLD", "PLACES", "SIZE", "STATES",
-           "USER", "case", "client", "client3", "client4", "client42", "difference", "errors",
-           "kernel_handle", "overlay", "pattern", "place", "same", "state", "status_of", "view",
-           "world"]

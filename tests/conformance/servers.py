@@ -20,12 +20,13 @@ import shutil
 import signal
 from dataclasses import dataclass
 
-from serverbase import Server
-from util import build_rpcshim, free_port, wait_until
-
 from nfsclient import connect
 from nfsclient.nfs3 import Mount3
 from nfsclient.rpc import AuthSys
+from ports import free_port
+from serverbase import Server
+from util import build_rpcshim, wait_until
+
 
 BINARY = os.environ.get("POSTCOPY_GANESHA", "/usr/bin/ganesha.nfsd")
 SYSTEM_PLUGINS = (pathlib.Path("/usr/lib/x86_64-linux-gnu/ganesha"),

@@ -24,10 +24,11 @@ import signal
 import subprocess
 from dataclasses import dataclass
 
+from ports import free_port
 from serverbase import Server
-from util import TOOLS, build_smbshim, free_port, wait_until
-
 from smb2client import Client
+from util import TOOLS, build_smbshim, wait_until
+
 
 BINARY = os.environ.get("POSTCOPY_SMBD", "/usr/sbin/smbd")
 STOCK = ("acl_xattr", "streams_xattr")     # what a file server for Windows has

@@ -2,10 +2,6 @@
 """What the test_smb_ops_* suites share: ops.py's world with an smbd and our module
 beside the NFS server, on the same volume.
 
-    world   a fake old server (NFS), a volume, a retriever, Ganesha and smbd
-    case    one test's directory: its source, its model, the state it is in
-    smb     an administrator's session
-
 The model is compared in the end through NFS, after the crawl, as in test_ops_*: modes,
 owners, times, bytes, links.
 """
@@ -15,7 +11,6 @@ import pytest
 
 import ops
 from migration import BUILD
-from ops import *  # noqa: F401,F403
 from smb2client import SmbError, wire
 from smbd import STOCK, Samba, Share
 from util import wait_until
@@ -28,6 +23,8 @@ UNIX = 10 ** 7                  # 100 ns in a second
 
 
 class SmbWorld(ops.World):
+    SMB = True
+
     def __init__(self, home, volume, shim, more="", stack=STACK, smb_conf="",
                  attr_cache=0, **options):
         super().__init__(home, volume, shim, attr_cache=attr_cache, **options)
@@ -71,25 +68,3 @@ def smb_status(call, *args, **options):
     with pytest.raises(SmbError) as caught:
         call(*args, **options)
     return caught.value.status
-
-
-@pytest.fixture(scope="module")
-def world(moddir, loop_xfs, rpcshim, request):
-    if not (BUILD / "vfs_stub" / "stub.so").exists():
-        pytest.skip("no Samba module in %s" % BUILD)
-    volume = loop_xfs.path / "volume"
-    volume.mkdir()
-    options = {key.lower(): getattr(request.module, key) for key in ("ATTR_CACHE", "MORE")
-               if hasattr(request.module, key)}
-    w = SmbWorld(moddir, volume, rpcshim, **options)
-    with w:
-        yield w
-
-
-@pytest.fixture
-def smb(world):
-    with world.smbd.client() as c:
-        yield c
-
-
-__all__ = [*ops.__all__, "ALL", "EPOCH", "SmbWorld", "UNIX", "smb", "smb_status", "wire"]

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the suites of SMB sources share; to be imported with *.
-
-    tree    a directory for an old server's files
-    make    make(url, ...): a Migration of a share of class Samba, with USERS in its idmap;
-            ends with the module
-"""
+"""What the suites of SMB sources share."""
 import contextlib
 
 import pytest
@@ -20,13 +15,6 @@ IDMAP = "".join("uid %d %s-%d\n" % (uid, smbd.SID, rid)
 with_worker = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
 with_module = pytest.mark.skipif(not WORKER.exists() or not (MODULES / "stub.so").exists(),
                                  reason="built without Samba's headers")
-
-
-@pytest.fixture(scope="module")
-def tree(loop_xfs):
-    top = loop_xfs.path / "old"
-    top.mkdir(mode=0o755)
-    return top
 
 
 @contextlib.contextmanager
@@ -53,15 +41,3 @@ def settings(**values):
     """Lines of postcopy.conf; the worker's is among them."""
     return "".join("%s = %s\n" % (key, value if isinstance(value, int) else '"%s"' % value)
                    for key, value in dict(values, smb_worker=WORKER).items())
-
-
-@pytest.fixture(scope="module")
-def make(moddir, new_volume, rpcshim):
-    login = moddir / "login"
-    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
-    login.chmod(0o600)
-    (moddir / "idmap").write_text(IDMAP)
-    with migrations(moddir, new_volume, rpcshim) as begin:
-        yield lambda url, fstype="xfs", idmap=moddir / "idmap", conf="", call_timeout=2000, \
-            **kw: begin(url, conf + settings(smb_credentials=login, smb_idmap=idmap,
-                                             call_timeout=call_timeout), fstype, **kw)

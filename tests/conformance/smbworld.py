@@ -2,8 +2,7 @@
 """What the test_smb_* suites share: a fake old server (NFS), a volume, and an smbd with
 our module on it.
 
-    world   for the module; each test makes a directory of its own at the source
-    client  an administrator's session
+    World                   for the module; each test makes a directory of its own at the source
     explore(client, path)   looks at a directory as Windows Explorer does
 """
 import contextlib
@@ -20,7 +19,7 @@ from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.hooks import Gate, only
 from smb2client import SmbError, wire
-from smbmigration import MODULES, SmbMigration
+from smbmigration import SmbMigration
 
 STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
 BLOCK = 65536                       # the retriever's block_size
@@ -45,14 +44,17 @@ def smb_time(ns):
 
 
 class World:
-    def __init__(self, home, volume, **options):
+    SMB = True
+
+    def __init__(self, home, volume, shim=None, **options):
         self.tree = Tree()
         self.tree.root.mode = 0o777
         self.fake = FakeServer(self.tree).start()
         self.volume = pathlib.Path(volume)
-        self.m = SmbMigration(home, self.fake.url(), volume,
+        self.m = SmbMigration(home, self.fake.url(), volume, shim=shim,
                               conf="block_size = %d\n" % BLOCK, **options)
         self.m.init().start()
+        self.smbd = self.m.server
         self._number = itertools.count(1)
         self.models = {}            # path: (node, bytes or None) of what clients left alone
 
@@ -119,6 +121,12 @@ class World:
             gate.open()
             remove()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        self.close()
+
     def close(self):
         """Crawl, audit, and compare all that no test has changed."""
         try:
@@ -132,23 +140,6 @@ class World:
                 self.m.stop()
             finally:
                 self.fake.stop()
-
-
-@pytest.fixture(scope="module")
-def world(workdir, moddir, new_volume):
-    if not (MODULES / "stub.so").exists():
-        pytest.skip("no Samba module in %s" % MODULES)
-    top = new_volume("xfs").path / "data"
-    top.mkdir()
-    w = World(moddir / "world", top)
-    yield w
-    w.close()
-
-
-@pytest.fixture
-def client(world):
-    with world.m.client() as c:
-        yield c
 
 
 def explore(client, path):

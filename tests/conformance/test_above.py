@@ -9,9 +9,8 @@ import subprocess
 import pytest
 
 from migration import PLUGINS
-from nfsclient import PROTOCOLS, NfsError
-from ops import *  # noqa: F401,F403
-from ops import SIZE, errors, status_of
+from nfsclient import PROTOCOLS, NfsError, errors
+from ops import SIZE, status_of
 from servers import Export
 from util import wait_until
 

@@ -13,12 +13,13 @@ import stat
 
 import pytest
 
-from nfsclient import NfsError
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, BLOCK, SIZE, errors, same, smb_status, wire
+from nfsclient import NfsError, errors
+from ops import BLOCK, SIZE, same
 from smb2client import SmbError
+from smbops import ALL, SmbWorld, smb_status
 from util import wait_until
 
+WORLD = SmbWorld
 ATTR_CACHE = 60
 SOON = 20.0             # s; untold it would be a minute
 END = (1 << 63) - 1     # how far POSIX locks go

@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-from nfsclient import PROTOCOLS, errors
+from nfsclient import PROTOCOLS, NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.nfstypes import UNSTABLE
-from ops import NfsError, pattern, same, status_of
+from ops import pattern, same, status_of
 from util import wait_until
 
 BLOCK = 65536

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from ops import *  # noqa: F401,F403
 from ops import BLOCK, SIZE, same, view
 from util import wait_until
 

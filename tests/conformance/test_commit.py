@@ -9,7 +9,6 @@ import pytest
 
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import UNSTABLE
-from ops import *  # noqa: F401,F403
 from ops import BLOCK, SIZE, World, same
 from util import wait_until
 

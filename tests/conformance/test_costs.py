@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
-from smbops import *  # noqa: F401,F403
-from smbops import same
+from ops import same
+from smbops import SmbWorld
 
+WORLD = SmbWorld
 ATTR_CACHE = 60
 TRIES = 6       # the least counts: a process may do something else meanwhile, or be slow
 

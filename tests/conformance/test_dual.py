@@ -9,16 +9,16 @@ import subprocess
 
 import pytest
 
-import smbtree
+from nfsclient.nfstypes import DIR, LNK, REG
+from smb2client import wire
 from smbd import Samba, Share
 from smbmigration import MODULES, STACK
-from smbsource import make, tree, with_module  # noqa: F401
+from smbsource import with_module
 from smbtree import Builder, compare
-from smb2client import wire
+import smbtree
 from test_smb_meta import VERBOSE
 from util import wait_until
 
-from nfsclient.nfstypes import DIR, LNK, REG
 
 pytestmark = with_module
 

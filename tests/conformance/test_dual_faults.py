@@ -7,19 +7,19 @@ import threading
 
 import pytest
 
-import smbd
 from nfsclient import NfsError, errors
 from nfsclient.proxy import Proxy
-from smb2client import SmbError, wire
 from servers import Export
-from smbd import Samba, Share
+from smb2client import SmbError, wire
+from smbd import Share
+import smbd
 from smbgate import SmbGate
 from smbmigration import MODULES, STACK
-from smbsource import make, tree, with_module  # noqa: F401
+from smbsource import with_module
 from smbtree import descriptor, parts_of
+from util import wait_until
 from samba.dcerpc import security
 from samba.ndr import ndr_pack, ndr_unpack
-from util import wait_until
 
 pytestmark = with_module
 

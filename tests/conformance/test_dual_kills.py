@@ -13,15 +13,15 @@ import time
 
 import pytest
 
+from nfsclient import RpcError
+from nfsclient.proxy import Proxy
 from smbgate import SmbGate
-from smbsource import make, tree, with_module  # noqa: F401
+from smbsource import with_module
 from smbtree import descriptor, parts_of
 from test_kills import Visitor, covered
 from test_smb_source import workers
 from util import wait_until
 
-from nfsclient import RpcError
-from nfsclient.proxy import Proxy
 
 pytestmark = with_module
 

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from nfsclient import errors
 from nfsclient.faketree import Pattern
 from nfsclient.nfstypes import FILE_SYNC, UNSTABLE
-from ops import *  # noqa: F401,F403
-from ops import errors, same, status_of
+from ops import same
 
 ATTR_CACHE = 0
 GIB = 1 << 30

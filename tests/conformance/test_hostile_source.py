@@ -20,7 +20,7 @@ from util import wait_until
 
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer, put_post
-from nfsclient.faketree import Bytes, Pattern, Tree
+from nfsclient.faketree import Pattern, Tree
 from nfsclient.xdr import Packer
 
 RECORD = "trusted.postcopy"

@@ -10,7 +10,6 @@ import pytest
 
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, FIFO
-from ops import *  # noqa: F401,F403
 from ops import BLOCK, OLD, SIZE, STUBTOOL, same, view
 from util import wait_until
 

@@ -15,7 +15,6 @@ import threading
 import pytest
 
 from nfsclient.hooks import Gate, only
-from ops import *  # noqa: F401,F403
 from util import wait_until
 
 ATTR_CACHE = 0

@@ -17,7 +17,6 @@ import threading
 
 import pytest
 
-from ops import *  # noqa: F401,F403
 from util import wait_until
 
 ATTR_CACHE = 0

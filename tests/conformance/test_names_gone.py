@@ -7,8 +7,8 @@ since the record of what it was done to could not be stored (tests/crash/kills.p
 """
 import os
 
-from ops import *  # noqa: F401,F403
-from ops import errors, status_of
+from nfsclient import errors
+from ops import status_of
 
 
 def vanish(case, client, name):

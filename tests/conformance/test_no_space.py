@@ -9,10 +9,9 @@ import time
 
 import pytest
 
-from nfsclient import hooks
+from nfsclient import NfsError, errors, hooks
 from nfsclient.nfstypes import UNSTABLE
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, SIZE, NfsError, World, errors, same, status_of, view
+from ops import BLOCK, SIZE, World, same, status_of, view
 from util import wait_until
 
 SMALL = {"xfs": "320M", "ext4": "128M"}

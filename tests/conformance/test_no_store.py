@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from nfsclient import errors
 from nfsclient.nfstypes import UNSTABLE
 from nfsclient.rpc import RpcConnection
-from ops import *  # noqa: F401,F403
-from ops import ANY, BLOCK, SIZE, World, errors, same, status_of, view
+from ops import ANY, BLOCK, SIZE, World, same, status_of, view
 from util import TOOLS, build_c, wait_until
 
 ALLOW = (r"sync of the volume", r"input/output error", r"read-only file system",

@@ -3,9 +3,10 @@
 names that only the old server knows."""
 import pytest
 
+from nfsclient import errors
 from nfsclient.nfstypes import BLK, CHR, DIR, FIFO, LNK, REG, SOCK
-from ops import *  # noqa: F401,F403
-from ops import SIZE, errors, pattern, same, status_of
+from nfsclient.rpc import AuthSys
+from ops import pattern, same, status_of
 
 ATTR_CACHE = 0
 HOW = ("unchecked", "guarded", "exclusive")
@@ -173,7 +174,7 @@ def test_create_in_a_file(case, client):
 
 
 def test_create_without_permission(case, client, world, parent):
-    with world.client(client.proto, cred=AuthSys(4711, 4711)) as stranger:  # noqa: F405
+    with world.client(client.proto, cred=AuthSys(4711, 4711)) as stranger:
         assert status_of(stranger.create, case.path("d/new")) == errors.ACCES
         assert status_of(stranger.mkdir, case.path("d/new")) == errors.ACCES
     assert not client.exists(case.path("d/new"))

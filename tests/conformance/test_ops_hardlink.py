@@ -9,10 +9,10 @@ import threading
 
 import pytest
 
+from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, SOCK
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, SIZE, errors, same, status_of
+from ops import BLOCK, SIZE, same, status_of
 from util import wait_until
 
 ATTR_CACHE = 0

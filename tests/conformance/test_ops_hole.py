@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from nfsclient import errors
 from nfsclient.nfs4 import Compound
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, SIZE, errors, pattern, same, status_of
+from ops import BLOCK, SIZE, pattern, same, status_of
 
 ATTR_CACHE = 0
 PAGE = 4096

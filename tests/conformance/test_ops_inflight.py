@@ -11,11 +11,11 @@ import time
 
 import pytest
 
+from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfs4 import UNCHECKED4
 from nfsclient.nfstypes import UNSTABLE, SetAttrs
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, SIZE, STUBTOOL, errors, pattern, same, status_of
+from ops import BLOCK, SIZE, STUBTOOL, pattern, same, status_of
 from util import wait_until
 
 ATTR_CACHE = 0

@@ -2,10 +2,10 @@
 """LINK by clients, on objects in every state."""
 import pytest
 
+from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, SOCK
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, DIRS, SIZE, errors, same, status_of, view
+from ops import BLOCK, DIRS, SIZE, same, status_of, view
 from util import wait_until
 
 ATTR_CACHE = 0

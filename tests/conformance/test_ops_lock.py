@@ -3,10 +3,9 @@
 DELAY, and a fill neither takes nor gives one."""
 import pytest
 
-from nfsclient import NfsError
+from nfsclient import NfsError, errors
 from nfsclient.hooks import Gate, only
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, PLACES, SIZE, errors, same, status_of
+from ops import BLOCK, PLACES, SIZE, same, status_of
 from util import wait_until
 
 ATTR_CACHE = 0

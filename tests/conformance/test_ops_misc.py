@@ -5,12 +5,13 @@ of the same file system, whatever object is asked about, and asks the old server
 """
 import pytest
 
-import servers
+from nfsclient import errors
 from nfsclient.nfs4_attrs import READERS, get_bitmap
 from nfsclient.nfstypes import FIFO
+from nfsclient.rpc import AuthSys
 from nfsclient.xdr import Unpacker
-from ops import *  # noqa: F401,F403
-from ops import PLACES, SIZE, AuthSys, errors, status_of
+from ops import PLACES, SIZE, status_of
+import servers
 
 ATTR_CACHE = 0
 MIB = 1 << 20

@@ -8,11 +8,10 @@ import threading
 
 import pytest
 
-from nfsclient import PROTOCOLS, NfsError
+from nfsclient import PROTOCOLS, NfsError, errors
 from nfsclient.hooks import delay
 from nfsclient.nfstypes import DIR, REG
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, errors, pattern, same, status_of
+from ops import BLOCK, pattern, same, status_of
 
 ATTR_CACHE = 0
 

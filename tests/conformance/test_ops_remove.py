@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from nfsclient import NfsError
+from nfsclient import NfsError, errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, DIR, FIFO, SOCK
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, DIRS, SIZE, AuthSys, errors, pattern, same, status_of
+from nfsclient.rpc import AuthSys
+from ops import BLOCK, DIRS, SIZE, pattern, same, status_of
 from util import wait_until
 
 ATTR_CACHE = 0

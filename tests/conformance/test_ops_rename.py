@@ -3,10 +3,11 @@
 old name stays away, the new one stays."""
 import pytest
 
+from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import CHR, DIR, FIFO
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, DIRS, PLACES, SIZE, AuthSys, errors, pattern, same, status_of, view
+from nfsclient.rpc import AuthSys
+from ops import BLOCK, DIRS, PLACES, SIZE, pattern, same, status_of, view
 from util import wait_until
 
 ATTR_CACHE = 0

@@ -3,10 +3,10 @@
 server has in a directory keeps it from being replaced."""
 import pytest
 
+from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import DIR
-from ops import *  # noqa: F401,F403
-from ops import DIRS, errors, same, status_of
+from ops import DIRS, same, status_of
 from util import wait_until
 
 ATTR_CACHE = 0

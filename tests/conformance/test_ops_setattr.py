@@ -3,10 +3,11 @@
 through the fill of attributes, entries and data, to the end."""
 import pytest
 
+from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, NOW, SOCK
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, DIRS, GROUP, SIZE, USER, AuthSys, errors, same, status_of
+from nfsclient.rpc import AuthSys
+from ops import BLOCK, DIRS, GROUP, SIZE, USER, same, status_of
 from util import wait_until
 
 ATTR_CACHE = 0

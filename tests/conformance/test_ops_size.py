@@ -2,10 +2,11 @@
 """All the doors to a truncate: SETATTR of the size, CREATE, OPEN."""
 import pytest
 
+from nfsclient import errors
 from nfsclient.nfs4 import UNCHECKED4
 from nfsclient.nfstypes import DIR, SetAttrs
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, SIZE, errors, pattern, same, status_of
+from nfsclient.rpc import AuthSys
+from ops import BLOCK, SIZE, pattern, same, status_of
 
 ATTR_CACHE = 0
 SIZES = {
@@ -242,7 +243,7 @@ def test_truncate_without_permission(case, client, world, state):
         return    # straight through: stock FSAL_VFS 4.3 cuts first, with and without us
     case.file(mode=0o444)
     case.enter(state, "f")
-    with world.client(client.proto, cred=AuthSys(4711, 4711)) as stranger:  # noqa: F405
+    with world.client(client.proto, cred=AuthSys(4711, 4711)) as stranger:
         assert status_of(stranger.setattr, case.path("f"), size=0) in (errors.ACCES, errors.PERM)
         assert status_of(stranger.create, case.path("f"), size=0) in (errors.ACCES, errors.PERM)
     assert client.getattr(case.path("f")).size == SIZE

@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from nfsclient import errors
 from nfsclient.nfs4 import Compound
 from nfsclient.xdr import Packer
-from ops import *  # noqa: F401,F403
-from ops import SIZE, errors, same, status_of
+from ops import SIZE, same, status_of
 
 ATTR_CACHE = 0
 RECORD = "trusted.postcopy"

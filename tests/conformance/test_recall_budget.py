@@ -12,12 +12,13 @@ import time
 
 import pytest
 
-from smbworld import BLOCK, MODULES, World, pattern
-from util import wait_until
-
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.rpc import AuthSys
+from smbmigration import MODULES
+from smbworld import BLOCK, World, pattern
+from util import wait_until
+
 
 MANY, FEW, SIZE = 200, 20, 3000
 RATE, BURST = 600, 20          # files a minute, at once

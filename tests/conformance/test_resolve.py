@@ -9,14 +9,15 @@ import os
 
 import pytest
 
-from smbworld import *  # noqa: F401,F403
-from smbworld import BLOCK, status_of
-from smb2client import wire
-from util import wait_until
-
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Bytes, Pattern, Tree
+from smb2client import wire
+from smbworld import BLOCK, World, status_of
+from util import wait_until
+
+WORLD = World
+
 
 MIB = 1 << 20
 OLD = Pattern(3 * MIB, seed=1)
@@ -208,24 +209,24 @@ def smb_conflict(world, client, path):
     return data
 
 
-def test_theirs_over_smb(world, client):
+def test_theirs_over_smb(world, smb):
     d = world.dir()
     path = d + "/f"
     world.file(path)
-    data = smb_conflict(world, client, path)
+    data = smb_conflict(world, smb, path)
     resolve(world.m, "--theirs", world.volume, path)
-    assert client.read_file(path) == bytes(reversed(data))
+    assert smb.read_file(path) == bytes(reversed(data))
     world.finish(path)
-    assert client.read_file(path) == bytes(reversed(data)) and parked(world.m) == []
+    assert smb.read_file(path) == bytes(reversed(data)) and parked(world.m) == []
 
 
-def test_lost_over_smb(world, client):
+def test_lost_over_smb(world, smb):
     d = world.dir()
     path = d + "/f"
     world.file(path)
-    data = smb_conflict(world, client, path)
+    data = smb_conflict(world, smb, path)
     here = world.show(path)["now"]
-    with client.open(path, wire.READ_DATA | wire.WRITE_DATA) as f:
+    with smb.open(path, wire.READ_DATA | wire.WRITE_DATA) as f:
         f.write(0, b"mine")
     done, _answer = resolve(world.m, "--theirs", world.volume, path, check=False)
     assert done.returncode == 1
@@ -234,4 +235,4 @@ def test_lost_over_smb(world, client):
     want = bytearray(b"mine" + data[4:])
     for start, end in here:
         want[start:end] = bytes(end - start)
-    assert client.read_file(path) == bytes(want) and parked(world.m) == []
+    assert smb.read_file(path) == bytes(want) and parked(world.m) == []

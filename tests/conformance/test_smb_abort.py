@@ -6,16 +6,16 @@ import os
 
 import pytest
 
+from smb2client import SmbError, wire
 from smbd import STOCK, Share
 from smbmigration import SmbMigration
-from smbsource import *  # noqa: F401,F403
-from smb2client import SmbError, wire
+from smbsource import with_module
 
 MIB = 1 << 20
 AWAY = ".postcopy-incomplete"
 FILES = {"whole": 70000, "half": 3 * MIB, "none": 70000, "dir/read": 70000, "dir/never": 70000}
 
-pytestmark = with_module                # noqa: F405
+pytestmark = with_module
 
 
 def data(name):

@@ -9,11 +9,13 @@ import subprocess
 
 import pytest
 
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, SIZE, STACK, SmbError, same, smb_status, wire
+from ops import SIZE, same
+from smb2client import SmbError, wire
 from smbd import Share
+from smbops import ALL, STACK, SmbWorld, smb_status
 from util import wait_until
 
+WORLD = SmbWorld
 REFUSED = ("ACCESS_DENIED",)
 LIST = wire.READ_DATA | wire.READ_ATTRIBUTES | wire.SYNCHRONIZE
 

@@ -6,11 +6,13 @@ import time
 
 import pytest
 
-from nfsclient import NfsError
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, EPOCH, SIZE, UNIX, errors, same, smb_status, wire
+from nfsclient import NfsError, errors
+from ops import SIZE, same
+from smb2client import wire
+from smbops import ALL, EPOCH, UNIX, SmbWorld, smb_status
 from util import wait_until
 
+WORLD = SmbWorld
 ATTR_CACHE = 60
 LATE = 20               # s; without the news it would be a minute,
 SOON = 0.5              # or 1 s for a stub: told by the best of several

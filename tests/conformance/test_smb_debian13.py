@@ -6,9 +6,9 @@ import json
 import pytest
 
 import smbd
-import smbtree
-from smbsource import IDMAP, make, tree, with_worker  # noqa: F401
+from smbsource import with_worker
 from smbtree import Builder, compare
+import smbtree
 from test_smb_meta import build_access
 
 pytestmark = with_worker

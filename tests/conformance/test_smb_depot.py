@@ -11,7 +11,7 @@ import smbtree
 from migration import BUILD
 from smb2client import SmbError, wire
 from smbmigration import SmbMigration
-from smbtree import Builder, compare, descriptor, pattern
+from smbtree import compare, descriptor, pattern
 from test_smb_meta import IDMAP
 from util import wait_until
 

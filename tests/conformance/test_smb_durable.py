@@ -5,9 +5,10 @@ import signal
 
 import pytest
 
-from smbworld import *  # noqa: F401,F403
-from smbworld import BLOCK, SIZE
+from smb2client import wire
+from smbworld import BLOCK, SIZE, World
 
+WORLD = World
 WRITES = ((100, 1000), (2 * BLOCK - 50, 5000), (SIZE - 10, 500))
 
 

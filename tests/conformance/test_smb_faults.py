@@ -11,12 +11,14 @@ import subprocess
 import pytest
 
 from nfsclient.hooks import Gate, only
-from smbops import *  # noqa: F401,F403
+from ops import BLOCK, SIZE, same
+from smb2client import SmbError, wire
 from smbd import Share
-from smbops import ALL, BLOCK, SIZE, STACK, SmbError, SmbWorld, same, smb_status, wire
+from smbops import ALL, STACK, SmbWorld, smb_status
 from test_no_space import Disk
 from util import wait_until
 
+WORLD = SmbWorld
 WAIT = 2                # s; what "stub:wait" says
 MORE = "stub:wait = %d" % (WAIT * 1000)
 NOT_HERE = ("NETWORK_BUSY", "ACCESS_DENIED", "IO_DEVICE_ERROR", "UNEXPECTED_IO_ERROR")

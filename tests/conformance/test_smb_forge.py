@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from smbworld import *  # noqa: F401,F403
-from smbworld import SIZE, status_of
 from smb2client import SmbError, wire
+from smbworld import SIZE, World
 
+WORLD = World
 EA = wire.READ_EA | wire.WRITE_EA | wire.READ_ATTRIBUTES
 RECORD = "trusted.postcopy"
 NAMES = ("postcopy", "trusted.postcopy", "TRUSTED.POSTCOPY", "user.postcopy",
@@ -131,10 +131,10 @@ def test_other_ioctls(world, user, stub, code):
     assert user.read_file(stub) == world.models[stub][1]
 
 
-def test_extents_are_not_shared_with_a_stub(world, client, stub):
+def test_extents_are_not_shared_with_a_stub(world, smb, stub):
     """FSCTL_DUP_EXTENTS_TO_FILE would share holes."""
     d = stub.split("/")[0]
-    with client.open(stub) as f, client.open(d + "/twin", wire.MAXIMUM_ALLOWED,
+    with smb.open(stub) as f, smb.open(d + "/twin", wire.MAXIMUM_ALLOWED,
                                              wire.CREATE_NEW) as g:
         g.truncate(65536)
         try:

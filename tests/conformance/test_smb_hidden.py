@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from smbworld import *  # noqa: F401,F403
-from smbworld import status_of
-from smb2client import SmbError
+from smb2client import SmbError, wire
+from smbworld import World, status_of
 
+WORLD = World
 HIDDEN = (".postcopy", ".POSTCOPY", ".Postcopy")
 
 

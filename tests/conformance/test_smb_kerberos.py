@@ -11,17 +11,17 @@ import time
 
 import pytest
 
-import smbd
 from kdc import HOST, REALM, Kdc
 from migration import RETRIEVER
-from smbsource import WORKER, migrations, settings
+import smbd
+from smbsource import migrations, settings, with_worker
+from test_smb_source import children, compare
 from util import wait_until
 
-from test_smb_source import children, compare, homes  # noqa: F401 (a fixture)
 
 MIB = 1 << 20
 
-pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
+pytestmark = [with_worker, pytest.mark.usefixtures("homes")]
 
 
 class Filer(smbd.Samba):
@@ -104,7 +104,7 @@ def old(moddir, realm, tree):
 
 
 @pytest.fixture
-def make(moddir, new_volume, rpcshim, homes):  # noqa: F811
+def make(moddir, new_volume, rpcshim, homes):
     with migrations(moddir, new_volume, rpcshim) as begin:
         yield lambda url, *lines, **kw: begin(
             url, settings(**dict(lines), call_timeout=5000), size="1G", **kw)

@@ -8,7 +8,6 @@ import pytest
 
 import smbd
 from smbgate import SmbGate
-from smbsource import *  # noqa: F401,F403
 from smbsource import migrations, settings, with_worker
 from util import wait_until
 

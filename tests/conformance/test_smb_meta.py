@@ -6,22 +6,21 @@ retriever's worker) on files that another stock smbd exports, and read again.  N
 of the migration runs here.
 """
 import os
-import pathlib
 import re
 import subprocess
 
 import pytest
 
+from migration import BUILD
+from smb2client import SmbError, wire
 import smbd
+from smbsource import IDMAP
+from smbtree import WHOLE, Builder, compare, descriptor
 import smbtree
 from samba import NTSTATUSError
 from samba.dcerpc import security
 from samba.ndr import ndr_unpack
 from samba.security import access_check
-from migration import BUILD
-from smb2client import SmbError, wire
-from smbsource import IDMAP
-from smbtree import WHOLE, Builder, compare, descriptor
 
 TOOL = BUILD / "tests/tools/smbmeta"
 # The messages of acl_xattr on hashes are of no class of their own, at the highest level.

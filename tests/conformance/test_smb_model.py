@@ -9,11 +9,12 @@ import subprocess
 
 import pytest
 
-from smbops import *  # noqa: F401,F403
-from ops import STUBTOOL
-from smbops import ALL, ANY, BLOCK, SIZE, same, wire
+from ops import ANY, BLOCK, SIZE, STUBTOOL, same
+from smb2client import wire
+from smbops import ALL, SmbWorld
 from util import wait_until
 
+WORLD = SmbWorld
 STEPS = int(os.environ.get("POSTCOPY_MODEL_STEPS", "120"))
 SEEDS = range(int(os.environ.get("POSTCOPY_MODEL_SEEDS", "6")))
 

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from smb2client import wire
-from smbworld import *  # noqa: F401,F403
-from smbworld import MODULES, World, status_of
+from smbmigration import MODULES
+from smbworld import World, status_of
 from test_no_space import SMALL, Disk
 from util import wait_until
 
@@ -24,30 +24,30 @@ def world(moddir, new_volume):
     w.close()
 
 
-def test_names_go_where_nobody_has_listed(world, client):
+def test_names_go_where_nobody_has_listed(world, smb):
     d = world.dir()
     for i in range(300):
         world.tree.mkdir(world.node(d), b"sub%03d" % i, mode=0o777)
     theirs = d + "/theirs"
     world.file(theirs)
-    client.write_file(d + "/own", b"own" * 10000)
-    client.write_file(d + "/cut", b"cut" * 10000)
-    client.mkdir(d + "/owndir")
-    client.stat(theirs), client.stat(d + "/sub007")
+    smb.write_file(d + "/own", b"own" * 10000)
+    smb.write_file(d + "/cut", b"cut" * 10000)
+    smb.mkdir(d + "/owndir")
+    smb.stat(theirs), smb.stat(d + "/sub007")
     wait_until(lambda: os.stat(world.volume / ".postcopy/reserve").st_blocks > 0, 60, "room kept")
     disk = Disk(world.volume.parent)
     try:
         disk.fill()
-        assert status_of(client.names, d) == "DISK_FULL"
-        with client.open(d + "/cut", wire.WRITE_DATA | wire.READ_ATTRIBUTES) as f:
+        assert status_of(smb.names, d) == "DISK_FULL"
+        with smb.open(d + "/cut", wire.WRITE_DATA | wire.READ_ATTRIBUTES) as f:
             f.truncate(3)
-        client.remove(d + "/own")
-        client.remove(d + "/owndir")
+        smb.remove(d + "/own")
+        smb.remove(d + "/owndir")
         assert "unlisted" in world.show(d)["flags"]
-        client.remove(theirs)
+        smb.remove(theirs)
         del world.models[theirs]
-        client.remove(d + "/sub007")
-        names = client.names(d)
+        smb.remove(d + "/sub007")
+        names = smb.names(d)
         assert len(names) == 300 and "cut" in names and "sub007" not in names
     finally:
         disk.free()

@@ -3,8 +3,11 @@
 client has written stays, what it has not is the old server's."""
 import pytest
 
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, ANY, BLOCK, SIZE, pattern, same, smb_status, wire
+from ops import ANY, BLOCK, SIZE, pattern, same
+from smb2client import wire
+from smbops import ALL, SmbWorld, smb_status
+
+WORLD = SmbWorld
 
 
 def test_read(case, smb, place):

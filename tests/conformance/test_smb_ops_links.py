@@ -7,9 +7,11 @@ import os
 import pytest
 
 from nfsclient.nfstypes import FIFO
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, SIZE, SmbWorld, same, smb_status, wire
+from ops import SIZE, same
+from smb2client import wire
+from smbops import ALL, SmbWorld, smb_status
 
+WORLD = SmbWorld
 NOT_FOUND = ("OBJECT_NAME_NOT_FOUND", "OBJECT_PATH_NOT_FOUND", "STOPPED_ON_SYMLINK",
              "ACCESS_DENIED")
 

@@ -6,9 +6,11 @@ import os
 import pytest
 
 from nfsclient.nfstypes import DIR
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, ANY, DIRS, EPOCH, OLD, PLACES, SIZE, UNIX, same, smb_status, wire
+from ops import ANY, DIRS, OLD, PLACES, SIZE, same
+from smb2client import wire
+from smbops import ALL, EPOCH, UNIX, SmbWorld, smb_status
 
+WORLD = SmbWorld
 DELETE = wire.DELETE | wire.READ_ATTRIBUTES
 
 

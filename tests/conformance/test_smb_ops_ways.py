@@ -4,10 +4,10 @@ sendfile and recvfile, reserving space, with other modules in the stack, from a 
 inside of the volume.  A short run of what must not go wrong for each."""
 import pytest
 
-from ops import ANY
+from ops import ANY, BLOCK, DIRS, SIZE, same
+from smb2client import wire
 from smbd import USERS, Share
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, BLOCK, DIRS, SIZE, SmbWorld, same, wire
+from smbops import ALL, SmbWorld
 from smbtree import descriptor
 
 WAYS = {

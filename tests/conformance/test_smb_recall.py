@@ -3,10 +3,12 @@
 others read everything.  "stub:recall attribute": the newer sign for what is not here."""
 import pytest
 
+from ops import BLOCK, SIZE, same
+from smb2client import wire
 from smbd import Share
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, BLOCK, SIZE, same, smb_status, wire
+from smbops import ALL, SmbWorld, smb_status
 
+WORLD = SmbWorld
 MORE = "stub:recall deny = bob @nobodys 10.0.0.0/8\nstub:recall attribute = yes"
 SIGNS = wire.ATTR_OFFLINE | wire.ATTR_RECALL
 

@@ -2,9 +2,11 @@
 """Shares that begin below a volume's root, as administrators like them."""
 import pytest
 
-from smbworld import *  # noqa: F401,F403
 from smbd import STOCK, Samba, Share
 from smbmigration import MODULES
+from smbworld import World
+
+WORLD = World
 
 
 @pytest.fixture
@@ -29,14 +31,14 @@ def tree(world):
     return d, world.file(d + "/sub/f")
 
 
-def test_a_directory_that_is_known(world, client, shared):
+def test_a_directory_that_is_known(world, smb, shared):
     d, data = tree(world)
-    client.stat(d + "/sub")
+    smb.stat(d + "/sub")
     with shared(d + "/sub") as c:
         assert c.names() == ["f"]
         assert c.read_file("f") == data
         c.write_file("new", b"x")
-    assert client.names(d + "/sub") == ["f", "new"]
+    assert smb.names(d + "/sub") == ["f", "new"]
 
 
 @pytest.mark.parametrize("levels", [1, 2])

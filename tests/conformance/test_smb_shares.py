@@ -5,11 +5,12 @@ import contextlib
 
 import pytest
 
+from ops import SIZE, same
+from smb2client import SmbError, wire
 from smbd import STOCK, Share
-from smbops import *  # noqa: F401,F403
-from smb2client import SmbError
-from smbops import ALL, SIZE, same, wire
+from smbops import ALL, SmbWorld
 
+WORLD = SmbWorld
 STACKS = {"with our module": (*STOCK, "stub"), "without": STOCK}
 
 

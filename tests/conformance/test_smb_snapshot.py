@@ -8,8 +8,9 @@ import subprocess
 
 import pytest
 
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, EPOCH, SIZE, UNIX, SmbWorld, same, smb_status, wire
+from ops import SIZE, same
+from smb2client import wire
+from smbops import ALL, EPOCH, UNIX, SmbWorld, smb_status
 
 TAKEN = datetime.datetime(2020, 11, 20, 10, 0, 0, tzinfo=datetime.timezone.utc)
 SNAP = ".snapshots"

@@ -13,20 +13,20 @@ import threading
 
 import pytest
 
-import smbd
 from migration import BUILD, Migration
-from smbgate import SmbGate
-from smbsource import WORKER, migrations, settings
-from util import wait_until
-
 from nfsclient import NfsError, errors
 from nfsclient.rpcserver import end_listener
+import smbd
+from smbgate import SmbGate
+from smbsource import WORKER, migrations, settings, with_worker
+from util import wait_until
+
 
 MIB = 1 << 20
 NS = 10 ** 9
 SOURCECAT = BUILD / "tests" / "tools" / "sourcecat"
 
-pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
+pytestmark = [with_worker, pytest.mark.usefixtures("homes")]
 
 
 def write(path, data, mtime=None):
@@ -90,14 +90,6 @@ def login(moddir):
 
 def conf(login, more=""):
     return settings(smb_credentials=login, call_timeout=2000) + more
-
-
-@pytest.fixture(autouse=True)
-def homes(tmp_path, monkeypatch):
-    """Where the workers' directories go; none of them stays."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    yield tmp_path
-    wait_until(lambda: not list(tmp_path.glob("postcopy-smb-*")), 20, "the workers' directories")
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-import smbtree
 from smbgate import SmbGate
-from smbsource import IDMAP, make, tree, with_worker  # noqa: F401
+from smbsource import IDMAP, with_worker
 from smbtree import Builder, compare
+import smbtree
 from test_smb_meta import VERBOSE, build_access
 from util import wait_until
 

@@ -9,11 +9,13 @@ import time
 import pytest
 
 from nfsclient.hooks import Gate, only
-from smbops import *  # noqa: F401,F403
-from smbops import ALL, BLOCK, SIZE, STACK, same, smb_status, wire
+from ops import BLOCK, SIZE, same
+from smb2client import wire
 from smbd import Share
+from smbops import ALL, STACK, SmbWorld, smb_status
 from util import wait_until
 
+WORLD = SmbWorld
 WAIT = 2                # s; what "stub:wait" says
 MORE = "stub:wait = %d" % (WAIT * 1000)
 ROOM = 15               # s that a busy machine may add; less than stub:wait is by itself

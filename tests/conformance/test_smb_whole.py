@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From one SMB server to another: all that SMB knows of every object, compared over SMB,
 while it is fetched on demand and when all of it is here."""
-import os
 
 import pytest
 
-import smbtree
-from smbmigration import SmbMigration
-from smbsource import make, tree, with_module  # noqa: F401
 from smb2client import wire
+from smbmigration import SmbMigration
+from smbsource import with_module
+import smbtree
 
 pytestmark = with_module
 

@@ -19,7 +19,6 @@ import pytest
 import smbd
 from migration import BUILD, Migration
 from smbmigration import MODULES, STACK
-from util import wait_until
 
 from nfsclient.rpcserver import end_listener
 

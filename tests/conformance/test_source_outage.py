@@ -10,7 +10,7 @@ import pytest
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from smbsource import make, tree, with_worker  # noqa: F401
+from smbsource import with_worker
 from util import wait_until
 
 CONF = "max_tries = 2\nblock_size = 65536\n"

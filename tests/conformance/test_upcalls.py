@@ -14,10 +14,10 @@ import time
 import pytest
 
 from migration import BUILD
+from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from ops import *  # noqa: F401,F403
-from ops import BLOCK, SIZE, errors, same, status_of
+from ops import BLOCK, SIZE, same, status_of
 from util import wait_until
 
 NEIGHBOUR = BUILD / "tests" / "tools" / "neighbour"

@@ -13,8 +13,8 @@ from nfsclient.rpc import AuthSys
 from smb2client import SmbError, wire
 from smbd import Samba, Share
 from smbmigration import MODULES, STACK
+from smbsource import with_module
 from smbworld import STUBTOOL
-from smbsource import make, tree, with_module  # noqa: F401
 from util import wait_until
 
 pytestmark = with_module

@@ -4,8 +4,6 @@ import pathlib
 import subprocess
 import time
 
-from ports import free_port  # noqa: F401
-
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = TESTS / "tools"
 

@@ -18,7 +18,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import model  # noqa: F401  (the search path)
 from model_rig import Disk, Rig
 from nfsclient import NfsError
 

@@ -15,7 +15,7 @@ import smbtree
 import visitor
 from demo import GIB, Demo, say
 from smb_demo import SHARE, SmbDemo
-from smbd import SID, STOCK, USERS, Share
+from smbd import SID, USERS, Share
 from stage import DemoError, wait_for
 
 IDMAP = "".join("uid %d %s-%d\n" % (uid, SID, rid) for uid, _, rid in USERS.values()) + \

@@ -385,11 +385,12 @@ def arguments():
 
 def main():
     args = arguments()
-    kind = Demo
-    if args.smb:
-        from smb_demo import SmbDemo as kind
     if args.both:
         from both_demo import BothDemo as kind
+    elif args.smb:
+        from smb_demo import SmbDemo as kind
+    else:
+        kind = Demo
 
     def terminate(number, frame):
         raise KeyboardInterrupt

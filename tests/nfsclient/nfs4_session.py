@@ -99,7 +99,8 @@ def _get_channel(u):
 
 
 def _get_exchange(u):
-    clientid, sequence, _flags = u.u64(), u.u32(), u.u32()
+    clientid, sequence = u.u64(), u.u32()
+    u.u32()                                 # flags
     if u.u32() != 0:
         raise errors.NfsError(errors.SERVERFAULT, "EXCHANGE_ID: state protection")
     u.u64(), u.opaque(1024), u.opaque(1024)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of the suites that share a world or an old SMB server.
+
+    world    a fake old server, a volume and new servers for the module: WORLD of the module
+             says which (ops.World: Ganesha), ATTR_CACHE, CONF, FSAL_MORE, MORE its options
+    case     one test's directory: its source, its model, the state it is in (ops.Case)
+    client   an NFS client of each version; client3, client4, client42: of one, or some
+    smb      an administrator's SMB session
+    tree     a directory for an old server's files
+    make     make(url, ...): a Migration of a share of class Samba, with USERS in its idmap;
+             ends with the module
+    homes    where the workers' directories go; none of them stays
+"""
+import contextlib
+
+import pytest
+
+import ops
+import smbd
+from nfsclient import PROTOCOLS
+from smbmigration import MODULES
+from smbsource import IDMAP, migrations, settings
+from util import wait_until
+
+OPTIONS = ("ATTR_CACHE", "CONF", "FSAL_MORE", "MORE")
+
+
+@pytest.fixture(scope="module")
+def world(request, moddir, loop_xfs, rpcshim):
+    kind = getattr(request.module, "WORLD", ops.World)
+    if kind.SMB and not (MODULES / "stub.so").exists():
+        pytest.skip("no Samba module in %s" % MODULES)
+    volume = loop_xfs.path / "volume"
+    volume.mkdir()
+    options = {key.lower(): getattr(request.module, key) for key in OPTIONS
+               if hasattr(request.module, key)}
+    with kind(moddir / "world", volume, rpcshim, **options) as w:
+        yield w
+
+
+@pytest.fixture
+def case(world, request):
+    c = world.case(request.node.name)
+    yield c
+    world.fake.clear_hooks()
+    world.fake.resume()
+    try:
+        c.close()
+        world.audit()
+    except BaseException:
+        c.free = True
+        raise
+
+
+@pytest.fixture(params=PROTOCOLS)
+def client(world, request):
+    with contextlib.closing(world.client(request.param)) as c:
+        yield c
+
+
+@pytest.fixture(params=PROTOCOLS[1:])
+def client4(world, request):
+    with contextlib.closing(world.client(request.param)) as c:
+        yield c
+
+
+@pytest.fixture
+def client42(world):
+    with contextlib.closing(world.client("v4.2")) as c:
+        yield c
+
+
+@pytest.fixture
+def client3(world):
+    with contextlib.closing(world.client("v3")) as c:
+        yield c
+
+
+@pytest.fixture(params=ops.STATES)
+def state(request):
+    return request.param
+
+
+@pytest.fixture(params=ops.PLACES)
+def place(request):
+    return request.param
+
+
+@pytest.fixture
+def smb(world):
+    with world.smbd.client() as c:
+        yield c
+
+
+# -- an old SMB server ----------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def tree(loop_xfs):
+    top = loop_xfs.path / "old"
+    top.mkdir(mode=0o755)
+    return top
+
+
+@pytest.fixture(scope="module")
+def make(moddir, new_volume, rpcshim):
+    login = moddir / "login"
+    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
+    login.chmod(0o600)
+    (moddir / "idmap").write_text(IDMAP)
+    with migrations(moddir, new_volume, rpcshim) as begin:
+        yield lambda url, fstype="xfs", idmap=moddir / "idmap", conf="", call_timeout=2000, \
+            **kw: begin(url, conf + settings(smb_credentials=login, smb_idmap=idmap,
+                                             call_timeout=call_timeout), fstype, **kw)
+
+
+@pytest.fixture
+def homes(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    yield tmp_path
+    wait_until(lambda: not list(tmp_path.glob("postcopy-smb-*")), 20, "the workers' directories")
