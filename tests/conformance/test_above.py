@@ -8,11 +8,11 @@ import subprocess
 
 import pytest
 
-from migration import PLUGINS
+from lib.case import SIZE, status_of
+from lib.ganesha import Export
+from lib.migration import PLUGINS
+from lib.programs import wait_until
 from nfsclient import PROTOCOLS, NfsError, errors
-from ops import SIZE, status_of
-from servers import Export
-from util import wait_until
 
 REFUSED = (errors.ACCES, errors.PERM)
 

@@ -8,10 +8,10 @@ import os
 
 import pytest
 
+from lib.programs import wait_until
+from lib.smbmigration import SmbMigration
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from smbmigration import SmbMigration
-from util import wait_until
 
 FILES = 6
 MANY = 300                      # names that make a local directory grow

@@ -5,12 +5,12 @@ import os
 
 import pytest
 
+from lib.programs import wait_until
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer, put_post
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.xdr import Packer
 from test_hostile_source import BadTime, for_node
-from util import wait_until
 
 DATA = Pattern(5000, seed=3).read(0, 5000)
 

@@ -13,13 +13,13 @@ import tempfile
 
 import pytest
 
-from migration import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
+from lib.migration import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
+from lib.ports import free_port
+from lib.programs import wait_until
+from lib.volume import LoopVolume
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from ports import free_port
-from util import wait_until
-from volume import LoopVolume
 
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")

@@ -13,11 +13,11 @@ import stat
 
 import pytest
 
+from lib.case import BLOCK, SIZE, same
+from lib.programs import wait_until
+from lib.smb import ALL, SmbWorld, smb_status
 from nfsclient import NfsError, errors
-from ops import BLOCK, SIZE, same
 from smb2client import SmbError
-from smbops import ALL, SmbWorld, smb_status
-from util import wait_until
 
 WORLD = SmbWorld
 ATTR_CACHE = 60

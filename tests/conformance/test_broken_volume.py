@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
+from lib.case import pattern, same, status_of
+from lib.programs import wait_until
 from nfsclient import PROTOCOLS, NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.nfstypes import UNSTABLE
-from ops import pattern, same, status_of
-from util import wait_until
 
 BLOCK = 65536
 SIZE = 6 * BLOCK + 77

@@ -12,8 +12,7 @@ import pytest
 
 from nfsclient import NfsError, RpcBroken, RpcTimeout, connect, errors
 from nfsclient.nfs3 import UNCHECKED, Nfs3
-from nfsclient.nfstypes import (ACCESS_MODIFY, ACCESS_READ, CHR, FIFO, LNK, NOW,
-                                SOCK, UNSTABLE)
+from nfsclient.nfstypes import ACCESS_MODIFY, ACCESS_READ, CHR, FIFO, LNK, NOW, SOCK, UNSTABLE
 from nfsclient.rpc import AuthSys
 
 ALL = ("v3", "v4.0", "v4.1", "v4.2")

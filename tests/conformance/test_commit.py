@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from lib.case import BLOCK, SIZE, World, same
+from lib.programs import wait_until
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import UNSTABLE
-from ops import BLOCK, SIZE, World, same
-from util import wait_until
 
 ATTR_CACHE = 0
 WRITES = ((100, 1000), (2 * BLOCK - 50, 5000), (SIZE - 10, 500))

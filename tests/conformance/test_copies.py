@@ -11,14 +11,14 @@ import subprocess
 
 import pytest
 
-from migration import CRAWLER, RETRIEVER
+from lib.migration import CRAWLER, RETRIEVER
+from lib.programs import wait_until
+from lib.smbmigration import SmbMigration
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.rpc import RpcBroken
-from smbmigration import SmbMigration
 from smb2client import SmbError
-from util import wait_until
 
 SIZE = 70000
 RECORD = "trusted.postcopy"

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from ops import same
-from smbops import SmbWorld
+from lib.case import same
+from lib.smb import SmbWorld
 
 WORLD = SmbWorld
 ATTR_CACHE = 60

@@ -8,11 +8,11 @@ import pathlib
 
 import pytest
 
+from lib.smbmigration import SmbMigration
 from nfsclient import NfsError
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.rpc import RpcBroken
-from smbmigration import SmbMigration
 from smb2client import SmbError
 
 DATA = b"of the old server" * 100

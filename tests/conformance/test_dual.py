@@ -9,15 +9,15 @@ import subprocess
 
 import pytest
 
+from lib import smbtree
+from lib.programs import wait_until
+from lib.smbd import Samba, Share
+from lib.smbmigration import MODULES, STACK
+from lib.smbsource import with_module
+from lib.smbtree import Builder, compare
 from nfsclient.nfstypes import DIR, LNK, REG
 from smb2client import wire
-from smbd import Samba, Share
-from smbmigration import MODULES, STACK
-from smbsource import with_module
-from smbtree import Builder, compare
-import smbtree
 from test_smb_meta import VERBOSE
-from util import wait_until
 
 
 pytestmark = with_module

@@ -7,17 +7,17 @@ import threading
 
 import pytest
 
+from lib import smbd
+from lib.ganesha import Export
+from lib.programs import wait_until
+from lib.smbd import Share
+from lib.smbgate import SmbGate
+from lib.smbmigration import MODULES, STACK
+from lib.smbsource import with_module
+from lib.smbtree import descriptor, parts_of
 from nfsclient import NfsError, errors
 from nfsclient.proxy import Proxy
-from servers import Export
 from smb2client import SmbError, wire
-from smbd import Share
-import smbd
-from smbgate import SmbGate
-from smbmigration import MODULES, STACK
-from smbsource import with_module
-from smbtree import descriptor, parts_of
-from util import wait_until
 from samba.dcerpc import security
 from samba.ndr import ndr_pack, ndr_unpack
 

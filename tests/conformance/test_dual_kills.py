@@ -13,14 +13,14 @@ import time
 
 import pytest
 
+from lib.programs import wait_until
+from lib.smbgate import SmbGate
+from lib.smbsource import with_module
+from lib.smbtree import descriptor, parts_of
 from nfsclient import RpcError
 from nfsclient.proxy import Proxy
-from smbgate import SmbGate
-from smbsource import with_module
-from smbtree import descriptor, parts_of
 from test_kills import Visitor, covered
 from test_smb_source import workers
-from util import wait_until
 
 
 pytestmark = with_module

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from nfsclient import NfsError, RpcBroken, RpcError, RpcTimeout, errors
-from nfsclient import hooks
+from nfsclient import NfsError, RpcBroken, RpcError, RpcTimeout, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.nfstypes import ACCESS_READ, CHR, FIFO

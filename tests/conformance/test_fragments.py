@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from lib.case import same
 from nfsclient import errors
 from nfsclient.faketree import Pattern
 from nfsclient.nfstypes import FILE_SYNC, UNSTABLE
-from ops import same
 
 ATTR_CACHE = 0
 GIB = 1 << 30

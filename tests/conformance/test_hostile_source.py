@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from migration import Migration
-from util import wait_until
-
+from lib.migration import Migration
+from lib.programs import wait_until
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer, put_post
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.xdr import Packer
+
 
 RECORD = "trusted.postcopy"
 MEMORY_KB = 128 << 10

@@ -10,12 +10,12 @@ import subprocess
 
 import pytest
 
-from migration import POSTCOPY
-from util import wait_until
-
+from lib.migration import POSTCOPY
+from lib.programs import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
+
 
 NS = 10 ** 9
 WHEN = 1600000000 * NS

@@ -12,15 +12,15 @@ import subprocess
 
 import pytest
 
-from migration import POSTCOPY
+from lib.migration import POSTCOPY
+from lib.ports import free_port
+from lib.programs import wait_until
 from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.hooks import (Gate, cut, delay, empty_pages, endless_listing, garbage, only, patch,
                              status, truncate)
 from nfsclient.nfstypes import BLK, CHR
-from ports import free_port
-from util import wait_until
 
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")

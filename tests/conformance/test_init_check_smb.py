@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-import smbd
-from migration import BUILD, POSTCOPY, Migration
+from lib import smbd
+from lib.migration import BUILD, POSTCOPY, Migration
 
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 

@@ -7,13 +7,13 @@ import subprocess
 
 import pytest
 
-import smbd
-from migration import BUILD, VOLUME_TOOL
-from util import TOOLS, build_c, wait_until
-from volume import LoopVolume, VolumeError
-
+from lib import smbd
+from lib.migration import BUILD, VOLUME_TOOL
+from lib.programs import TOOLS, build_c, wait_until
+from lib.volume import LoopVolume, VolumeError
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
+
 
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 FOLDS, OVERLAP, NOT_EMPTY = (43, "target-folds-case"), (39, "target-source-overlap"), (

@@ -8,10 +8,10 @@ import subprocess
 
 import pytest
 
+from lib.case import BLOCK, OLD, SIZE, STUBTOOL, same, view
+from lib.programs import wait_until
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, FIFO
-from ops import BLOCK, OLD, SIZE, STUBTOOL, same, view
-from util import wait_until
 
 ATTR_CACHE = 0
 MOVES = ("ctime", "change")          # at completion, forward

@@ -9,11 +9,11 @@ import subprocess
 
 import pytest
 
-from migration import BUILD
+from lib.migration import BUILD
+from lib.programs import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.proxy import Proxy
-from util import wait_until
 
 JOURNALPAD = BUILD / "tests" / "tools" / "journalpad"
 MIB = 1 << 20

@@ -14,8 +14,8 @@ import threading
 
 import pytest
 
+from lib.programs import wait_until
 from nfsclient.hooks import Gate, only
-from util import wait_until
 
 ATTR_CACHE = 0
 FSAL_MORE = "Delay_V3 = 60000; Delay_V4 = 60000;"      # a request waits as long as it takes

@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from lib.programs import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from util import wait_until
 
 SIZE = 300000
 OLD = 1500000000 * 10 ** 9

@@ -12,11 +12,11 @@ import struct
 
 import pytest
 
+from lib.case import kernel_handle
+from lib.programs import wait_until
+from lib.smbmigration import MODULES, SmbMigration
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from ops import kernel_handle
-from smbmigration import MODULES, SmbMigration
-from util import wait_until
 
 LOOKUP = 1
 DESCRIPTORS = 128       # of a retriever that may have few

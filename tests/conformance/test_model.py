@@ -8,14 +8,12 @@ shrunk history of a failure is written to POSTCOPY_TEST_DIR.
 import os
 import pathlib
 import random
-import sys
 
 import pytest
 
 CRASH = pathlib.Path(__file__).resolve().parent.parent / "crash"
-sys.path.insert(0, str(CRASH))
 
-import model  # noqa: E402
+import model
 
 OPERATIONS = 10000
 HISTORIES = sorted((CRASH / "histories").glob("*.json"))

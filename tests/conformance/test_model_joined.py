@@ -5,14 +5,10 @@ POSTCOPY_SEED=n repeats a run (the seed is printed, and shown when a test fails)
 shrunk history of a failure is written to POSTCOPY_TEST_DIR.
 """
 import os
-import pathlib
 import random
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "crash"))
-
-import model  # noqa: E402
-from smbsource import with_worker  # noqa: E402
+from lib.smbsource import with_worker
+import model
 
 OPERATIONS = 800
 

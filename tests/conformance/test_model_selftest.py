@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the model takes for possible, where servers may do a thing in two steps, and no more."""
-import pathlib
-import sys
 import types
 
 import pytest
 
-CRASH = pathlib.Path(__file__).resolve().parent.parent / "crash"
-sys.path.insert(0, str(CRASH))
 
-from model_client import Reply  # noqa: E402
-from model_mixed import undone  # noqa: E402
-from model_run import Run  # noqa: E402
-from model_world import REG, Disagree, between, outcomes  # noqa: E402
-from nfsclient import errors  # noqa: E402
+from model_client import Reply
+from model_mixed import undone
+from model_run import Run
+from model_world import REG, Disagree, between, outcomes
+from nfsclient import errors
 
 OWNED = {"uid": 0, "gid": 0, "mtime": 10 ** 18}
 TREE = [dict(OWNED, type="dir", path="d", mode=0o755)] + [

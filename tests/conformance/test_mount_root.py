@@ -6,17 +6,17 @@ system, claims the one above, and says from then on that it is the export's.
 """
 import pytest
 
+from lib.case import status_of
+from lib.migration import Migration
 from nfsclient import PROTOCOLS, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
-from ops import status_of
 
 DATA = bytes(range(256)) * 1000
 
 
 @pytest.fixture(scope="module")
 def server(workdir, rpcshim, new_volume):
-    from migration import Migration
     tree = Tree()
     for proto in PROTOCOLS:
         tree.file(tree.mkdir(tree.root, proto), "f", DATA)

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
+from lib.programs import wait_until
 from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.hooks import Gate, only
 from nfsclient.nfs3 import Mount3
 from nfsclient.rpc import AuthSys
-from util import wait_until
 
 ACCES = 13
 SHORT = "Delay_V3 = 100;"

@@ -7,8 +7,8 @@ since the record of what it was done to could not be stored (tests/crash/kills.p
 """
 import os
 
+from lib.case import status_of
 from nfsclient import errors
-from ops import status_of
 
 
 def vanish(case, client, name):

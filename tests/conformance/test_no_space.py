@@ -9,10 +9,10 @@ import time
 
 import pytest
 
+from lib.case import BLOCK, SIZE, World, same, status_of, view
+from lib.programs import wait_until
 from nfsclient import NfsError, errors, hooks
 from nfsclient.nfstypes import UNSTABLE
-from ops import BLOCK, SIZE, World, same, status_of, view
-from util import wait_until
 
 SMALL = {"xfs": "320M", "ext4": "128M"}
 CHUNKS = (SIZE, BLOCK + 4097, 5000)

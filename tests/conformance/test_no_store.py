@@ -8,11 +8,11 @@ import time
 
 import pytest
 
+from lib.case import ANY, BLOCK, SIZE, World, same, status_of, view
+from lib.programs import TOOLS, build_c, wait_until
 from nfsclient import errors
 from nfsclient.nfstypes import UNSTABLE
 from nfsclient.rpc import RpcConnection
-from ops import ANY, BLOCK, SIZE, World, same, status_of, view
-from util import TOOLS, build_c, wait_until
 
 ALLOW = (r"sync of the volume", r"input/output error", r"read-only file system",
          r"write to the new volume", r"structure needs cleaning")

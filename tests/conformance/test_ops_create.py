@@ -3,10 +3,10 @@
 names that only the old server knows."""
 import pytest
 
+from lib.case import pattern, same, status_of
 from nfsclient import errors
 from nfsclient.nfstypes import BLK, CHR, DIR, FIFO, LNK, REG, SOCK
 from nfsclient.rpc import AuthSys
-from ops import pattern, same, status_of
 
 ATTR_CACHE = 0
 HOW = ("unchecked", "guarded", "exclusive")

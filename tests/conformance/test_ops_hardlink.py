@@ -9,11 +9,11 @@ import threading
 
 import pytest
 
+from lib.case import BLOCK, SIZE, same, status_of
+from lib.programs import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, SOCK
-from ops import BLOCK, SIZE, same, status_of
-from util import wait_until
 
 ATTR_CACHE = 0
 WHERE = "abc"

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from lib.case import kernel_handle, same, status_of
 from nfsclient import errors
 from nfsclient.nfs4 import OPS, Compound
 from nfsclient.nfstypes import DIR, FH, FIFO
 from nfsclient.xdr import Packer
-from ops import kernel_handle, same, status_of
 
 ATTR_CACHE = 0
 HIDDEN = b".postcopy"

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from lib.case import BLOCK, SIZE, pattern, same, status_of
 from nfsclient import errors
 from nfsclient.nfs4 import Compound
-from ops import BLOCK, SIZE, pattern, same, status_of
 
 ATTR_CACHE = 0
 PAGE = 4096

@@ -11,12 +11,12 @@ import time
 
 import pytest
 
+from lib.case import BLOCK, SIZE, STUBTOOL, pattern, same, status_of
+from lib.programs import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfs4 import UNCHECKED4
 from nfsclient.nfstypes import UNSTABLE, SetAttrs
-from ops import BLOCK, SIZE, STUBTOOL, pattern, same, status_of
-from util import wait_until
 
 ATTR_CACHE = 0
 AT_ONCE = 20.0           # seconds; a request that waits is answered with DELAY long before

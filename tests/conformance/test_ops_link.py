@@ -2,11 +2,11 @@
 """LINK by clients, on objects in every state."""
 import pytest
 
+from lib.case import BLOCK, DIRS, SIZE, same, status_of, view
+from lib.programs import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, SOCK
-from ops import BLOCK, DIRS, SIZE, same, status_of, view
-from util import wait_until
 
 ATTR_CACHE = 0
 

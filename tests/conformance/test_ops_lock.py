@@ -3,10 +3,10 @@
 DELAY, and a fill neither takes nor gives one."""
 import pytest
 
+from lib.case import BLOCK, PLACES, SIZE, same, status_of
+from lib.programs import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.hooks import Gate, only
-from ops import BLOCK, PLACES, SIZE, same, status_of
-from util import wait_until
 
 ATTR_CACHE = 0
 END = (1 << 64) - 1

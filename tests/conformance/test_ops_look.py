@@ -2,13 +2,13 @@
 """LOOKUP, GETATTR, ACCESS, READDIR(PLUS), FSSTAT: looking changes nothing."""
 import pytest
 
+from lib.case import GROUP, SIZE, USER, status_of, view
 from nfsclient import errors
 from nfsclient.nfs4_attrs import READERS
 from nfsclient.nfstypes import (ACCESS_EXECUTE, ACCESS_LOOKUP, ACCESS_MODIFY, ACCESS_READ, BLK, CHR,
                                 DIR, FIFO, SOCK)
 from nfsclient.rpc import AuthSys
 from nfsclient.xdr import Unpacker
-from ops import GROUP, SIZE, USER, status_of, view
 
 ATTR_CACHE = 0
 

@@ -5,13 +5,13 @@ of the same file system, whatever object is asked about, and asks the old server
 """
 import pytest
 
+from lib import ganesha
+from lib.case import PLACES, SIZE, status_of
 from nfsclient import errors
 from nfsclient.nfs4_attrs import READERS, get_bitmap
 from nfsclient.nfstypes import FIFO
 from nfsclient.rpc import AuthSys
 from nfsclient.xdr import Unpacker
-from ops import PLACES, SIZE, status_of
-import servers
 
 ATTR_CACHE = 0
 MIB = 1 << 20
@@ -47,7 +47,7 @@ def stock(moddir, rpcshim, loop_xfs):
     tree = loop_xfs.path / "stock"
     tree.mkdir()
     (tree / "f").write_bytes(b"x")
-    server = servers.Ganesha(moddir / "stock", str(tree), shim=rpcshim)
+    server = ganesha.Ganesha(moddir / "stock", str(tree), shim=rpcshim)
     with server:
         yield server
 

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
+from lib.case import BLOCK, pattern, same, status_of
 from nfsclient import PROTOCOLS, NfsError, errors
 from nfsclient.hooks import delay
 from nfsclient.nfstypes import DIR, REG
-from ops import BLOCK, pattern, same, status_of
 
 ATTR_CACHE = 0
 

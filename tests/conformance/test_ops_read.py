@@ -2,9 +2,9 @@
 """READ and READLINK on stubs: never zeros for data, and a fill moves nothing."""
 import pytest
 
+from lib.case import BLOCK, OLD, SIZE, same, status_of, view
 from nfsclient import errors
 from nfsclient.hooks import delay, only
-from ops import BLOCK, OLD, SIZE, same, status_of, view
 
 ATTR_CACHE = 0           # clients see what is, not what MDCACHE remembers
 PIECES = {

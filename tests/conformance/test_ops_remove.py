@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
+from lib.case import BLOCK, DIRS, SIZE, pattern, same, status_of
+from lib.programs import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, DIR, FIFO, SOCK
 from nfsclient.rpc import AuthSys
-from ops import BLOCK, DIRS, SIZE, pattern, same, status_of
-from util import wait_until
 
 ATTR_CACHE = 0
 

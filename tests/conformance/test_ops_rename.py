@@ -3,12 +3,12 @@
 old name stays away, the new one stays."""
 import pytest
 
+from lib.case import BLOCK, DIRS, PLACES, SIZE, pattern, same, status_of, view
+from lib.programs import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import CHR, DIR, FIFO
 from nfsclient.rpc import AuthSys
-from ops import BLOCK, DIRS, PLACES, SIZE, pattern, same, status_of, view
-from util import wait_until
 
 ATTR_CACHE = 0
 FULL = (errors.NOTEMPTY, errors.EXIST)

@@ -3,11 +3,11 @@
 server has in a directory keeps it from being replaced."""
 import pytest
 
+from lib.case import DIRS, same, status_of
+from lib.programs import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import DIR
-from ops import DIRS, same, status_of
-from util import wait_until
 
 ATTR_CACHE = 0
 FULL = (errors.NOTEMPTY, errors.EXIST)

@@ -3,12 +3,12 @@
 through the fill of attributes, entries and data, to the end."""
 import pytest
 
+from lib.case import BLOCK, DIRS, GROUP, SIZE, USER, same, status_of
+from lib.programs import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, NOW, SOCK
 from nfsclient.rpc import AuthSys
-from ops import BLOCK, DIRS, GROUP, SIZE, USER, same, status_of
-from util import wait_until
 
 ATTR_CACHE = 0
 WHEN = 1234567890 * 10 ** 9 + 123456789

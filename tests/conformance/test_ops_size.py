@@ -2,11 +2,11 @@
 """All the doors to a truncate: SETATTR of the size, CREATE, OPEN."""
 import pytest
 
+from lib.case import BLOCK, SIZE, pattern, same, status_of
 from nfsclient import errors
 from nfsclient.nfs4 import UNCHECKED4
 from nfsclient.nfstypes import DIR, SetAttrs
 from nfsclient.rpc import AuthSys
-from ops import BLOCK, SIZE, pattern, same, status_of
 
 ATTR_CACHE = 0
 SIZES = {

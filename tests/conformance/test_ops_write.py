@@ -2,9 +2,9 @@
 """WRITE and COMMIT on stubs: at once, without the old server, for good."""
 import pytest
 
+from lib.case import BLOCK, SIZE, pattern, same, status_of
 from nfsclient import errors
 from nfsclient.nfstypes import UNSTABLE
-from ops import BLOCK, SIZE, pattern, same, status_of
 
 WRITES = {
     "whole": (0, SIZE),

@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from lib.case import SIZE, same, status_of
 from nfsclient import errors
 from nfsclient.nfs4 import Compound
 from nfsclient.xdr import Packer
-from ops import SIZE, same, status_of
 
 ATTR_CACHE = 0
 RECORD = "trusted.postcopy"

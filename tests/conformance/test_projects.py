@@ -7,11 +7,11 @@ import struct
 
 import pytest
 
+from lib.programs import wait_until
+from lib.volume import VolumeError
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import FIFO, Pattern, Tree
-from util import wait_until
-from volume import VolumeError
 
 GET, SET, INHERIT = 0x801C581F, 0x401C5820, 0x200       # linux/fs.h: struct fsxattr
 

@@ -5,17 +5,13 @@ import os
 import random
 import stat
 import subprocess
-import sys
 import threading
 
 import pytest
 
-from util import TESTS, wait_until
-
+import oldtree
+from lib.programs import wait_until
 from nfsclient.nfstypes import DIR, LNK, REG
-
-sys.path.insert(0, str(TESTS / "demo"))
-import oldtree  # noqa: E402
 
 MIB = 1 << 20
 NS = 10 ** 9

@@ -12,12 +12,12 @@ import time
 
 import pytest
 
+from lib.programs import wait_until
+from lib.smbmigration import MODULES
+from lib.world import BLOCK, World, pattern
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.rpc import AuthSys
-from smbmigration import MODULES
-from smbworld import BLOCK, World, pattern
-from util import wait_until
 
 
 MANY, FEW, SIZE = 200, 20, 3000

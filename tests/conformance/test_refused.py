@@ -12,14 +12,14 @@ import shutil
 
 import pytest
 
-from util import wait_until
-
-from migration import BUILD
+from lib.migration import BUILD
+from lib.programs import wait_until
+from lib.smbd import Samba, Share
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from smb2client import SmbError
-from smbd import Samba, Share
+
 
 RECORD = "trusted.postcopy"
 LONG = b"t" * 1500

@@ -9,12 +9,12 @@ import os
 
 import pytest
 
+from lib.programs import wait_until
+from lib.world import BLOCK, World, status_of
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Bytes, Pattern, Tree
 from smb2client import wire
-from smbworld import BLOCK, World, status_of
-from util import wait_until
 
 WORLD = World
 

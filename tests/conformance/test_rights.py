@@ -9,8 +9,7 @@ import subprocess
 
 import pytest
 
-from migration import POSTCOPY
-
+from lib.migration import POSTCOPY
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import GROUP, GROUP_OBJ, MASK, OTHER, USER, USER_OBJ, FakeServer
 from nfsclient.faketree import Tree

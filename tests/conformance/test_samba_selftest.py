@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-import smbd
+from lib import smbd
+from lib.programs import wait_until
+from lib.server import RUNNING, BadLog
+from smb2client import SmbError, wire
 from samba.dcerpc import security
 from samba.ndr import ndr_pack, ndr_unpack
-from serverbase import RUNNING, BadLog
-from smb2client import SmbError, wire
-from util import wait_until
 
 WHOLE = wire.OWNER | wire.GROUP | wire.DACL | wire.SACL
 DATA = os.urandom(200001)

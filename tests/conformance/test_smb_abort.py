@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+from lib.smbd import STOCK, Share
+from lib.smbmigration import SmbMigration
+from lib.smbsource import with_module
 from smb2client import SmbError, wire
-from smbd import STOCK, Share
-from smbmigration import SmbMigration
-from smbsource import with_module
 
 MIB = 1 << 20
 AWAY = ".postcopy-incomplete"

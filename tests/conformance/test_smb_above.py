@@ -9,11 +9,11 @@ import subprocess
 
 import pytest
 
-from ops import SIZE, same
+from lib.case import SIZE, same
+from lib.programs import wait_until
+from lib.smb import ALL, STACK, SmbWorld, smb_status
+from lib.smbd import Share
 from smb2client import SmbError, wire
-from smbd import Share
-from smbops import ALL, STACK, SmbWorld, smb_status
-from util import wait_until
 
 WORLD = SmbWorld
 REFUSED = ("ACCESS_DENIED",)

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
+from lib.case import SIZE, same
+from lib.programs import wait_until
+from lib.smb import ALL, EPOCH, UNIX, SmbWorld, smb_status
 from nfsclient import NfsError, errors
-from ops import SIZE, same
 from smb2client import wire
-from smbops import ALL, EPOCH, UNIX, SmbWorld, smb_status
-from util import wait_until
 
 WORLD = SmbWorld
 ATTR_CACHE = 60

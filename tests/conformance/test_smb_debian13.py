@@ -5,10 +5,9 @@ import json
 
 import pytest
 
-import smbd
-from smbsource import with_worker
-from smbtree import Builder, compare
-import smbtree
+from lib import smbd, smbtree
+from lib.smbsource import with_worker
+from lib.smbtree import Builder, compare
 from test_smb_meta import build_access
 
 pytestmark = with_worker

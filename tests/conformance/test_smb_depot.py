@@ -6,14 +6,13 @@ import os
 
 import pytest
 
-import smbd
-import smbtree
-from migration import BUILD
+from lib import smbd, smbtree
+from lib.migration import BUILD
+from lib.programs import wait_until
+from lib.smbmigration import SmbMigration
+from lib.smbtree import compare, descriptor, pattern
 from smb2client import SmbError, wire
-from smbmigration import SmbMigration
-from smbtree import compare, descriptor, pattern
 from test_smb_meta import IDMAP
-from util import wait_until
 
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
+from lib.world import BLOCK, SIZE, World
 from smb2client import wire
-from smbworld import BLOCK, SIZE, World
 
 WORLD = World
 WRITES = ((100, 1000), (2 * BLOCK - 50, 5000), (SIZE - 10, 500))

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
+from lib.world import SIZE, World
 from smb2client import SmbError, wire
-from smbworld import SIZE, World
 
 WORLD = World
 EA = wire.READ_EA | wire.WRITE_EA | wire.READ_ATTRIBUTES

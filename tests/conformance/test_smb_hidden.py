@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from lib.world import World, status_of
 from smb2client import SmbError, wire
-from smbworld import World, status_of
 
 WORLD = World
 HIDDEN = (".postcopy", ".POSTCOPY", ".Postcopy")

@@ -11,12 +11,12 @@ import time
 
 import pytest
 
-from kdc import HOST, REALM, Kdc
-from migration import RETRIEVER
-import smbd
-from smbsource import migrations, settings, with_worker
+from lib import smbd
+from lib.kdc import HOST, REALM, Kdc
+from lib.migration import RETRIEVER
+from lib.programs import wait_until
+from lib.smbsource import migrations, settings, with_worker
 from test_smb_source import children, compare
-from util import wait_until
 
 
 MIB = 1 << 20

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-import smbd
-from smbgate import SmbGate
-from smbsource import migrations, settings, with_worker
-from util import wait_until
+from lib import smbd
+from lib.programs import wait_until
+from lib.smbgate import SmbGate
+from lib.smbsource import migrations, settings, with_worker
 
 pytestmark = with_worker
 

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
+from lib.programs import wait_until
+from lib.world import BLOCK, OLD, SIZE, World, explore, pattern, smb_time, status_of
 from smb2client import wire
-from smbworld import BLOCK, OLD, SIZE, World, explore, pattern, smb_time, status_of
-from util import wait_until
 
 WORLD = World
 COUNT = 1000

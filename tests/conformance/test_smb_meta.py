@@ -11,12 +11,11 @@ import subprocess
 
 import pytest
 
-from migration import BUILD
+from lib import smbd, smbtree
+from lib.migration import BUILD
+from lib.smbsource import IDMAP
+from lib.smbtree import WHOLE, Builder, compare, descriptor
 from smb2client import SmbError, wire
-import smbd
-from smbsource import IDMAP
-from smbtree import WHOLE, Builder, compare, descriptor
-import smbtree
 from samba import NTSTATUSError
 from samba.dcerpc import security
 from samba.ndr import ndr_unpack

@@ -9,10 +9,10 @@ import subprocess
 
 import pytest
 
-from ops import ANY, BLOCK, SIZE, STUBTOOL, same
+from lib.case import ANY, BLOCK, SIZE, STUBTOOL, same
+from lib.programs import wait_until
+from lib.smb import ALL, SmbWorld
 from smb2client import wire
-from smbops import ALL, SmbWorld
-from util import wait_until
 
 WORLD = SmbWorld
 STEPS = int(os.environ.get("POSTCOPY_MODEL_STEPS", "120"))

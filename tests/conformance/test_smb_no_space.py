@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from lib.programs import wait_until
+from lib.smbmigration import MODULES
+from lib.world import World, status_of
 from smb2client import wire
-from smbmigration import MODULES
-from smbworld import World, status_of
 from test_no_space import SMALL, Disk
-from util import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 client has written stays, what it has not is the old server's."""
 import pytest
 
-from ops import ANY, BLOCK, SIZE, pattern, same
+from lib.case import ANY, BLOCK, SIZE, pattern, same
+from lib.smb import ALL, SmbWorld, smb_status
 from smb2client import wire
-from smbops import ALL, SmbWorld, smb_status
 
 WORLD = SmbWorld
 

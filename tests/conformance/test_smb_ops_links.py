@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+from lib.case import SIZE, same
+from lib.smb import ALL, SmbWorld, smb_status
 from nfsclient.nfstypes import FIFO
-from ops import SIZE, same
 from smb2client import wire
-from smbops import ALL, SmbWorld, smb_status
 
 WORLD = SmbWorld
 NOT_FOUND = ("OBJECT_NAME_NOT_FOUND", "OBJECT_PATH_NOT_FOUND", "STOPPED_ON_SYMLINK",

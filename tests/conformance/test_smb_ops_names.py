@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from lib.case import ANY, DIRS, OLD, PLACES, SIZE, same
+from lib.smb import ALL, EPOCH, UNIX, SmbWorld, smb_status
 from nfsclient.nfstypes import DIR
-from ops import ANY, DIRS, OLD, PLACES, SIZE, same
 from smb2client import wire
-from smbops import ALL, EPOCH, UNIX, SmbWorld, smb_status
 
 WORLD = SmbWorld
 DELETE = wire.DELETE | wire.READ_ATTRIBUTES

@@ -4,11 +4,11 @@ sendfile and recvfile, reserving space, with other modules in the stack, from a 
 inside of the volume.  A short run of what must not go wrong for each."""
 import pytest
 
-from ops import ANY, BLOCK, DIRS, SIZE, same
+from lib.case import ANY, BLOCK, DIRS, SIZE, same
+from lib.smb import ALL, SmbWorld
+from lib.smbd import USERS, Share
+from lib.smbtree import descriptor
 from smb2client import wire
-from smbd import USERS, Share
-from smbops import ALL, SmbWorld
-from smbtree import descriptor
 
 WAYS = {
     "sync": ("", "aio read size = 0\naio write size = 0"),

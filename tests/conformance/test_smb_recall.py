@@ -3,10 +3,10 @@
 others read everything.  "stub:recall attribute": the newer sign for what is not here."""
 import pytest
 
-from ops import BLOCK, SIZE, same
+from lib.case import BLOCK, SIZE, same
+from lib.smb import ALL, SmbWorld, smb_status
+from lib.smbd import Share
 from smb2client import wire
-from smbd import Share
-from smbops import ALL, SmbWorld, smb_status
 
 WORLD = SmbWorld
 MORE = "stub:recall deny = bob @nobodys 10.0.0.0/8\nstub:recall attribute = yes"

@@ -2,9 +2,9 @@
 """Shares that begin below a volume's root, as administrators like them."""
 import pytest
 
-from smbd import STOCK, Samba, Share
-from smbmigration import MODULES
-from smbworld import World
+from lib.smbd import STOCK, Samba, Share
+from lib.smbmigration import MODULES
+from lib.world import World
 
 WORLD = World
 

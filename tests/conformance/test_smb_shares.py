@@ -5,10 +5,10 @@ import contextlib
 
 import pytest
 
-from ops import SIZE, same
+from lib.case import SIZE, same
+from lib.smb import ALL, SmbWorld
+from lib.smbd import STOCK, Share
 from smb2client import SmbError, wire
-from smbd import STOCK, Share
-from smbops import ALL, SmbWorld
 
 WORLD = SmbWorld
 STACKS = {"with our module": (*STOCK, "stub"), "without": STOCK}

@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
-from ops import SIZE, same
+from lib.case import SIZE, same
+from lib.smb import ALL, EPOCH, UNIX, SmbWorld, smb_status
 from smb2client import wire
-from smbops import ALL, EPOCH, UNIX, SmbWorld, smb_status
 
 TAKEN = datetime.datetime(2020, 11, 20, 10, 0, 0, tzinfo=datetime.timezone.utc)
 SNAP = ".snapshots"

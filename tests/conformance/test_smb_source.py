@@ -13,13 +13,13 @@ import threading
 
 import pytest
 
-from migration import BUILD, Migration
+from lib import smbd
+from lib.migration import BUILD, Migration
+from lib.programs import wait_until
+from lib.smbgate import SmbGate
+from lib.smbsource import WORKER, migrations, settings, with_worker
 from nfsclient import NfsError, errors
 from nfsclient.rpcserver import end_listener
-import smbd
-from smbgate import SmbGate
-from smbsource import WORKER, migrations, settings, with_worker
-from util import wait_until
 
 
 MIB = 1 << 20

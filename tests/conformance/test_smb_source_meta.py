@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from smbgate import SmbGate
-from smbsource import IDMAP, with_worker
-from smbtree import Builder, compare
-import smbtree
+from lib import smbtree
+from lib.programs import wait_until
+from lib.smbgate import SmbGate
+from lib.smbsource import IDMAP, with_worker
+from lib.smbtree import Builder, compare
 from test_smb_meta import VERBOSE, build_access
-from util import wait_until
 
 pytestmark = with_worker
 

@@ -3,8 +3,8 @@
 The whole list, on every kind of volume: tests/smb/torture (docs/conformance-smb.md)."""
 import subprocess
 
-from migration import BUILD
-from util import TESTS
+from lib.migration import BUILD
+from lib.programs import TESTS
 
 
 def test_quick_suites_on_dummies(workdir):

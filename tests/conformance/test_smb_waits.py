@@ -8,12 +8,12 @@ import time
 
 import pytest
 
+from lib.case import BLOCK, SIZE, same
+from lib.programs import wait_until
+from lib.smb import ALL, STACK, SmbWorld, smb_status
+from lib.smbd import Share
 from nfsclient.hooks import Gate, only
-from ops import BLOCK, SIZE, same
 from smb2client import wire
-from smbd import Share
-from smbops import ALL, STACK, SmbWorld, smb_status
-from util import wait_until
 
 WORLD = SmbWorld
 WAIT = 2                # s; what "stub:wait" says

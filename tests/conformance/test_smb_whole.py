@@ -4,10 +4,10 @@ while it is fetched on demand and when all of it is here."""
 
 import pytest
 
+from lib import smbtree
+from lib.smbmigration import SmbMigration
+from lib.smbsource import with_module
 from smb2client import wire
-from smbmigration import SmbMigration
-from smbsource import with_module
-import smbtree
 
 pytestmark = with_module
 

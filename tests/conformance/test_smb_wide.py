@@ -16,11 +16,11 @@ import threading
 
 import pytest
 
-import smbd
-from migration import BUILD, Migration
-from smbmigration import MODULES, STACK
-
+from lib import smbd
+from lib.migration import BUILD, Migration
+from lib.smbmigration import MODULES, STACK
 from nfsclient.rpcserver import end_listener
+
 
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 STUBTOOL = BUILD / "tests" / "tools" / "stubtool"

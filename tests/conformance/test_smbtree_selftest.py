@@ -5,12 +5,11 @@ import subprocess
 
 import pytest
 
-import smbd
-import smbtree
+from lib import smbd, smbtree
+from lib.smbtree import Builder, compare, descriptor, pattern
+from smb2client import wire
 from samba.dcerpc import security
 from samba.ndr import ndr_unpack
-from smb2client import wire
-from smbtree import Builder, compare, descriptor, pattern
 
 
 @pytest.fixture(scope="module")

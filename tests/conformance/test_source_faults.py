@@ -11,12 +11,12 @@ import threading
 
 import pytest
 
-from util import wait_until
-
+from lib.programs import wait_until
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.proxy import Proxy
+
 
 RECORD = "trusted.postcopy"
 MIB = 1 << 20

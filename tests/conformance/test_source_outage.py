@@ -7,11 +7,11 @@ import time
 
 import pytest
 
+from lib.programs import wait_until
+from lib.smbsource import with_worker
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from smbsource import with_worker
-from util import wait_until
 
 CONF = "max_tries = 2\nblock_size = 65536\n"
 SIZE = 300000

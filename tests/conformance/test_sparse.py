@@ -4,9 +4,9 @@ import os
 
 import pytest
 
+from lib.programs import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
-from util import wait_until
 
 MIB = 1 << 20
 HUGE = 100 << 40

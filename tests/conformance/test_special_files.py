@@ -6,10 +6,10 @@ import os
 
 import pytest
 
+from lib.programs import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.nfstypes import BLK, CHR, FIFO, SOCK
-from util import wait_until
 
 TYPES = {"file": None, "block": BLK, "char": CHR, "fifo": FIFO, "socket": SOCK}
 

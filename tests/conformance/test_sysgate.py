@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from migration import BUILD
+from lib.migration import BUILD
 
 SYSGATE = BUILD / "tests" / "crash" / "sysgate"
 

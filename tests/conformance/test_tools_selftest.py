@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-import serverbase
-import servers
+from lib import ganesha
+from lib.server import BadLog
+from lib.volume import LoopVolume, is_mounted, sweep_stale
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from volume import LoopVolume, is_mounted, sweep_stale
 
 FIELDS = ("path type mode uid gid size mtime atime nlink group rdev target sha256 "
           "error").split()
@@ -191,7 +191,7 @@ def test_change_while_reading_is_an_error(nfstree):
 # -- servers and volumes -----------------------------------------------------------
 
 def test_bad_words_are_found(moddir, rpcshim, data):
-    server = servers.Ganesha(moddir / "bad", data, shim=rpcshim).start()
+    server = ganesha.Ganesha(moddir / "bad", data, shim=rpcshim).start()
     assert server.scan() == []
     with open(server.log, "a") as f:
         f.write("x :FSAL :CRIT :something is wrong\nx :MAIN :EVENT :fine\n")
@@ -199,20 +199,20 @@ def test_bad_words_are_found(moddir, rpcshim, data):
     assert server.scan() == []
     with open(server.log, "a") as f:
         f.write("x :FSAL :CRIT :something is wrong\n")
-    with pytest.raises(serverbase.BadLog):
+    with pytest.raises(BadLog):
         server.stop()
 
 
 def test_missing_export_is_noticed(moddir, rpcshim):
-    server = servers.Ganesha(moddir / "missing", moddir / "nothing-there", shim=rpcshim)
+    server = ganesha.Ganesha(moddir / "missing", moddir / "nothing-there", shim=rpcshim)
     with pytest.raises((AssertionError, TimeoutError)):
         server.start(timeout=3)
     assert not server.alive
 
 
 def test_two_exports(moddir, rpcshim, data):
-    exports = [servers.Export(str(data), "/one"), servers.Export(str(data / "d"), "/two")]
-    with servers.Ganesha(moddir / "two", exports=exports, shim=rpcshim) as server:
+    exports = [ganesha.Export(str(data), "/one"), ganesha.Export(str(data / "d"), "/two")]
+    with ganesha.Ganesha(moddir / "two", exports=exports, shim=rpcshim) as server:
         for proto in ("v3", "v4.1"):
             with server.client(proto, "/two") as c:
                 assert c.getattr("f3").size == 300

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from util import TESTS
+from lib.programs import TESTS
 
 PROGRAM = TESTS / "smb" / "torture"
 

@@ -13,12 +13,12 @@ import time
 
 import pytest
 
-from migration import BUILD
+from lib.case import BLOCK, SIZE, same, status_of
+from lib.migration import BUILD
+from lib.programs import wait_until
 from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from ops import BLOCK, SIZE, same, status_of
-from util import wait_until
 
 NEIGHBOUR = BUILD / "tests" / "tools" / "neighbour"
 PATIENCE = 30.0        # on a busy machine; untold, it would be a minute

@@ -8,14 +8,14 @@ import subprocess
 
 import pytest
 
+from lib.programs import wait_until
+from lib.smbd import Samba, Share
+from lib.smbmigration import MODULES, STACK
+from lib.smbsource import with_module
+from lib.world import STUBTOOL
 from nfsclient import NfsError, errors
 from nfsclient.rpc import AuthSys
 from smb2client import SmbError, wire
-from smbd import Samba, Share
-from smbmigration import MODULES, STACK
-from smbsource import with_module
-from smbworld import STUBTOOL
-from util import wait_until
 
 pytestmark = with_module
 

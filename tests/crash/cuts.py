@@ -26,17 +26,15 @@ import time
 import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
-for _path in (HERE, HERE.parent, HERE.parent / "conformance"):
-    if str(_path) not in sys.path:
-        sys.path.insert(0, str(_path))
+sys.path.insert(0, str(HERE.parent))
 
-import cuts_work  # noqa: E402
-import images  # noqa: E402
 from apart import answer, run_stage  # noqa: E402
 from cuts_judge import judge_run, judge_state, judging  # noqa: E402
 from cuts_record import BASE, LOGDISK, SOCKETS, STUBDUMP, Run  # noqa: E402
+import cuts_work  # noqa: E402
 from disklog import Log  # noqa: E402
-from migration import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
+import images  # noqa: E402
+from lib.migration import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
 PROGRAMS = (LOGDISK, STUBDUMP, CRAWLER, RETRIEVER, VOLUME_TOOL)

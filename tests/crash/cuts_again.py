@@ -11,10 +11,10 @@ import pathlib
 import shutil
 import tempfile
 
-import images
 from cuts_model import logical, tree_wrong
 from cuts_record import Disk, dump
 from disklog import Log
+import images
 
 
 def _record(run, image, where, recovery):

@@ -12,13 +12,13 @@ import random
 import socket
 import subprocess
 
-import images
 from apart import in_parallel
 from cuts_again import cut_again
 from cuts_model import judge, logical
 from cuts_record import SOCKETS, dump
-from migration import AT_ONCE, CRAWLER, RETRIEVER
-from util import wait_until
+import images
+from lib.migration import AT_ONCE, CRAWLER, RETRIEVER
+from lib.programs import wait_until
 
 AGAIN = 12                               # states of a second cut
 WORKERS = 10                             # mounting is waiting, more than work

@@ -22,15 +22,15 @@ import random
 import subprocess
 import threading
 
-import cuts_work
-import images
 from clients import Clients
 from cuts_faults import NAMELESS, CrawlPlan, Plan, Undone, was_done
 from cuts_model import Image, World
+import cuts_work
 from disklog import Log
-from migration import BUILD, Migration
+import images
+from lib.migration import BUILD, Migration
+from lib.programs import build_rpcshim, wait_until
 from nfsclient import NfsError, RpcError
-from util import build_rpcshim, wait_until
 
 STUBDUMP = BUILD / "tests" / "tools" / "stubdump"
 LOGDISK = BUILD / "tests" / "crash" / "logdisk"

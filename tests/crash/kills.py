@@ -38,20 +38,18 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-for _path in (HERE, HERE.parent, HERE.parent / "conformance"):
-    if str(_path) not in sys.path:
-        sys.path.insert(0, str(_path))
+sys.path.insert(0, str(HERE.parent))
 
-import images  # noqa: E402
 from apart import answer, in_parallel, run_stage  # noqa: E402
+import images  # noqa: E402
 from kills_again import Again, judge_again  # noqa: E402
 from kills_bed import BASE, SYSGATE, Bed  # noqa: E402
 from kills_judge import (  # noqa: E402
     WORKERS, Case, State, judge_both, keep, states_of, to_recover, worker)
 from kills_work import CASES  # noqa: E402
 from nfsclient import NfsError  # noqa: E402
-from smb2client import Gone, SmbError  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
+from smb2client import Gone, SmbError  # noqa: E402
 
 # seconds: instead of rounds, as many as there is time for, with a part of it for each case.
 # recover: of the states after each kind of call so many go on to the end; kills: at so

@@ -17,10 +17,10 @@ import shutil
 import struct
 import time
 
-import images
 from apart import in_parallel
 from cuts_judge import recover
 from cuts_model import logical
+import images
 from kills_bed import Reviver
 from kills_judge import WORKERS, at_work, judge_volume, keep, states_of
 

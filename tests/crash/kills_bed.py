@@ -9,15 +9,15 @@ import socket
 import subprocess
 import threading
 
-import images
-import kills_smb
 from clients import Clients
 from cuts_model import Image, judge
+import images
+import kills_smb
 from kills_work import BLOCK, READS, Killed, perform, read_wrong
-from migration import AT_ONCE, BUILD, Migration
+from lib.migration import AT_ONCE, BUILD, Migration
+from lib.programs import wait_until
 from nfsclient import NfsError, RpcError, errors
 from smb2client import Gone, SmbError
-from util import wait_until
 
 BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 SYSGATE = BUILD / "tests" / "crash" / "sysgate"

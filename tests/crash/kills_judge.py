@@ -9,9 +9,9 @@ import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import images
 from cuts_judge import recover
 from cuts_model import Image, judge
+import images
 from kills_bed import BASE, dump_lines
 from kills_work import CASES, Killed, Source, links_wrong, sizes_wrong
 

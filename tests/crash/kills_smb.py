@@ -12,8 +12,8 @@
 Each is answered only when it is closed.  Without a FLUSH they are as stable as an
 unstable NFS write: there as long as one process lives.
 """
+from lib.smbd import STOCK, Samba, Share
 from smb2client import Gone, SmbError, wire
-from smbd import STOCK, Samba, Share
 
 SMBD = "smbd"
 ALL = wire.READ_DATA | wire.WRITE_DATA | wire.READ_ATTRIBUTES | wire.WRITE_ATTRIBUTES | \

@@ -10,10 +10,10 @@ A case is a tree on the source and a list of operations, those of cuts_work and
 and those of SMB clients (kills_smb).
 A seed moves offsets and sizes; the kinds of operations stay.
 """
-import cuts_work
-import kills_smb
 from cuts_model import World
 from cuts_work import pattern
+import cuts_work
+import kills_smb
 from nfsclient.faketree import Tree
 
 NS = 1_500_000_000_000_000_000      # all times of the source: long ago

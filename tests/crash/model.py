@@ -20,10 +20,7 @@ import signal
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-for _path in (str(HERE), str(HERE.parent), str(HERE.parent / "conformance")):
-    if _path not in sys.path:
-        sys.path.insert(0, _path)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from model_joined import JoinedRun  # noqa: E402
 from model_mixed import MixedRun, MixedWriter  # noqa: E402

@@ -11,7 +11,7 @@ from typing import Optional
 
 from model_world import content
 from nfsclient import NfsError, RpcBroken, RpcTimeout, errors
-from nfsclient.nfstypes import NOW, FILE_SYNC, UNSTABLE, Attrs
+from nfsclient.nfstypes import FILE_SYNC, NOW, UNSTABLE, Attrs
 
 PATIENCE = 60                 # seconds of "try again later" before that is the reply
 # Doing these twice is doing them once: a client repeats them when the server died.

@@ -9,10 +9,10 @@ import random
 import signal
 import tempfile
 
-from migration import BUILD
+from lib.migration import BUILD
+from lib.smbd import PASSWORD, Samba, Share
 from model_rig import Rig, plant_locally
 from model_run import Run
-from smbd import PASSWORD, Samba, Share
 
 
 class JoinedRig(Rig):

@@ -15,7 +15,9 @@ import pathlib
 import signal
 import time
 
-from migration import BUILD
+from lib.migration import BUILD
+from lib.programs import wait_until
+from lib.smbd import STOCK, Samba, Share
 from model_client import LOOKS
 from model_plan import Writer
 from model_rig import Rig
@@ -24,8 +26,6 @@ from model_smb import MACHINES, Machines
 from model_world import SLACK, Disagree, Token
 from nfsclient import errors
 from nfsclient.nfstypes import DIR, LNK, REG
-from smbd import STOCK, Samba, Share
-from util import wait_until
 
 # s.  0012 says milliseconds, 0.2 s for what was just being read; the rest is for machines
 # that have other work.  Untold it would be a minute.

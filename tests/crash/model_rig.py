@@ -13,23 +13,17 @@ import random
 import shutil
 import socket
 import struct
-import sys
 import tempfile
 import threading
 import time
 
-TESTS = pathlib.Path(__file__).resolve().parent.parent
-for _path in (str(TESTS), str(TESTS / "conformance")):
-    if _path not in sys.path:
-        sys.path.insert(0, _path)
-
-from migration import Migration, counted  # noqa: E402
-from nfsclient import errors, hooks  # noqa: E402
-from nfsclient.fakeserver import FakeServer, Refuse  # noqa: E402
-from nfsclient.faketree import Tree  # noqa: E402
-from ops import kernel_handle  # noqa: E402
-from util import build_rpcshim, wait_until  # noqa: E402
-from volume import LoopVolume  # noqa: E402
+from lib.case import kernel_handle
+from lib.migration import Migration, counted
+from lib.programs import build_rpcshim, wait_until
+from lib.volume import LoopVolume
+from nfsclient import errors, hooks
+from nfsclient.fakeserver import FakeServer, Refuse
+from nfsclient.faketree import Tree
 
 BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 BLOCK = 65536                      # the smallest block the retriever takes

@@ -17,8 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from model_client import LOOKS, PATIENCE, REPEATABLE, Handles, perform
 from model_plan import bind, first_world
 from model_rig import Rig
-from model_world import (FOREVER, ROOT, Disagree, Raced, Token, agrees, between, difference,
-                         outcomes)
+from model_world import FOREVER, ROOT, Disagree, Raced, Token, agrees, between, difference, outcomes
 from nfsclient import errors
 from nfsclient.nfstypes import DIR, LNK, REG
 

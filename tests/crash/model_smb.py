@@ -15,10 +15,10 @@ import time
 from dataclasses import dataclass
 from typing import Optional
 
-import model_world
 from model_client import PATIENCE, Reply
-from model_world import (OK, REFUSED, Inode, Token, Want, _fails, _make, _must, content,
-                         do_rename, do_setattr)
+from model_world import (OK, REFUSED, Inode, Token, Want, _fails, _make, _must, content, do_rename,
+                         do_setattr)
+import model_world
 from nfsclient import errors
 from nfsclient.nfstypes import DIR, LNK, REG
 from smb2client import Gone, SmbError, wire

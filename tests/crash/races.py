@@ -12,14 +12,17 @@ does as well is left to it in the model (model_run.py); the rest is ours to prev
 import argparse
 import collections
 import os
+import pathlib
 import random
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from model_rig import Disk, Rig
-from nfsclient import NfsError
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from model_rig import Disk, Rig  # noqa: E402
+from nfsclient import NfsError  # noqa: E402
 
 FILES = 3000
 OLD = 10 ** 18

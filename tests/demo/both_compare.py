@@ -15,7 +15,7 @@ import re
 import subprocess
 
 import both_visitor
-import smbtree
+from lib import smbtree
 from smb2client import SmbError
 
 FIELDS = ("path", "type", "mode", "uid", "gid", "size", "mtime", "atime", "nlink", "group", "rdev",

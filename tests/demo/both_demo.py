@@ -11,11 +11,11 @@ import both_compare
 import both_visitor
 import oldtree
 import smb_oldtree
-import smbtree
+from lib import smbtree
+from lib.smbd import SID, USERS, Share
 import visitor
 from demo import GIB, Demo, say
 from smb_demo import SHARE, SmbDemo
-from smbd import SID, USERS, Share
 from stage import DemoError, wait_for
 
 IDMAP = "".join("uid %d %s-%d\n" % (uid, SID, rid) for uid, _, rid in USERS.values()) + \

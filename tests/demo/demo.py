@@ -17,9 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-TESTS = HERE.parent
-sys.path[:0] = [str(HERE), str(TESTS), str(TESTS / "conformance")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import oldtree  # noqa: E402
 import visitor  # noqa: E402
@@ -28,10 +26,10 @@ from rich.markup import escape  # noqa: E402
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: E402
 from rich.table import Table  # noqa: E402
 from stage import DemoError, Stage, wait_for  # noqa: E402
-from util import build_nfstree, build_rpcshim  # noqa: E402
-
+from lib.programs import build_nfstree, build_rpcshim  # noqa: E402
 from nfsclient.errors import NfsError  # noqa: E402
 from nfsclient.rpc import RpcError  # noqa: E402
+
 
 EXIT_SAME, EXIT_DIFFERENT, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 130
 MIB = 1 << 20

@@ -11,9 +11,9 @@ import time
 import oldtree
 import smb_oldtree
 import smb_visitor
-import smbtree
+from lib import smbtree
+from lib.smbd import PASSWORD, STOCK, Share
 from demo import GIB, Demo, say
-from smbd import PASSWORD, STOCK, Share
 from stage import DemoError
 
 SHOWN = 20                  # differences

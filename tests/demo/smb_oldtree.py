@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import oldtree
-from smbtree import Builder, descriptor, parts_of
+from lib.smbtree import Builder, descriptor, parts_of
 
 MIB = 1 << 20
 CROWD = {"small": 500, "full": 5000}    # files of the one big directory

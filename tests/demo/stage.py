@@ -14,8 +14,8 @@ import subprocess
 import time
 from pathlib import Path
 
-import servers
-from volume import LoopVolume, process_start, sweep_stale
+from lib.ganesha import Ganesha
+from lib.volume import LoopVolume, process_start, sweep_stale
 
 PROCESSES = "processes"
 MIB = 1 << 20
@@ -104,7 +104,7 @@ class Stage(contextlib.ExitStack):
 
     def server(self, name, tree, shim, **options):
         """A running ganesha.nfsd."""
-        server = servers.Ganesha(self.run / name, tree, name=name, shim=shim, **options)
+        server = Ganesha(self.run / name, tree, name=name, shim=shim, **options)
         try:
             server.start()
         except Exception as err:
@@ -116,8 +116,9 @@ class Stage(contextlib.ExitStack):
 
     def samba(self, name, **options):
         """A running smbd."""
-        import smbd                 # python3-samba is not needed for ./demo without --smb or --both
-        server = smbd.Samba(self.run / name, name=name, **options)
+        # python3-samba is not needed for ./demo without --smb or --both
+        from lib.smbd import Samba
+        server = Samba(self.run / name, name=name, **options)
         try:
             server.start()
         except Exception as err:

@@ -24,7 +24,7 @@ import struct
 import threading
 import time
 
-from ports import free_port
+from lib.ports import free_port
 
 from .nfs3 import MOUNT_PROCS, MOUNT_PROGRAM, NFS_PROGRAM, NFS_V3, PROCS
 from .rpc import LAST_FRAGMENT, RpcError, recv_record

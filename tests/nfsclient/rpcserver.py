@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ports import free_port
+from lib.ports import free_port
 
 from .rpc import LAST_FRAGMENT, RpcError, recv_record
 from .xdr import Packer, Unpacker, XdrError

@@ -10,12 +10,12 @@ import re
 import subprocess
 from pathlib import Path
 
-from serverbase import BadLog
-from servers import Ganesha
-from smbd import STOCK, USERS, Samba, Share
-from smbmigration import MODULES, SmbMigration
-from util import build_rpcshim
-from volume import LoopVolume, VolumeError
+from lib.ganesha import Ganesha
+from lib.programs import build_rpcshim
+from lib.server import BadLog
+from lib.smbd import STOCK, USERS, Samba, Share
+from lib.smbmigration import MODULES, SmbMigration
+from lib.volume import LoopVolume, VolumeError
 
 NAMES = Path(__file__).resolve().parent / "names.txt"
 FILE_SIZE = 100001          # of each file that is there before

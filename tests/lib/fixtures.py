@@ -2,8 +2,8 @@
 """Fixtures of the suites that share a world or an old SMB server.
 
     world    a fake old server, a volume and new servers for the module: WORLD of the module
-             says which (ops.World: Ganesha), ATTR_CACHE, CONF, FSAL_MORE, MORE its options
-    case     one test's directory: its source, its model, the state it is in (ops.Case)
+             says which (World: Ganesha), ATTR_CACHE, CONF, FSAL_MORE, MORE its options
+    case     one test's directory: its source, its model, the state it is in (lib.case)
     client   an NFS client of each version; client3, client4, client42: of one, or some
     smb      an administrator's SMB session
     tree     a directory for an old server's files
@@ -15,19 +15,19 @@ import contextlib
 
 import pytest
 
-import ops
-import smbd
+from lib import smbd
+from lib.case import PLACES, STATES, World
+from lib.programs import wait_until
+from lib.smbmigration import MODULES
+from lib.smbsource import IDMAP, migrations, settings
 from nfsclient import PROTOCOLS
-from smbmigration import MODULES
-from smbsource import IDMAP, migrations, settings
-from util import wait_until
 
 OPTIONS = ("ATTR_CACHE", "CONF", "FSAL_MORE", "MORE")
 
 
 @pytest.fixture(scope="module")
 def world(request, moddir, loop_xfs, rpcshim):
-    kind = getattr(request.module, "WORLD", ops.World)
+    kind = getattr(request.module, "WORLD", World)
     if kind.SMB and not (MODULES / "stub.so").exists():
         pytest.skip("no Samba module in %s" % MODULES)
     volume = loop_xfs.path / "volume"
@@ -76,12 +76,12 @@ def client3(world):
         yield c
 
 
-@pytest.fixture(params=ops.STATES)
+@pytest.fixture(params=STATES)
 def state(request):
     return request.param
 
 
-@pytest.fixture(params=ops.PLACES)
+@pytest.fixture(params=PLACES)
 def place(request):
     return request.param
 

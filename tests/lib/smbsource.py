@@ -4,9 +4,9 @@ import contextlib
 
 import pytest
 
-import smbd
-from migration import BUILD, Migration
-from smbmigration import MODULES
+from lib import smbd
+from lib.migration import BUILD, Migration
+from lib.smbmigration import MODULES
 
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 IDMAP = "".join("uid %d %s-%d\n" % (uid, smbd.SID, rid)

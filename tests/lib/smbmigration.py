@@ -5,8 +5,8 @@
     with m.client("alice") as c: ...
     m.crawl(); m.audit(complete=True); m.stop()
 """
-from migration import BUILD, Migration
-from smbd import STOCK, Samba, Share
+from lib.migration import BUILD, Migration
+from lib.smbd import STOCK, Samba, Share
 
 MODULES = BUILD / "vfs_stub"
 STACK = (*STOCK, "stub")        # ours is asked last: what it sees are files

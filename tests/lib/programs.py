@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small things every suite needs: waiting, building the shim; ports are in ../ports.py."""
+"""Small things every suite needs: waiting, building the shim."""
 import pathlib
 import subprocess
 import time

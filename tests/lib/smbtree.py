@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from samba.dcerpc import security
 from samba.ndr import ndr_pack
-from smbd import SID, USERS
-
+from lib.smbd import SID, USERS
 from smb2client import SmbError, wire
+
 
 WHOLE = wire.OWNER | wire.GROUP | wire.DACL | wire.SACL
 READ_ALL = (wire.READ_DATA | wire.READ_EA | wire.READ_ATTRIBUTES | wire.READ_CONTROL |

@@ -17,8 +17,8 @@ import struct
 import threading
 import time
 
+from lib.ports import free_port
 from nfsclient.rpcserver import end_listener
-from ports import free_port
 
 CREATE = 5
 

@@ -19,8 +19,8 @@ import signal
 import socket
 import subprocess
 
-import servers
-from util import TESTS, wait_until
+from lib.ganesha import Ganesha
+from lib.programs import TESTS, wait_until
 
 BUILD = pathlib.Path(os.environ.get("POSTCOPY_BUILD", TESTS.parent / "build" / "check"))
 POSTCOPY = BUILD / "crawler" / "postcopy"
@@ -60,7 +60,7 @@ class Migration:
         self.workdir.mkdir(parents=True, exist_ok=True)
         self.url, self.join, self.volume = url, join, pathlib.Path(volume)
         self.conf, self.allow, self.wrap = conf, list(allow), list(wrap)
-        self.server = servers.Ganesha(self.workdir / "new", str(volume), fsal="stub",
+        self.server = Ganesha(self.workdir / "new", str(volume), fsal="stub",
                                       plugin_dir=PLUGINS, shim=shim, fsal_more=fsal_more,
                                       pseudo="/export")
         self.streams = None         # init's --streams

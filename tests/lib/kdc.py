@@ -17,8 +17,8 @@ import signal
 import socket
 import subprocess
 
-from ports import free_port
-from util import wait_until
+from lib.ports import free_port
+from lib.programs import wait_until
 
 REALM = "POSTCOPY.TEST"
 

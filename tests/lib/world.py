@@ -14,12 +14,12 @@ import subprocess
 
 import pytest
 
-from migration import BUILD
+from lib.migration import BUILD
+from lib.smbmigration import SmbMigration
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.hooks import Gate, only
 from smb2client import SmbError, wire
-from smbmigration import SmbMigration
 
 STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
 BLOCK = 65536                       # the retriever's block_size

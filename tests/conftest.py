@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fixtures of the conformance suite.
+"""Fixtures of all suites: directories, volumes, servers, migrations.
 
-Marker allow_log("regex", ...): log lines that this test is expected to cause.
+What whole suites share beyond that is in lib/fixtures.py.
 POSTCOPY_TEST_DIR: where private directories go (default /var/tmp/postcopy-tests).
 POSTCOPY_KEEP=1: keep logs and configuration after the run.
 """
@@ -9,34 +9,27 @@ import os
 import pathlib
 import shutil
 import signal
-import sys
 import tempfile
 
 import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent
-for _path in (str(HERE), str(HERE.parent)):
-    if _path not in sys.path:
-        sys.path.insert(0, _path)
+from lib import programs
+from lib.ganesha import Ganesha
+from lib.migration import Migration
+from lib.server import RUNNING, BadLog
+from lib.smbd import Samba
+from lib.volume import LoopVolume, sweep_stale
+from nfsclient import PROTOCOLS
 
-import serverbase  # noqa: E402
-import servers as servers_module  # noqa: E402
-import smbd  # noqa: E402
-import util  # noqa: E402
-from nfsclient import PROTOCOLS  # noqa: E402
-from migration import Migration  # noqa: E402
-from volume import LoopVolume, sweep_stale  # noqa: E402
-
-pytest_plugins = ["shared_fixtures"]
+pytest_plugins = ["lib.fixtures"]
 
 BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 
 
-def pytest_configure(config):
+def pytest_configure():
     # A shell's jobs in the background ignore it, and so would the programs that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.addinivalue_line("markers", "allow_log(*regex): log lines that are fine")
 
 
 # Files that take longest, which several workers therefore begin with: else all would wait
@@ -74,19 +67,19 @@ def moddir(workdir, request):
 
 @pytest.fixture
 def wait_until():
-    return util.wait_until
+    return programs.wait_until
 
 
 @pytest.fixture(scope="session")
 def rpcshim(workdir):
-    return util.build_rpcshim(workdir / "build")
+    return programs.build_rpcshim(workdir / "build")
 
 
 @pytest.fixture(scope="session")
 def nfstree(workdir):
     """Path of the nfstree program."""
     ready = os.environ.get("POSTCOPY_NFSTREE")
-    return pathlib.Path(ready) if ready else util.build_nfstree(workdir / "build")
+    return pathlib.Path(ready) if ready else programs.build_nfstree(workdir / "build")
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +105,12 @@ def loop_xfs(new_volume):
 def new_server(moddir, rpcshim, new_volume):
     """Factory of running Ganeshas that end with the module (before volumes).
 
-    new_server("name", tree, fsal="stub", plugin_dir=...) as in servers.Ganesha.
+    new_server("name", tree, fsal="stub", plugin_dir=...) as in lib.ganesha.Ganesha.
     """
     made = []
 
     def make(name, tree=None, **kw):
-        made.append(servers_module.Ganesha(moddir / name, tree, shim=rpcshim, **kw))
+        made.append(Ganesha(moddir / name, tree, shim=rpcshim, **kw))
         return made[-1].start()
 
     yield make
@@ -125,7 +118,7 @@ def new_server(moddir, rpcshim, new_volume):
     for server in reversed(made):
         try:
             server.stop()
-        except serverbase.BadLog as err:
+        except BadLog as err:
             bad.append(str(err))
     assert not bad, "\n".join(bad)
 
@@ -145,12 +138,12 @@ def old_server(new_server):
 def new_samba(moddir, new_volume):
     """Factory of running smbds that end with the module (before volumes).
 
-    new_samba("name", tree, ...) as in smbd.Samba.
+    new_samba("name", tree, ...) as in lib.smbd.Samba.
     """
     made = []
 
     def make(name, tree=None, **kw):
-        made.append(smbd.Samba(moddir / name, tree, **kw))
+        made.append(Samba(moddir / name, tree, **kw))
         return made[-1].start()
 
     yield make
@@ -158,7 +151,7 @@ def new_samba(moddir, new_volume):
     for server in reversed(made):
         try:
             server.stop()
-        except serverbase.BadLog as err:
+        except BadLog as err:
             bad.append(str(err))
     assert not bad, "\n".join(bad)
 
@@ -175,7 +168,7 @@ def _clean_logs(request):
     yield
     marker = request.node.get_closest_marker("allow_log")
     bad = []
-    for server in serverbase.RUNNING:
+    for server in RUNNING:
         bad += server.scan(marker.args if marker else ())
     if bad:
         pytest.fail("bad words in a server's log:\n" + "\n".join(bad))
@@ -185,7 +178,7 @@ def _clean_logs(request):
 def new_migration(workdir, rpcshim, request):
     """Factory of Migrations that end with the test, audited for hidden state.
 
-    new_migration(url, volume_dir, ...) as in migration.Migration; not started.
+    new_migration(url, volume_dir, ...) as in lib.migration.Migration; not started.
     """
     made = []
 

@@ -27,12 +27,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from migration import BUILD, Migration, counted
+from lib.migration import BUILD, Migration, counted
+from lib.programs import wait_until
 from nfsclient import NfsError
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.nfstypes import DIR, LNK, REG
-from util import wait_until
 
 STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
 BLOCK = 65536                       # the retriever's block_size

@@ -24,10 +24,10 @@ import signal
 import subprocess
 from dataclasses import dataclass
 
-from ports import free_port
-from serverbase import Server
+from lib.ports import free_port
+from lib.programs import TOOLS, build_smbshim, wait_until
+from lib.server import Server
 from smb2client import Client
-from util import TOOLS, build_smbshim, wait_until
 
 
 BINARY = os.environ.get("POSTCOPY_SMBD", "/usr/sbin/smbd")

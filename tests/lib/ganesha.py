@@ -20,12 +20,12 @@ import shutil
 import signal
 from dataclasses import dataclass
 
+from lib.ports import free_port
+from lib.programs import build_rpcshim, wait_until
+from lib.server import Server
 from nfsclient import connect
 from nfsclient.nfs3 import Mount3
 from nfsclient.rpc import AuthSys
-from ports import free_port
-from serverbase import Server
-from util import build_rpcshim, wait_until
 
 
 BINARY = os.environ.get("POSTCOPY_GANESHA", "/usr/bin/ganesha.nfsd")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the test_smb_ops_* suites share: ops.py's world with an smbd and our module
+"""What the test_smb_ops_* suites share: case.py's world with an smbd and our module
 beside the NFS server, on the same volume.
 
 The model is compared in the end through NFS, after the crawl, as in test_ops_*: modes,
@@ -9,11 +9,11 @@ import os
 
 import pytest
 
-import ops
-from migration import BUILD
+from lib import case
+from lib.migration import BUILD
+from lib.programs import wait_until
+from lib.smbd import STOCK, Samba, Share
 from smb2client import SmbError, wire
-from smbd import STOCK, Samba, Share
-from util import wait_until
 
 ALL = wire.READ_DATA | wire.WRITE_DATA | wire.READ_ATTRIBUTES | wire.WRITE_ATTRIBUTES | \
     wire.READ_EA | wire.WRITE_EA | wire.SYNCHRONIZE
@@ -22,7 +22,7 @@ EPOCH = 116444736000000000      # 1970 in 100 ns since 1601
 UNIX = 10 ** 7                  # 100 ns in a second
 
 
-class SmbWorld(ops.World):
+class SmbWorld(case.World):
     SMB = True
 
     def __init__(self, home, volume, shim, more="", stack=STACK, smb_conf="",
