@@ -4,7 +4,6 @@ import types
 
 import pytest
 
-
 from model_client import Reply
 from model_mixed import undone
 from model_run import Run
