@@ -42,6 +42,7 @@ PROGRAMS = (LOGDISK, STUBDUMP, CRAWLER, RETRIEVER, VOLUME_TOOL)
 # of a run are judged; recover: one of so many goes on to the end; again: while one of so
 # many recovers the power goes once more
 PLANS = {
+    "brief": dict(rounds=1, subsets=3, states=80, recover=8, again=8, runs=(("xfs", "meta"),)),
     "quick": dict(rounds=1, subsets=3, states=700, recover=70, again=90,
                   runs=(("xfs", "meta"), ("xfs", "data"), ("ext4", "meta"), ("ext4", "plain"),
                         ("xfs", "eio"), ("ext4", "eio"))),

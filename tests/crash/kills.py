@@ -57,6 +57,7 @@ from smb2client import Gone, SmbError  # noqa: E402
 # of what follows on each, points that go on to the end, and real kills, per case; full: is
 # the volume full once?
 PLANS = {
+    "brief": dict(rounds=1, recover=1, kills=0, errors=1, cases=["bytes"], judged=60),
     "quick": dict(rounds=1, recover=1, kills=2, errors=1, again=(3, 11, 3, 5),
                   cases_own={"shared": dict(recover=0, again=None, kills=1, judged=120),
                              "bytes": dict(full=True)}),
