@@ -34,9 +34,9 @@ def pytest_configure():
 
 # Files that take longest, which several workers therefore begin with: else all would wait
 # for one in the end.
-LONGEST = ("smb_depot", "smb_kerberos", "smb_meta", "smb_source", "limits", "both", "ops_rename",
-           "init_check", "model", "smb_torture", "recall_budget", "ops_setattr", "broken_volume",
-           "bad_input", "fragments", "kills", "refused")
+LONGEST = ("model", "smb_source", "smb_depot", "smb_kerberos", "smb_meta", "limits", "both",
+           "ops_rename", "init_check", "smb_torture", "recall_budget", "ops_setattr",
+           "broken_volume", "bad_input", "fragments", "kills", "refused")
 
 
 def pytest_collection_modifyitems(items):
