@@ -8,10 +8,11 @@ import subprocess
 
 import pytest
 
-from lib.case import SIZE, status_of
+from lib.case import SIZE
+from lib.expect import status_of
 from lib.ganesha import Export
-from lib.migration import PLUGINS
-from lib.programs import wait_until
+from lib.programs import PLUGINS
+from lib.wait import wait_until
 from nfsclient import PROTOCOLS, NfsError, errors
 
 REFUSED = (errors.ACCES, errors.PERM)

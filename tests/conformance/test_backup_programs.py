@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from lib.programs import wait_until
-from lib.smbmigration import SmbMigration
+from lib.migration import SmbMigration
+from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 

@@ -3,10 +3,9 @@
 and a listing that the server never lets come to an end is parked: all with what it is."""
 import os
 
-import pytest
-
-from lib.programs import wait_until
-from nfsclient import NfsError, errors, hooks
+from lib.expect import status_of
+from lib.wait import wait_until
+from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer, put_post
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.xdr import Packer
@@ -53,12 +52,6 @@ ENTRIES = {"noent": (lookup(errors.NOENT), "No such file"), "io": (lookup(errors
            "nsec": (claims(mtime=BadTime(1)), "Bad message"),
            "owner": (claims(uid=0xffffffff), "Bad message")}
 LISTINGS = {"bad-cookie": broken_off(errors.BAD_COOKIE), "not-sync": broken_off(errors.NOT_SYNC)}
-
-
-def status_of(call, *args):
-    with pytest.raises(NfsError) as info:
-        call(*args)
-    return info.value.status
 
 
 def parked(m):

@@ -13,14 +13,13 @@ import tempfile
 
 import pytest
 
-from lib.migration import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
 from lib.ports import free_port
-from lib.programs import wait_until
+from lib.programs import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
 from lib.volume import LoopVolume
+from lib.wait import wait_until
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 RECORD = "trusted.postcopy"

@@ -13,13 +13,15 @@ import stat
 
 import pytest
 
-from lib.case import BLOCK, SIZE, same
-from lib.programs import wait_until
-from lib.smb import ALL, SmbWorld, smb_status
+from lib.case import BLOCK, SIZE
+from lib.expect import same, smb_status
+from lib.smb import ALL
+from lib.wait import wait_until
+from lib.world import BothWorld
 from nfsclient import NfsError, errors
 from smb2client import SmbError
 
-WORLD = SmbWorld
+WORLD = BothWorld
 ATTR_CACHE = 60
 SOON = 20.0             # s; untold it would be a minute
 END = (1 << 63) - 1     # how far POSIX locks go

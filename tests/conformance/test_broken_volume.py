@@ -7,8 +7,9 @@ import subprocess
 
 import pytest
 
-from lib.case import pattern, same, status_of
-from lib.programs import wait_until
+from lib.case import pattern
+from lib.expect import same, status_of
+from lib.wait import wait_until
 from nfsclient import PROTOCOLS, NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree

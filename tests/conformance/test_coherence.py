@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from lib.case import BLOCK, SIZE, same, view
-from lib.programs import wait_until
+from lib.case import BLOCK, SIZE
+from lib.expect import same, view
+from lib.wait import wait_until
 
 BOUND = 2.0            # what the manual says
 PATIENCE = 30.0        # on a busy machine; untold it would be a minute

@@ -7,8 +7,10 @@ import time
 
 import pytest
 
-from lib.case import BLOCK, SIZE, World, same
-from lib.programs import wait_until
+from lib.case import BLOCK, SIZE
+from lib.expect import same
+from lib.wait import wait_until
+from lib.world import NfsWorld
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import UNSTABLE
 
@@ -105,7 +107,7 @@ def test_unstable_writes_survive_kill_9_of_the_crawler(moddir, loop_xfs, rpcshim
     """In a migration of its own: a crawler lists the old server's root for good."""
     volume = loop_xfs.path / "crawled"
     volume.mkdir()
-    world = World(moddir / "crawled", volume, rpcshim)
+    world = NfsWorld(moddir / "crawled", volume, rpcshim)
     gate = Gate()
     try:
         case = world.case("crawled")

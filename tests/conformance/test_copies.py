@@ -11,9 +11,9 @@ import subprocess
 
 import pytest
 
-from lib.migration import CRAWLER, RETRIEVER
-from lib.programs import wait_until
-from lib.smbmigration import SmbMigration
+from lib.migration import SmbMigration
+from lib.programs import CRAWLER, RETRIEVER
+from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from lib.case import same
-from lib.smb import SmbWorld
+from lib.expect import same
+from lib.world import BothWorld
 
-WORLD = SmbWorld
+WORLD = BothWorld
 ATTR_CACHE = 60
 TRIES = 6       # the least counts: a process may do something else meanwhile, or be slow
 

@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from lib.smbmigration import SmbMigration
+from lib.migration import SmbMigration
 from nfsclient import NfsError
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree

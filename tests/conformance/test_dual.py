@@ -10,15 +10,14 @@ import subprocess
 import pytest
 
 from lib import smbtree
-from lib.programs import wait_until
-from lib.smbd import Samba, Share
-from lib.smbmigration import MODULES, STACK
+from lib.programs import MODULES
+from lib.smbd import STACK, Samba, Share
 from lib.smbsource import with_module
 from lib.smbtree import Builder, compare
+from lib.wait import wait_until
 from nfsclient.nfstypes import DIR, LNK, REG
 from smb2client import wire
 from test_smb_meta import VERBOSE
-
 
 pytestmark = with_module
 

@@ -9,12 +9,12 @@ import pytest
 
 from lib import smbd
 from lib.ganesha import Export
-from lib.programs import wait_until
-from lib.smbd import Share
+from lib.programs import MODULES
+from lib.smbd import STACK, Share
 from lib.smbgate import SmbGate
-from lib.smbmigration import MODULES, STACK
 from lib.smbsource import with_module
 from lib.smbtree import descriptor, parts_of
+from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.proxy import Proxy
 from smb2client import SmbError, wire

@@ -13,15 +13,14 @@ import time
 
 import pytest
 
-from lib.programs import wait_until
 from lib.smbgate import SmbGate
 from lib.smbsource import with_module
 from lib.smbtree import descriptor, parts_of
+from lib.wait import wait_until
 from nfsclient import RpcError
 from nfsclient.proxy import Proxy
 from test_kills import Visitor, covered
 from test_smb_source import workers
-
 
 pytestmark = with_module
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from lib.case import same
+from lib.expect import same
 from nfsclient import errors
 from nfsclient.faketree import Pattern
 from nfsclient.nfstypes import FILE_SYNC, UNSTABLE

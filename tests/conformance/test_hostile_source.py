@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from lib.expect import status_of
 from lib.migration import Migration
-from lib.programs import wait_until
+from lib.wait import wait_until
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer, put_post
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.xdr import Packer
-
 
 RECORD = "trusted.postcopy"
 MEMORY_KB = 128 << 10
@@ -181,7 +181,7 @@ FINE = {"twins": twins, "short-reads": short_reads, "bare-entries": bare}
 
 
 @dataclass
-class World:
+class Crawled:
     m: Migration
     server: FakeServer
     parked: dict                 # path -> entry
@@ -205,7 +205,7 @@ def surroundings(volume):
 
 
 @pytest.fixture(scope="module")
-def world(loop_xfs, workdir, rpcshim):
+def crawled(loop_xfs, workdir, rpcshim):
     tree = Tree()
     server = FakeServer(tree)
     good = tree.mkdir(tree.root, "good")
@@ -234,59 +234,53 @@ def world(loop_xfs, workdir, rpcshim):
             m.crawl(timeout=300)
             parked = {p.get("path"): p for p in m.tool("parked", volume)["parked"]}
             with m.client(patience=120) as client:
-                yield World(m, server, parked, before, client)
+                yield Crawled(m, server, parked, before, client)
         finally:
             m.stop()
 
 
-def status_of(call, *args):
-    with pytest.raises(NfsError) as info:
-        call(*args)
-    return info.value.status
-
-
-def test_everything_else_migrated(world):
-    wait_until(lambda: world.m.status()["state"] == "migrating", what="a connection again")
-    assert world.m.status()["pending"] == 0
-    assert set(world.parked) == {*DIRECTORIES, *ENTRIES, *(name + "/bad" for name in FILES)}
+def test_everything_else_migrated(crawled):
+    wait_until(lambda: crawled.m.status()["state"] == "migrating", what="a connection again")
+    assert crawled.m.status()["pending"] == 0
+    assert set(crawled.parked) == {*DIRECTORIES, *ENTRIES, *(name + "/bad" for name in FILES)}
     for i in range(20):
-        assert world.client.read_file("good/f%d" % i) == Pattern(1000 + i, seed=i + 1).read(0, 2000)
-        assert RECORD not in os.listxattr(world.m.volume / "good" / ("f%d" % i))
-    scan = world.m.scan()
+        assert crawled.client.read_file("good/f%d" % i) == Pattern(1000 + i, seed=i + 1).read(0, 2000)
+        assert RECORD not in os.listxattr(crawled.m.volume / "good" / ("f%d" % i))
+    scan = crawled.m.scan()
     assert scan["uncovered"] == scan["corrupt"] == scan["leftovers"] == 0, scan
 
 
 @pytest.mark.parametrize("name", DIRECTORIES)
-def test_hostile_directory(world, name):
-    entry = world.parked[name]
+def test_hostile_directory(crawled, name):
+    entry = crawled.parked[name]
     assert (entry["why"], entry["kind"]) == ("error", "directory")
     assert re.search(DIRECTORIES[name][1], entry["reason"]), entry
-    assert status_of(world.client.names, name) == errors.IO
-    local = os.listdir(world.m.volume / name)
+    assert status_of(crawled.client.names, name) == errors.IO
+    local = os.listdir(crawled.m.volume / name)
     assert set(local) <= {"ok", "again", "r0", "r1"} | {"r%d" % i for i in range(20)}, local
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_hostile_entry(world, name):
-    entry, bad = world.parked[name], ENTRIES[name][1]
+def test_hostile_entry(crawled, name):
+    entry, bad = crawled.parked[name], ENTRIES[name][1]
     assert (entry["why"], entry["kind"]) == ("error", "directory")
     assert 'entry "%s"' % bad in entry["reason"], entry
-    assert world.client.names(name) == [b"ok"]
-    assert world.client.read_file(name + "/ok") == Pattern(5000, seed=3).read(0, 5000)
-    assert status_of(world.client.lookup, name + "/" + bad) == errors.IO
+    assert crawled.client.names(name) == [b"ok"]
+    assert crawled.client.read_file(name + "/ok") == Pattern(5000, seed=3).read(0, 5000)
+    assert status_of(crawled.client.lookup, name + "/" + bad) == errors.IO
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_hostile_file(world, name):
-    entry = world.parked[name + "/bad"]
+def test_hostile_file(crawled, name):
+    entry = crawled.parked[name + "/bad"]
     assert (entry["why"], entry["kind"]) == (FILES[name][1], "file")
     assert re.search(FILES[name][2], entry["reason"]), entry
-    assert world.client.read_file(name + "/ok") == Pattern(5000, seed=3).read(0, 5000)
-    size = world.client.getattr(name + "/bad").size
+    assert crawled.client.read_file(name + "/ok") == Pattern(5000, seed=3).read(0, 5000)
+    size = crawled.client.getattr(name + "/bad").size
     slow = name in ("cut-read", "cut-attributes", "garbage-read", "rpc-error")   # reconnects
     for offset in (size // 2,) if slow else (0, size // 2, size - 8):
         try:
-            data, _eof = world.client.patient(120).read(name + "/bad", offset, 8)
+            data, _eof = crawled.client.patient(120).read(name + "/bad", offset, 8)
         except NfsError as err:
             assert err.status == errors.IO
         else:        # what it gave honestly before the lie
@@ -294,35 +288,35 @@ def test_hostile_file(world, name):
 
 
 @pytest.mark.parametrize("name", FINE)
-def test_odd_but_fine(world, name):
-    names = world.client.names(name)
+def test_odd_but_fine(crawled, name):
+    names = crawled.client.names(name)
     assert len(names) == len(set(names)) == 3 if name == "twins" else 2
-    assert world.client.read_file(name + "/ok") == Pattern(5000, seed=3).read(0, 5000)
+    assert crawled.client.read_file(name + "/ok") == Pattern(5000, seed=3).read(0, 5000)
     if name == "twins":
-        assert world.client.readlink(name + "/twin") == b"/var/tmp"
+        assert crawled.client.readlink(name + "/twin") == b"/var/tmp"
     else:
-        node = world.server.tree.find(name + "/bad")
-        assert world.client.read_file(name + "/bad") == node.content.read(0, node.size)
+        node = crawled.server.tree.find(name + "/bad")
+        assert crawled.client.read_file(name + "/bad") == node.content.read(0, node.size)
 
 
 @pytest.mark.parametrize("name", [b"..x", b"a\\b", b"n" * 255])
-def test_names_that_only_look_odd(world, name):
+def test_names_that_only_look_odd(crawled, name):
     """... are names like any other: looked up, and not there."""
-    assert not world.client.exists((world.client.fh("good"), name))
+    assert not crawled.client.exists((crawled.client.fh("good"), name))
 
 
-def test_nothing_outside_was_touched(world):
-    assert surroundings(world.m.volume) == world.before
+def test_nothing_outside_was_touched(crawled):
+    assert surroundings(crawled.m.volume) == crawled.before
 
 
-def test_retriever_is_well(world):
-    assert world.m.retriever.poll() is None
-    text = pathlib.Path("/proc/%d/status" % world.m.retriever.pid).read_text()
+def test_retriever_is_well(crawled):
+    assert crawled.m.retriever.poll() is None
+    text = pathlib.Path("/proc/%d/status" % crawled.m.retriever.pid).read_text()
     assert int(re.search(r"VmHWM:\s+(\d+)", text)[1]) < MEMORY_KB
 
 
-def test_old_server_was_only_read(world):
-    assert world.server.writes == 0
+def test_old_server_was_only_read(crawled):
+    assert crawled.server.writes == 0
 
 
 # -- for ever ------------------------------------------------------------------------------

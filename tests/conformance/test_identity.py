@@ -10,12 +10,11 @@ import subprocess
 
 import pytest
 
-from lib.migration import POSTCOPY
-from lib.programs import wait_until
+from lib.programs import POSTCOPY
+from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
-
 
 NS = 10 ** 9
 WHEN = 1600000000 * NS

@@ -12,16 +12,15 @@ import subprocess
 
 import pytest
 
-from lib.migration import POSTCOPY
 from lib.ports import free_port
-from lib.programs import wait_until
+from lib.programs import POSTCOPY
+from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.hooks import (Gate, cut, delay, empty_pages, endless_listing, garbage, only, patch,
                              status, truncate)
 from nfsclient.nfstypes import BLK, CHR
-
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 VOLUMES = pathlib.Path("/etc/postcopy/volumes")

@@ -8,9 +8,8 @@ import subprocess
 import pytest
 
 from lib import smbd
-from lib.migration import BUILD, POSTCOPY, Migration
-
-WORKER = BUILD / "retriever" / "postcopy-smb-worker"
+from lib.migration import Migration
+from lib.programs import POSTCOPY, WORKER
 
 pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
 

@@ -8,14 +8,12 @@ import subprocess
 import pytest
 
 from lib import smbd
-from lib.migration import BUILD, VOLUME_TOOL
-from lib.programs import TOOLS, build_c, wait_until
+from lib.programs import TOOLS, VOLUME_TOOL, WORKER, build_c
 from lib.volume import LoopVolume, VolumeError
+from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 
-
-WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 FOLDS, OVERLAP, NOT_EMPTY = (43, "target-folds-case"), (39, "target-source-overlap"), (
     32, "target-not-empty")
 FOLDING = {"xfs": ("-n", "version=ci"), "ext4": ("-O", "casefold")}

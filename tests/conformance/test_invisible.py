@@ -8,8 +8,10 @@ import subprocess
 
 import pytest
 
-from lib.case import BLOCK, OLD, SIZE, STUBTOOL, same, view
-from lib.programs import wait_until
+from lib.case import BLOCK, OLD, SIZE
+from lib.expect import same, view
+from lib.programs import STUBTOOL
+from lib.wait import wait_until
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, FIFO
 

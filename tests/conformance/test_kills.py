@@ -13,10 +13,9 @@ import time
 
 import pytest
 
-from lib.programs import wait_until
+from lib.wait import wait_until
 from nfsclient import NfsError, RpcError
 from nfsclient.proxy import Proxy
-
 
 DIRS, FILES = 50, 60
 ROUNDS = 5

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from lib.migration import BUILD, POSTCOPY
+from lib.programs import BUILD, POSTCOPY
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 

@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-from lib.migration import BUILD
-from lib.programs import wait_until
+from lib.programs import BUILD
+from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.proxy import Proxy

@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from lib.programs import wait_until
+from lib.wait import wait_until
 from nfsclient.hooks import Gate, only
 
 ATTR_CACHE = 0

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lib.programs import wait_until
+from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree

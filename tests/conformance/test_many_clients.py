@@ -12,9 +12,10 @@ import struct
 
 import pytest
 
-from lib.case import kernel_handle
-from lib.programs import wait_until
-from lib.smbmigration import MODULES, SmbMigration
+from lib.migration import SmbMigration
+from lib.programs import MODULES
+from lib.volume import kernel_handle
+from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 

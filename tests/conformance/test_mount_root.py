@@ -6,7 +6,7 @@ system, claims the one above, and says from then on that it is the export's.
 """
 import pytest
 
-from lib.case import status_of
+from lib.expect import status_of
 from lib.migration import Migration
 from nfsclient import PROTOCOLS, errors
 from nfsclient.fakeserver import FakeServer

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lib.programs import wait_until
+from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree

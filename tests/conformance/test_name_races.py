@@ -17,7 +17,7 @@ import threading
 
 import pytest
 
-from lib.programs import wait_until
+from lib.wait import wait_until
 
 ATTR_CACHE = 0
 F_OFD_SETLK = 37

@@ -7,7 +7,7 @@ since the record of what it was done to could not be stored (tests/crash/kills.p
 """
 import os
 
-from lib.case import status_of
+from lib.expect import status_of
 from nfsclient import errors
 
 

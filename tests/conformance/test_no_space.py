@@ -9,8 +9,10 @@ import time
 
 import pytest
 
-from lib.case import BLOCK, SIZE, World, same, status_of, view
-from lib.programs import wait_until
+from lib.case import BLOCK, SIZE
+from lib.expect import same, status_of, view
+from lib.wait import wait_until
+from lib.world import NfsWorld
 from nfsclient import NfsError, errors, hooks
 from nfsclient.nfstypes import UNSTABLE
 
@@ -27,7 +29,7 @@ def small(request, new_volume):
 def world(moddir, small, rpcshim):
     volume = small.path / "volume"
     volume.mkdir()
-    w = World(moddir / small.fstype, volume, rpcshim)
+    w = NfsWorld(moddir / small.fstype, volume, rpcshim)
     w.disk = Disk(small.path)
     w.m.allow.append("pending journal: transaction failed: No space left")
     with w:

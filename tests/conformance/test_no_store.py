@@ -8,8 +8,11 @@ import time
 
 import pytest
 
-from lib.case import ANY, BLOCK, SIZE, World, same, status_of, view
-from lib.programs import TOOLS, build_c, wait_until
+from lib.case import ANY, BLOCK, SIZE
+from lib.expect import same, status_of, view
+from lib.programs import TOOLS, build_c
+from lib.wait import wait_until
+from lib.world import NfsWorld
 from nfsclient import errors
 from nfsclient.nfstypes import UNSTABLE
 from nfsclient.rpc import RpcConnection
@@ -47,7 +50,7 @@ def world(moddir, loop_xfs, rpcshim):
     volume = loop_xfs.path / "volume"
     volume.mkdir()
     faults = Faults(moddir / "faults")
-    w = World(moddir / "m", volume, rpcshim, conf="max_tries = 100\n",
+    w = NfsWorld(moddir / "m", volume, rpcshim, conf="max_tries = 100\n",
               wrap=("env", "LD_PRELOAD=%s" % shim, "FAULTSHIM=%s" % faults.path))
     w.faults = faults
     w.m.allow += ALLOW

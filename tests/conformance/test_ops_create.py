@@ -3,7 +3,8 @@
 names that only the old server knows."""
 import pytest
 
-from lib.case import pattern, same, status_of
+from lib.case import pattern
+from lib.expect import same, status_of
 from nfsclient import errors
 from nfsclient.nfstypes import BLK, CHR, DIR, FIFO, LNK, REG, SOCK
 from nfsclient.rpc import AuthSys

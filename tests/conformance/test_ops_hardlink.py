@@ -9,8 +9,9 @@ import threading
 
 import pytest
 
-from lib.case import BLOCK, SIZE, same, status_of
-from lib.programs import wait_until
+from lib.case import BLOCK, SIZE
+from lib.expect import same, status_of
+from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, SOCK

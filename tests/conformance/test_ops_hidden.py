@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from lib.case import kernel_handle, same, status_of
+from lib.expect import same, status_of
+from lib.volume import kernel_handle
 from nfsclient import errors
 from nfsclient.nfs4 import OPS, Compound
 from nfsclient.nfstypes import DIR, FH, FIFO

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from lib.case import BLOCK, SIZE, pattern, same, status_of
+from lib.case import BLOCK, SIZE, pattern
+from lib.expect import same, status_of
 from nfsclient import errors
 from nfsclient.nfs4 import Compound
 

@@ -11,8 +11,10 @@ import time
 
 import pytest
 
-from lib.case import BLOCK, SIZE, STUBTOOL, pattern, same, status_of
-from lib.programs import wait_until
+from lib.case import BLOCK, SIZE, pattern
+from lib.expect import same, status_of
+from lib.programs import STUBTOOL
+from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfs4 import UNCHECKED4

@@ -2,8 +2,9 @@
 """LINK by clients, on objects in every state."""
 import pytest
 
-from lib.case import BLOCK, DIRS, SIZE, same, status_of, view
-from lib.programs import wait_until
+from lib.case import BLOCK, DIRS, SIZE
+from lib.expect import same, status_of, view
+from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, SOCK

@@ -3,8 +3,9 @@
 DELAY, and a fill neither takes nor gives one."""
 import pytest
 
-from lib.case import BLOCK, PLACES, SIZE, same, status_of
-from lib.programs import wait_until
+from lib.case import BLOCK, PLACES, SIZE
+from lib.expect import same, status_of
+from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.hooks import Gate, only
 

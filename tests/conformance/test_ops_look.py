@@ -2,7 +2,8 @@
 """LOOKUP, GETATTR, ACCESS, READDIR(PLUS), FSSTAT: looking changes nothing."""
 import pytest
 
-from lib.case import GROUP, SIZE, USER, status_of, view
+from lib.case import GROUP, SIZE, USER
+from lib.expect import status_of, view
 from nfsclient import errors
 from nfsclient.nfs4_attrs import READERS
 from nfsclient.nfstypes import (ACCESS_EXECUTE, ACCESS_LOOKUP, ACCESS_MODIFY, ACCESS_READ, BLK, CHR,

@@ -6,7 +6,8 @@ of the same file system, whatever object is asked about, and asks the old server
 import pytest
 
 from lib import ganesha
-from lib.case import PLACES, SIZE, status_of
+from lib.case import PLACES, SIZE
+from lib.expect import status_of
 from nfsclient import errors
 from nfsclient.nfs4_attrs import READERS, get_bitmap
 from nfsclient.nfstypes import FIFO

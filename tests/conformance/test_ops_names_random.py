@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from lib.case import BLOCK, pattern, same, status_of
+from lib.case import BLOCK, pattern
+from lib.expect import same, status_of
 from nfsclient import PROTOCOLS, NfsError, errors
 from nfsclient.hooks import delay
 from nfsclient.nfstypes import DIR, REG

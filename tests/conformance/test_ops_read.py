@@ -2,7 +2,8 @@
 """READ and READLINK on stubs: never zeros for data, and a fill moves nothing."""
 import pytest
 
-from lib.case import BLOCK, OLD, SIZE, same, status_of, view
+from lib.case import BLOCK, OLD, SIZE
+from lib.expect import same, status_of, view
 from nfsclient import errors
 from nfsclient.hooks import delay, only
 

@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from lib.case import BLOCK, DIRS, SIZE, pattern, same, status_of
-from lib.programs import wait_until
+from lib.case import BLOCK, DIRS, SIZE, pattern
+from lib.expect import same, status_of
+from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, DIR, FIFO, SOCK

@@ -3,8 +3,9 @@
 old name stays away, the new one stays."""
 import pytest
 
-from lib.case import BLOCK, DIRS, PLACES, SIZE, pattern, same, status_of, view
-from lib.programs import wait_until
+from lib.case import BLOCK, DIRS, PLACES, SIZE, pattern
+from lib.expect import same, status_of, view
+from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import CHR, DIR, FIFO

@@ -3,8 +3,9 @@
 server has in a directory keeps it from being replaced."""
 import pytest
 
-from lib.case import DIRS, same, status_of
-from lib.programs import wait_until
+from lib.case import DIRS
+from lib.expect import same, status_of
+from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import DIR

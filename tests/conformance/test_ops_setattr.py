@@ -3,8 +3,9 @@
 through the fill of attributes, entries and data, to the end."""
 import pytest
 
-from lib.case import BLOCK, DIRS, GROUP, SIZE, USER, same, status_of
-from lib.programs import wait_until
+from lib.case import BLOCK, DIRS, GROUP, SIZE, USER
+from lib.expect import same, status_of
+from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.hooks import Gate, only
 from nfsclient.nfstypes import BLK, CHR, FIFO, NOW, SOCK

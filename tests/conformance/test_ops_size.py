@@ -2,7 +2,8 @@
 """All the doors to a truncate: SETATTR of the size, CREATE, OPEN."""
 import pytest
 
-from lib.case import BLOCK, SIZE, pattern, same, status_of
+from lib.case import BLOCK, SIZE, pattern
+from lib.expect import same, status_of
 from nfsclient import errors
 from nfsclient.nfs4 import UNCHECKED4
 from nfsclient.nfstypes import DIR, SetAttrs

@@ -2,7 +2,8 @@
 """WRITE and COMMIT on stubs: at once, without the old server, for good."""
 import pytest
 
-from lib.case import BLOCK, SIZE, pattern, same, status_of
+from lib.case import BLOCK, SIZE, pattern
+from lib.expect import same, status_of
 from nfsclient import errors
 from nfsclient.nfstypes import UNSTABLE
 

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from lib.case import SIZE, same, status_of
+from lib.case import SIZE
+from lib.expect import same, status_of
 from nfsclient import errors
 from nfsclient.nfs4 import Compound
 from nfsclient.xdr import Packer

@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from lib.programs import wait_until
 from lib.volume import VolumeError
+from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import FIFO, Pattern, Tree

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import oldtree
-from lib.programs import wait_until
+from lib.wait import wait_until
 from nfsclient.nfstypes import DIR, LNK, REG
 
 MIB = 1 << 20

@@ -12,13 +12,12 @@ import time
 
 import pytest
 
-from lib.programs import wait_until
-from lib.smbmigration import MODULES
-from lib.world import BLOCK, World, pattern
+from lib.case import BLOCK, pattern
+from lib.wait import wait_until
+from lib.world import SmbWorld
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.rpc import AuthSys
-
 
 MANY, FEW, SIZE = 200, 20, 3000
 RATE, BURST = 600, 20          # files a minute, at once
@@ -26,19 +25,7 @@ SLOW = 150                     # of NFS users, whose requests are tried again
 LEAST = (MANY - BURST) * 60 / RATE
 CONF = "recall_files_per_minute = %d\nrecall_burst = %d\n" % (RATE, BURST)
 
-
-@pytest.fixture(scope="module")
-def world(workdir, moddir, new_volume):
-    if not (MODULES / "stub.so").exists():
-        pytest.skip("no Samba module in %s" % MODULES)
-    top = new_volume("xfs").path / "data"
-    top.mkdir()
-    w = World(moddir / "world", top)
-    w.m.conf += CONF
-    w.m.kill_retriever()
-    w.m.start_retriever()
-    yield w
-    w.close()
+WORLD = SmbWorld
 
 
 def status(m):

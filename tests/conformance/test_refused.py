@@ -12,14 +12,14 @@ import shutil
 
 import pytest
 
-from lib.migration import BUILD
-from lib.programs import wait_until
+from lib.expect import status_of
+from lib.programs import BUILD
 from lib.smbd import Samba, Share
-from nfsclient import NfsError, errors
+from lib.wait import wait_until
+from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from smb2client import SmbError
-
 
 RECORD = "trusted.postcopy"
 LONG = b"t" * 1500
@@ -51,12 +51,6 @@ def m(fake, fresh_dir, new_migration):
 def crawled(m):
     m.crawl()
     return m
-
-
-def status_of(call, *args, **kw):
-    with pytest.raises(NfsError) as info:
-        call(*args, **kw)
-    return info.value.status
 
 
 def patient(m, proto="v3"):

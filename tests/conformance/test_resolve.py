@@ -9,14 +9,16 @@ import os
 
 import pytest
 
-from lib.programs import wait_until
-from lib.world import BLOCK, World, status_of
+from lib.case import BLOCK
+from lib.expect import smb_status
+from lib.wait import wait_until
+from lib.world import SmbWorld
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Bytes, Pattern, Tree
 from smb2client import wire
 
-WORLD = World
+WORLD = SmbWorld
 
 
 MIB = 1 << 20
@@ -204,7 +206,7 @@ def smb_conflict(world, client, path):
         assert f.read(0, BLOCK) == data[:BLOCK]
     node.content = Bytes(bytes(reversed(data)))
     node.touch()
-    assert status_of(client.read_file, path)
+    assert smb_status(client.read_file, path)
     wait_until(lambda: [p for p in parked(world.m) if p.get("path") == path], 60, "a conflict")
     return data
 
@@ -216,7 +218,7 @@ def test_theirs_over_smb(world, smb):
     data = smb_conflict(world, smb, path)
     resolve(world.m, "--theirs", world.volume, path)
     assert smb.read_file(path) == bytes(reversed(data))
-    world.finish(path)
+    world.fill(path)
     assert smb.read_file(path) == bytes(reversed(data)) and parked(world.m) == []
 
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from lib.migration import POSTCOPY
+from lib.programs import POSTCOPY
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import GROUP, GROUP_OBJ, MASK, OTHER, USER, USER_OBJ, FakeServer
 from nfsclient.faketree import Tree

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from lib.migration import SmbMigration
 from lib.smbd import STOCK, Share
-from lib.smbmigration import SmbMigration
 from lib.smbsource import with_module
 from smb2client import SmbError, wire
 

@@ -9,13 +9,15 @@ import subprocess
 
 import pytest
 
-from lib.case import SIZE, same
-from lib.programs import wait_until
-from lib.smb import ALL, STACK, SmbWorld, smb_status
-from lib.smbd import Share
+from lib.case import SIZE
+from lib.expect import same, smb_status
+from lib.smb import ALL
+from lib.smbd import STACK, Share
+from lib.wait import wait_until
+from lib.world import BothWorld
 from smb2client import SmbError, wire
 
-WORLD = SmbWorld
+WORLD = BothWorld
 REFUSED = ("ACCESS_DENIED",)
 LIST = wire.READ_DATA | wire.READ_ATTRIBUTES | wire.SYNCHRONIZE
 

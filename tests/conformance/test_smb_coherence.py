@@ -6,13 +6,15 @@ import time
 
 import pytest
 
-from lib.case import SIZE, same
-from lib.programs import wait_until
-from lib.smb import ALL, EPOCH, UNIX, SmbWorld, smb_status
+from lib.case import SIZE
+from lib.expect import same, smb_status
+from lib.smb import ALL, EPOCH, UNIX
+from lib.wait import wait_until
+from lib.world import BothWorld
 from nfsclient import NfsError, errors
 from smb2client import wire
 
-WORLD = SmbWorld
+WORLD = BothWorld
 ATTR_CACHE = 60
 LATE = 20               # s; without the news it would be a minute,
 SOON = 0.5              # or 1 s for a stub: told by the best of several

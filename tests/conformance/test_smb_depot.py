@@ -7,14 +7,12 @@ import os
 import pytest
 
 from lib import smbd, smbtree
-from lib.migration import BUILD
-from lib.programs import wait_until
-from lib.smbmigration import SmbMigration
+from lib.migration import SmbMigration
+from lib.programs import WORKER
 from lib.smbtree import compare, descriptor, pattern
+from lib.wait import wait_until
 from smb2client import SmbError, wire
 from test_smb_meta import IDMAP
-
-WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 
 pytestmark = pytest.mark.skipif(not WORKER.exists(), reason="built without Samba's headers")
 

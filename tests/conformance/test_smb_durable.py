@@ -5,10 +5,11 @@ import signal
 
 import pytest
 
-from lib.world import BLOCK, SIZE, World
+from lib.case import BLOCK, SIZE
+from lib.world import SmbWorld
 from smb2client import wire
 
-WORLD = World
+WORLD = SmbWorld
 WRITES = ((100, 1000), (2 * BLOCK - 50, 5000), (SIZE - 10, 500))
 
 

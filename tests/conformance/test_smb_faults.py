@@ -10,15 +10,17 @@ import subprocess
 
 import pytest
 
-from lib.case import BLOCK, SIZE, same
-from lib.programs import wait_until
-from lib.smb import ALL, STACK, SmbWorld, smb_status
-from lib.smbd import Share
+from lib.case import BLOCK, SIZE
+from lib.expect import same, smb_status
+from lib.smb import ALL
+from lib.smbd import STACK, Share
+from lib.wait import wait_until
+from lib.world import BothWorld
 from nfsclient.hooks import Gate, only
 from smb2client import SmbError, wire
 from test_no_space import Disk
 
-WORLD = SmbWorld
+WORLD = BothWorld
 WAIT = 2                # s; what "stub:wait" says
 MORE = "stub:wait = %d" % (WAIT * 1000)
 NOT_HERE = ("NETWORK_BUSY", "ACCESS_DENIED", "IO_DEVICE_ERROR", "UNEXPECTED_IO_ERROR")
@@ -200,7 +202,7 @@ def full(moddir, new_volume, rpcshim):
     small = new_volume("xfs", "320M")
     volume = small.path / "volume"
     volume.mkdir()
-    w = SmbWorld(moddir / "full", volume, rpcshim)
+    w = BothWorld(moddir / "full", volume, rpcshim)
     w.disk = Disk(small.path)
     w.m.allow.append("pending journal: transaction failed: No space left")
     with w:

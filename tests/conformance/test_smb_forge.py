@@ -6,10 +6,11 @@ import struct
 
 import pytest
 
-from lib.world import SIZE, World
+from lib.case import SIZE
+from lib.world import SmbWorld
 from smb2client import SmbError, wire
 
-WORLD = World
+WORLD = SmbWorld
 EA = wire.READ_EA | wire.WRITE_EA | wire.READ_ATTRIBUTES
 RECORD = "trusted.postcopy"
 NAMES = ("postcopy", "trusted.postcopy", "TRUSTED.POSTCOPY", "user.postcopy",

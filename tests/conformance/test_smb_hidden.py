@@ -4,10 +4,11 @@ import os
 
 import pytest
 
-from lib.world import World, status_of
+from lib.expect import smb_status
+from lib.world import SmbWorld
 from smb2client import SmbError, wire
 
-WORLD = World
+WORLD = SmbWorld
 HIDDEN = (".postcopy", ".POSTCOPY", ".Postcopy")
 
 
@@ -26,8 +27,8 @@ def user(world, d, request):
 @pytest.mark.parametrize("name", HIDDEN)
 def test_our_directory_is_not_there(world, d, user, name):
     for path in (name, name + "/journal", name + "/x/y"):
-        assert status_of(user.open, path) in ("OBJECT_NAME_NOT_FOUND", "OBJECT_PATH_NOT_FOUND")
-        assert status_of(user.open, path, wire.DELETE) in (
+        assert smb_status(user.open, path) in ("OBJECT_NAME_NOT_FOUND", "OBJECT_PATH_NOT_FOUND")
+        assert smb_status(user.open, path, wire.DELETE) in (
             "OBJECT_NAME_NOT_FOUND", "OBJECT_PATH_NOT_FOUND")
     assert name not in user.names()
     assert user.names("", ".post*") == []

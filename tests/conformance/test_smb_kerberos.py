@@ -13,11 +13,10 @@ import pytest
 
 from lib import smbd
 from lib.kdc import HOST, REALM, Kdc
-from lib.migration import RETRIEVER
-from lib.programs import wait_until
+from lib.programs import RETRIEVER
 from lib.smbsource import migrations, settings, with_worker
+from lib.wait import wait_until
 from test_smb_source import children, compare
-
 
 MIB = 1 << 20
 

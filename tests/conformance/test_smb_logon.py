@@ -7,9 +7,9 @@ import time
 import pytest
 
 from lib import smbd
-from lib.programs import wait_until
 from lib.smbgate import SmbGate
 from lib.smbsource import migrations, settings, with_worker
+from lib.wait import wait_until
 
 pytestmark = with_worker
 

@@ -7,11 +7,14 @@ import os
 
 import pytest
 
-from lib.programs import wait_until
-from lib.world import BLOCK, OLD, SIZE, World, explore, pattern, smb_time, status_of
+from lib.case import BLOCK, OLD, SIZE, pattern
+from lib.expect import smb_status
+from lib.smb import explore, smb_time
+from lib.wait import wait_until
+from lib.world import SmbWorld
 from smb2client import wire
 
-WORLD = World
+WORLD = SmbWorld
 COUNT = 1000
 ALL = wire.READ_DATA | wire.WRITE_DATA | wire.READ_ATTRIBUTES | wire.SYNCHRONIZE
 
@@ -50,7 +53,7 @@ def test_offline_ends_with_the_last_byte(world, smb):
     assert smb.stat(d + "/f").attributes & wire.ATTR_OFFLINE
     before = smb.stat(d + "/f")
     assert smb.read_file(d + "/f") == data
-    world.finish(d + "/f")
+    world.fill(d + "/f")
     after = smb.stat(d + "/f")
     assert not after.attributes & wire.ATTR_OFFLINE
     assert (after.size, after.written, after.created, after.nlink) == (
@@ -99,7 +102,7 @@ def test_completion_is_notified(world, smb):
     with world.m.client() as watcher, watcher.open(d, wire.READ_DATA) as handle:
         watched(handle, 0x4, touch)                             # attributes only
         smb.read_file(d + "/f")
-        world.finish(d + "/f")
+        world.fill(d + "/f")
         assert (3, "f") in news_of(handle, 0x4, (3, "f"))
 
 
@@ -116,7 +119,7 @@ def test_a_watcher_of_names_sees_no_fill(world, smb):
         watched(handle, 0x3, lambda: smb.write_file("%s/mine%d" % (d, next(number)), b""))
         for path, data in files.items():                        # 3: names of files, directories
             assert smb.read_file(path) == data
-        world.finish(d + "/7")
+        world.fill(d + "/7")
         smb.write_file(d + "/made", b"")
         seen = news_of(handle, 0x3, (1, "made"))
         assert {n for n in seen if "mine" not in n[1]} == {(1, "made")}
@@ -131,8 +134,8 @@ def test_rights_are_the_old_ones(world, smb, stub):
         smb.names(d)
     for stage in ("before", "during", "after"):
         with world.m.client("bob") as bob:
-            assert status_of(bob.read_file, d + "/hers") == "ACCESS_DENIED", stage
-            assert status_of(bob.open, d + "/hers", wire.WRITE_DATA) == "ACCESS_DENIED"
+            assert smb_status(bob.read_file, d + "/hers") == "ACCESS_DENIED", stage
+            assert smb_status(bob.open, d + "/hers", wire.WRITE_DATA) == "ACCESS_DENIED"
         with world.m.client("alice") as alice, alice.open(d + "/hers") as f:
             if stage == "before":
                 assert world.reads(d + "/hers") == []
@@ -140,7 +143,7 @@ def test_rights_are_the_old_ones(world, smb, stub):
             else:
                 assert f.read() == data
         if stage == "during":
-            world.finish(d + "/hers")
+            world.fill(d + "/hers")
 
 
 # -- a slow old server -----------------------------------------------------------------
@@ -151,7 +154,7 @@ def test_one_read_waits_and_the_session_goes_on(world, smb):
     quick, here = world.file(d + "/quick"), world.file(d + "/here")
     smb.names(d)
     assert smb.read_file(d + "/here") == here
-    world.finish(d + "/here")
+    world.fill(d + "/here")
     with smb.open(d + "/slow") as f, world.held("READ", d + "/slow") as gate:
         waiting = f.send_read(BLOCK, 1000)
         wait_until(lambda: gate.waiting, 20, "READ at the source")
@@ -224,7 +227,7 @@ def test_the_retriever_is_gone(world, smb):
     d = world.dir()
     cold, here = world.file(d + "/cold"), world.file(d + "/here")
     smb.read_file(d + "/here")
-    world.finish(d + "/here")
+    world.fill(d + "/here")
     smb.names(d)
     with smb.open(d + "/cold") as f:
         world.m.kill_retriever()
@@ -251,12 +254,12 @@ def test_locks_of_a_stub(world, smb):
         mine.lock(BLOCK, BLOCK)
         with other.open(d + "/f", ALL) as theirs:
             for _ in ("stub", "normal"):
-                assert status_of(theirs.lock, BLOCK + 5, 1) == "LOCK_NOT_GRANTED"
-                assert status_of(theirs.read, BLOCK + 5, 1) == "FILE_LOCK_CONFLICT"
-                assert status_of(theirs.write, BLOCK + 5, b"x") == "FILE_LOCK_CONFLICT"
+                assert smb_status(theirs.lock, BLOCK + 5, 1) == "LOCK_NOT_GRANTED"
+                assert smb_status(theirs.read, BLOCK + 5, 1) == "FILE_LOCK_CONFLICT"
+                assert smb_status(theirs.write, BLOCK + 5, b"x") == "FILE_LOCK_CONFLICT"
                 assert theirs.read(0, 100) == data[:100]
                 assert mine.read(BLOCK, 100) == data[BLOCK:BLOCK + 100]
-                world.finish(d + "/f")
+                world.fill(d + "/f")
             mine.unlock(BLOCK, BLOCK)
             theirs.lock(BLOCK + 5, 1)
 
@@ -322,6 +325,6 @@ def test_streams_of_a_stub(world, smb):
     assert smb.read_file(d + "/f:mine") == pattern(5000)
     assert smb.streams(d + "/f") == {"::$DATA": SIZE, ":mine:$DATA": 5000}
     assert world.reads(d + "/f") == []
-    world.finish(d + "/f")
+    world.fill(d + "/f")
     assert smb.read_file(d + "/f:mine") == pattern(5000)
     assert smb.streams(d + "/f") == {"::$DATA": SIZE, ":mine:$DATA": 5000}

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from lib import smbd, smbtree
-from lib.migration import BUILD
+from lib.programs import BUILD
 from lib.smbsource import IDMAP
 from lib.smbtree import WHOLE, Builder, compare, descriptor
 from smb2client import SmbError, wire

@@ -9,12 +9,15 @@ import subprocess
 
 import pytest
 
-from lib.case import ANY, BLOCK, SIZE, STUBTOOL, same
-from lib.programs import wait_until
-from lib.smb import ALL, SmbWorld
+from lib.case import ANY, BLOCK, SIZE
+from lib.expect import same
+from lib.programs import STUBTOOL
+from lib.smb import ALL
+from lib.wait import wait_until
+from lib.world import BothWorld
 from smb2client import wire
 
-WORLD = SmbWorld
+WORLD = BothWorld
 STEPS = int(os.environ.get("POSTCOPY_MODEL_STEPS", "120"))
 SEEDS = range(int(os.environ.get("POSTCOPY_MODEL_SEEDS", "6")))
 

@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from lib.programs import wait_until
-from lib.smbmigration import MODULES
-from lib.world import World, status_of
+from lib.expect import smb_status
+from lib.programs import MODULES
+from lib.wait import wait_until
+from lib.world import SmbWorld
 from smb2client import wire
 from test_no_space import SMALL, Disk
 
@@ -18,10 +19,9 @@ def world(moddir, new_volume):
     volume = new_volume("xfs", SMALL["xfs"]).path / "volume"
     volume.mkdir()
     # else smbd looks for other spellings of a new name, and has the directory listed
-    w = World(moddir / "world", volume, more="case sensitive = yes",
-              allow=["pending journal: transaction failed: No space left"])
-    yield w
-    w.close()
+    with SmbWorld(moddir / "world", volume, more="case sensitive = yes",
+                  allow=["pending journal: transaction failed: No space left"]) as w:
+        yield w
 
 
 def test_names_go_where_nobody_has_listed(world, smb):
@@ -38,7 +38,7 @@ def test_names_go_where_nobody_has_listed(world, smb):
     disk = Disk(world.volume.parent)
     try:
         disk.fill()
-        assert status_of(smb.names, d) == "DISK_FULL"
+        assert smb_status(smb.names, d) == "DISK_FULL"
         with smb.open(d + "/cut", wire.WRITE_DATA | wire.READ_ATTRIBUTES) as f:
             f.truncate(3)
         smb.remove(d + "/own")

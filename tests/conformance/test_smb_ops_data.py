@@ -3,11 +3,13 @@
 client has written stays, what it has not is the old server's."""
 import pytest
 
-from lib.case import ANY, BLOCK, SIZE, pattern, same
-from lib.smb import ALL, SmbWorld, smb_status
+from lib.case import ANY, BLOCK, SIZE, pattern
+from lib.expect import same, smb_status
+from lib.smb import ALL
+from lib.world import BothWorld
 from smb2client import wire
 
-WORLD = SmbWorld
+WORLD = BothWorld
 
 
 def test_read(case, smb, place):

@@ -6,12 +6,14 @@ import os
 
 import pytest
 
-from lib.case import SIZE, same
-from lib.smb import ALL, SmbWorld, smb_status
+from lib.case import SIZE
+from lib.expect import same, smb_status
+from lib.smb import ALL
+from lib.world import BothWorld
 from nfsclient.nfstypes import FIFO
 from smb2client import wire
 
-WORLD = SmbWorld
+WORLD = BothWorld
 NOT_FOUND = ("OBJECT_NAME_NOT_FOUND", "OBJECT_PATH_NOT_FOUND", "STOPPED_ON_SYMLINK",
              "ACCESS_DENIED")
 
@@ -75,7 +77,7 @@ def test_a_fifo_does_not_hang(case, smb):
 def ending(moddir, loop_xfs, rpcshim, request):
     volume = loop_xfs.path / request.node.name
     volume.mkdir()
-    w = SmbWorld(moddir / "end", volume, rpcshim)
+    w = BothWorld(moddir / "end", volume, rpcshim)
     with w:
         yield w
         w.finished = True       # by the test

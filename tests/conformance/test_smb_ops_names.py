@@ -5,12 +5,14 @@ import os
 
 import pytest
 
-from lib.case import ANY, DIRS, OLD, PLACES, SIZE, same
-from lib.smb import ALL, EPOCH, UNIX, SmbWorld, smb_status
+from lib.case import ANY, DIRS, OLD, PLACES, SIZE
+from lib.expect import same, smb_status
+from lib.smb import ALL, EPOCH, UNIX
+from lib.world import BothWorld
 from nfsclient.nfstypes import DIR
 from smb2client import wire
 
-WORLD = SmbWorld
+WORLD = BothWorld
 DELETE = wire.DELETE | wire.READ_ATTRIBUTES
 
 

@@ -4,10 +4,12 @@ sendfile and recvfile, reserving space, with other modules in the stack, from a 
 inside of the volume.  A short run of what must not go wrong for each."""
 import pytest
 
-from lib.case import ANY, BLOCK, DIRS, SIZE, same
-from lib.smb import ALL, SmbWorld
+from lib.case import ANY, BLOCK, DIRS, SIZE
+from lib.expect import same
+from lib.smb import ALL
 from lib.smbd import USERS, Share
 from lib.smbtree import descriptor
+from lib.world import BothWorld
 from smb2client import wire
 
 WAYS = {
@@ -32,7 +34,7 @@ def world(moddir, loop_xfs, rpcshim, request):
     volume = loop_xfs.path / request.param.replace(" ", "-")
     volume.mkdir()
     stack, more = WAYS[request.param]
-    w = SmbWorld(moddir / request.param.replace(" ", "-"), volume, rpcshim, more=more,
+    w = BothWorld(moddir / request.param.replace(" ", "-"), volume, rpcshim, more=more,
                  smb_conf=CONF.get(request.param, ""),
                  **({"stack": tuple(stack.split())} if stack else {}))
     w.way = request.param

@@ -3,12 +3,14 @@
 others read everything.  "stub:recall attribute": the newer sign for what is not here."""
 import pytest
 
-from lib.case import BLOCK, SIZE, same
-from lib.smb import ALL, SmbWorld, smb_status
+from lib.case import BLOCK, SIZE
+from lib.expect import same, smb_status
+from lib.smb import ALL
 from lib.smbd import Share
+from lib.world import BothWorld
 from smb2client import wire
 
-WORLD = SmbWorld
+WORLD = BothWorld
 MORE = "stub:recall deny = bob @nobodys 10.0.0.0/8\nstub:recall attribute = yes"
 SIGNS = wire.ATTR_OFFLINE | wire.ATTR_RECALL
 

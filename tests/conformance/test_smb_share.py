@@ -2,11 +2,11 @@
 """Shares that begin below a volume's root, as administrators like them."""
 import pytest
 
-from lib.smbd import STOCK, Samba, Share
-from lib.smbmigration import MODULES
-from lib.world import World
+from lib.programs import MODULES
+from lib.smbd import STACK, Samba, Share
+from lib.world import SmbWorld
 
-WORLD = World
+WORLD = SmbWorld
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def shared(world, moddir):
 
     def make(path):
         server = Samba(moddir / ("share-" + path.replace("/", "-")), module_dir=MODULES, shares=[
-            Share(str(world.volume / path), vfs=(*STOCK, "stub"))])
+            Share(str(world.volume / path), vfs=STACK)])
         made.append(server)
         return server.start().client()
 

@@ -5,13 +5,15 @@ import contextlib
 
 import pytest
 
-from lib.case import SIZE, same
-from lib.smb import ALL, SmbWorld
-from lib.smbd import STOCK, Share
+from lib.case import SIZE
+from lib.expect import same
+from lib.smb import ALL
+from lib.smbd import STACK, STOCK, Share
+from lib.world import BothWorld
 from smb2client import SmbError, wire
 
-WORLD = SmbWorld
-STACKS = {"with our module": (*STOCK, "stub"), "without": STOCK}
+WORLD = BothWorld
+STACKS = {"with our module": STACK, "without": STOCK}
 
 
 @pytest.fixture(scope="module", params=STACKS)

@@ -8,8 +8,10 @@ import subprocess
 
 import pytest
 
-from lib.case import SIZE, same
-from lib.smb import ALL, EPOCH, UNIX, SmbWorld, smb_status
+from lib.case import SIZE
+from lib.expect import same, smb_status
+from lib.smb import ALL, EPOCH, UNIX
+from lib.world import BothWorld
 from smb2client import wire
 
 TAKEN = datetime.datetime(2020, 11, 20, 10, 0, 0, tzinfo=datetime.timezone.utc)
@@ -20,7 +22,7 @@ SNAP = ".snapshots"
 def world(moddir, loop_xfs, rpcshim):
     volume = loop_xfs.path / "volume"
     volume.mkdir()
-    w = SmbWorld(moddir, volume, rpcshim, stack=("shadow_copy2", "acl_xattr", "streams_xattr",
+    w = BothWorld(moddir, volume, rpcshim, stack=("shadow_copy2", "acl_xattr", "streams_xattr",
                                                  "stub"),
                  more="shadow:snapdir = %s\nshadow:mountpoint = %s" % (SNAP, volume))
     w.also.add(SNAP.encode())

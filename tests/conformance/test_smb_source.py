@@ -14,13 +14,13 @@ import threading
 import pytest
 
 from lib import smbd
-from lib.migration import BUILD, Migration
-from lib.programs import wait_until
+from lib.migration import Migration
+from lib.programs import BUILD, WORKER
 from lib.smbgate import SmbGate
-from lib.smbsource import WORKER, migrations, settings, with_worker
+from lib.smbsource import migrations, settings, with_worker
+from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.rpcserver import end_listener
-
 
 MIB = 1 << 20
 NS = 10 ** 9

@@ -7,10 +7,10 @@ import subprocess
 import pytest
 
 from lib import smbtree
-from lib.programs import wait_until
 from lib.smbgate import SmbGate
 from lib.smbsource import IDMAP, with_worker
 from lib.smbtree import Builder, compare
+from lib.wait import wait_until
 from test_smb_meta import VERBOSE, build_access
 
 pytestmark = with_worker

@@ -3,8 +3,7 @@
 The whole list, on every kind of volume: tests/smb/torture (docs/conformance-smb.md)."""
 import subprocess
 
-from lib.migration import BUILD
-from lib.programs import TESTS
+from lib.programs import BUILD, TESTS
 
 
 def test_quick_suites_on_dummies(workdir):

@@ -8,14 +8,16 @@ import time
 
 import pytest
 
-from lib.case import BLOCK, SIZE, same
-from lib.programs import wait_until
-from lib.smb import ALL, STACK, SmbWorld, smb_status
-from lib.smbd import Share
+from lib.case import BLOCK, SIZE
+from lib.expect import same, smb_status
+from lib.smb import ALL
+from lib.smbd import STACK, Share
+from lib.wait import wait_until
+from lib.world import BothWorld
 from nfsclient.hooks import Gate, only
 from smb2client import wire
 
-WORLD = SmbWorld
+WORLD = BothWorld
 WAIT = 2                # s; what "stub:wait" says
 MORE = "stub:wait = %d" % (WAIT * 1000)
 ROOM = 15               # s that a busy machine may add; less than stub:wait is by itself

@@ -5,7 +5,7 @@ while it is fetched on demand and when all of it is here."""
 import pytest
 
 from lib import smbtree
-from lib.smbmigration import SmbMigration
+from lib.migration import SmbMigration
 from lib.smbsource import with_module
 from smb2client import wire
 

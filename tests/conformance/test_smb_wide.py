@@ -17,13 +17,11 @@ import threading
 import pytest
 
 from lib import smbd
-from lib.migration import BUILD, Migration
-from lib.smbmigration import MODULES, STACK
+from lib.migration import Migration
+from lib.programs import MODULES, STUBTOOL, WORKER
+from lib.smbd import STACK
 from nfsclient.rpcserver import end_listener
 
-
-WORKER = BUILD / "retriever" / "postcopy-smb-worker"
-STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
 ENTRIES = int(os.environ.get("POSTCOPY_WIDE", 2000))
 NAMES = {"a file of the wide directory, number %06d" % i for i in range(ENTRIES)}
 MEMORY_KB = 150 << 10           # of each process

@@ -11,12 +11,12 @@ import threading
 
 import pytest
 
-from lib.programs import wait_until
+from lib.expect import status_of
+from lib.wait import wait_until
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.proxy import Proxy
-
 
 RECORD = "trusted.postcopy"
 MIB = 1 << 20
@@ -91,12 +91,6 @@ class Reader(threading.Thread):
         self.join(120)
         assert not self.is_alive() and self.error is None, self.error
         assert self.data == content
-
-
-def status_of(call, *args):
-    with pytest.raises(NfsError) as info:
-        call(*args)
-    return info.value.status
 
 
 # -- the old server stands still ------------------------------------------------------------

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from lib.programs import wait_until
 from lib.smbsource import with_worker
+from lib.wait import wait_until
 from nfsclient import NfsError, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from lib.programs import wait_until
+from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 

@@ -18,12 +18,11 @@ import time
 
 import pytest
 
-from lib.migration import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
-from lib.programs import wait_until
+from lib.programs import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
+from lib.wait import wait_until
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-
 
 RECORD = "trusted.postcopy"
 MIB = 1 << 20

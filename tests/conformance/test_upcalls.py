@@ -13,9 +13,10 @@ import time
 
 import pytest
 
-from lib.case import BLOCK, SIZE, same, status_of
-from lib.migration import BUILD
-from lib.programs import wait_until
+from lib.case import BLOCK, SIZE
+from lib.expect import same, status_of
+from lib.programs import BUILD
+from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree

@@ -8,14 +8,14 @@ import subprocess
 
 import pytest
 
-from lib.programs import wait_until
-from lib.smbd import Samba, Share
-from lib.smbmigration import MODULES, STACK
+from lib.expect import smb_status, status_of
+from lib.programs import MODULES, STUBTOOL
+from lib.smbd import STACK, Samba, Share
 from lib.smbsource import with_module
-from lib.world import STUBTOOL
-from nfsclient import NfsError, errors
+from lib.wait import wait_until
+from nfsclient import errors
 from nfsclient.rpc import AuthSys
-from smb2client import SmbError, wire
+from smb2client import wire
 
 pytestmark = with_module
 
@@ -56,18 +56,6 @@ def new(moddir, m):
                    shares=[Share(str(m.volume), vfs=STACK, more="stub:wait = 5000")]).start()
     yield server
     server.stop()
-
-
-def smb_status(call, *args, **options):
-    with pytest.raises(SmbError) as caught:
-        call(*args, **options)
-    return caught.value.status
-
-
-def nfs_status(call, *args, **options):
-    with pytest.raises(NfsError) as caught:
-        call(*args, **options)
-    return caught.value.status
 
 
 def test_what_cannot_be_had_now_is_listed(moddir, new_samba, make, loop_xfs):
@@ -119,9 +107,9 @@ def test_over_nfs(m, proto, uid):
             assert (stat.S_IMODE(attrs.mode), attrs.uid, attrs.gid) == (0, 0, 0), name
         assert c.getattr("bad-file").size == len("bad-file")
         for name in ("bad-file", "spoiled"):
-            assert nfs_status(c.read_file, name) in (errors.ACCES, errors.IO)
-        assert nfs_status(c.names, "bad-dir") in (errors.ACCES, errors.IO)
-        assert nfs_status(c.mkdir, "bad-dir/new") in (errors.ACCES, errors.IO)
+            assert status_of(c.read_file, name) in (errors.ACCES, errors.IO)
+        assert status_of(c.names, "bad-dir") in (errors.ACCES, errors.IO)
+        assert status_of(c.mkdir, "bad-dir/new") in (errors.ACCES, errors.IO)
         assert c.read_file("good") == b"good"
 
 
@@ -129,7 +117,7 @@ def test_may_be_renamed_and_removed_and_comes_back_whole(m, new, tree):
     """Names are the directory's business; what was renamed is what comes in the end."""
     with m.client("v3", patience=PATIENCE) as c:
         c.rename("bad-file", "renamed")
-        assert nfs_status(c.rmdir, "bad-dir") in (errors.NOTEMPTY, errors.IO)
+        assert status_of(c.rmdir, "bad-dir") in (errors.NOTEMPTY, errors.IO)
         os.removexattr(m.volume / "spoiled", RECORD)
         for name in ("bad-file", "bad-dir"):
             for i in range(1, 300):

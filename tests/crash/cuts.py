@@ -34,7 +34,7 @@ from cuts_record import BASE, LOGDISK, SOCKETS, STUBDUMP, Run  # noqa: E402
 import cuts_work  # noqa: E402
 from disklog import Log  # noqa: E402
 import images  # noqa: E402
-from lib.migration import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
+from lib.programs import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
 PROGRAMS = (LOGDISK, STUBDUMP, CRAWLER, RETRIEVER, VOLUME_TOOL)

@@ -17,8 +17,9 @@ from cuts_again import cut_again
 from cuts_model import judge, logical
 from cuts_record import SOCKETS, dump
 import images
-from lib.migration import AT_ONCE, CRAWLER, RETRIEVER
-from lib.programs import wait_until
+from lib.migration import AT_ONCE
+from lib.programs import CRAWLER, RETRIEVER
+from lib.wait import wait_until
 
 AGAIN = 12                               # states of a second cut
 WORKERS = 10                             # mounting is waiting, more than work
@@ -119,7 +120,7 @@ def judge_state(run, builder, where, cut, state, go_on, again=None):
         volume = pathlib.Path(where) / "vol"
         try:
             found = dump(volume)
-            wrong, tree = judge(found, run.world(cut))
+            wrong, tree = judge(found, run.expected(cut))
             if wrong or not (go_on or again):
                 return wrong, 1, 0
             wanted = logical(found, tree)

@@ -2,7 +2,7 @@
 """What a volume may look like after a power cut: the oracle of the cuts.
 
 Operations are numbered and come one after the other; the log of the disk knows how
-many had been sent and how many answered when the power went.  World plays them on
+many had been sent and how many answered when the power went.  Expected plays them on
 the source's tree and keeps every state in between:
 
   names   a file system's journal keeps changes of names in order, so the tree must
@@ -45,7 +45,7 @@ class Object:
         return self.states[0][1] if self.src else None
 
 
-class World:
+class Expected:
     """The tree after `issued` of the operations, `acked` of them answered.
 
     failed: None, or the numbers of those answered with an error by a disk that may fail;
@@ -354,12 +354,12 @@ def tree_wrong(image, tree):
     return structure_wrong(image) + (_names_wrong(image, tree) or _tree_wrong(image, tree))
 
 
-def judge(image, world):
+def judge(image, expected):
     """(what is wrong, the tree that it is).  Names alone may fit several trees, if an
     object was replaced by another of the same name."""
     structure, tried = structure_wrong(image), []
-    first = max(i for i, (number, _t) in enumerate(world.trees) if number <= world.floor)
-    for _number, tree in reversed(world.trees[first:]):
+    first = max(i for i, (number, _t) in enumerate(expected.trees) if number <= expected.floor)
+    for _number, tree in reversed(expected.trees[first:]):
         names = _names_wrong(image, tree)
         wrong = names or _tree_wrong(image, tree)
         if not wrong:

@@ -24,12 +24,13 @@ import threading
 
 from clients import Clients
 from cuts_faults import NAMELESS, CrawlPlan, Plan, Undone, was_done
-from cuts_model import Image, World
+from cuts_model import Expected, Image
 import cuts_work
 from disklog import Log
 import images
-from lib.migration import BUILD, Migration
-from lib.programs import build_rpcshim, wait_until
+from lib.migration import Migration
+from lib.programs import BUILD, build_rpcshim
+from lib.wait import wait_until
 from nfsclient import NfsError, RpcError
 
 STUBDUMP = BUILD / "tests" / "tools" / "stubdump"
@@ -248,12 +249,12 @@ class Run:
             if not done:
                 undone.add(op)
 
-    def world(self, cut):
+    def expected(self, cut):
         marks = self.log.marks[:cut.marks]
         answers = [mark for mark in marks if mark != "s"]
         failed, undone = ({number for number, mark in enumerate(answers, 1) if mark == what}
                           for what in "en")
-        return World(self.source.tree, self.ops, marks.count("s"), len(answers),
+        return Expected(self.source.tree, self.ops, marks.count("s"), len(answers),
                      failed if self.faults else None, undone)
 
     def keep(self, failed, subsets):

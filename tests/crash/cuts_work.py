@@ -2,7 +2,7 @@
 """What goes on while the power may go: a tree on the source, and what clients do.
 
 Every script below is one client's doing on objects of its own; a seed mixes them.
-Operations are those of cuts_model.World: ("write", path, offset, data, stable) ...
+Operations are those of cuts_model.Expected: ("write", path, offset, data, stable) ...
 Between ("open", path, "v4.1" or "v4.2") and ("close", path) they use NFSv4's open state.
 """
 from nfsclient.faketree import Tree

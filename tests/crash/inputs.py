@@ -6,7 +6,7 @@
 import pathlib
 import subprocess
 
-from lib.migration import BUILD
+from lib.programs import BUILD
 
 CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
 REPLAYS = BUILD / "tests" / "fuzz"

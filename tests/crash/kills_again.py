@@ -48,9 +48,9 @@ def judge_again(case, volume, state, wanted, era):
     """(what is wrong, image, tree).  `state` tells how far the client was; `wanted` is
     what the first kill left, in that era.  Nobody reads the volume before the
     retriever began another era: until then there is none that could have lived on."""
-    world = case.world(state.issued, state.acked, True)
+    expected = case.expected(state.issued, state.acked, True)
     for keep_era in (True, False) if era_of(volume) != era else (False,):
-        wrong, image, tree = judge_volume(volume, world, keep_era)
+        wrong, image, tree = judge_volume(volume, expected, keep_era)
         if tree:
             wrong += differs(wanted, logical(image, tree))
         if wrong:
@@ -156,14 +156,14 @@ class Again:
         self.stage.say("LOSS: seed %d, case %s, %s: %s" % (
             self.case.seed, self.case.name, what, "; ".join(wrong[:4])))
 
-    def world(self, first):
-        return self.case.world(first.issued, first.acked, True)
+    def expected(self, first):
+        return self.case.expected(first.issued, first.acked, True)
 
     def left_by(self, first):
         """(logical contents, era) of one state, which was judged before."""
         with self.bed.found(self.base(first)):
             era = era_of(self.bed.mnt)
-            _wrong, image, tree = judge_volume(self.bed.mnt, self.world(first), False)
+            _wrong, image, tree = judge_volume(self.bed.mnt, self.expected(first), False)
             return logical(image, tree), era
 
     def record(self, first):
@@ -188,14 +188,14 @@ class Again:
         """Was it killed?  (Threads do not make the same calls each time.)"""
         try:
             with self.bed.logging(self.log), self.bed.found(self.base(first)) as m:
-                wrong = self.killed(m, n, wanted, self.world(first))
+                wrong = self.killed(m, n, wanted, self.expected(first))
         except (AssertionError, TimeoutError, OSError) as err:
             wrong = ["%s: %s" % (type(err).__name__, err)]
         if wrong:
             self.lost("killed at call %d of recovery from %s" % (n, first.call), wrong)
         return "\nkilled " in self.log.read_text()
 
-    def killed(self, m, n, wanted, world):
+    def killed(self, m, n, wanted, expected):
         reviver = Reviver(m, server=False)
         self.bed.tell("watch %s" % self.bed.mnt)
         self.bed.tell("kill %d %s" % (n, RETRIEVER))
@@ -212,5 +212,5 @@ class Again:
         m.retriever.terminate()
         code = m.retriever.wait(PATIENCE)
         wrong = ["retriever ended with %d" % code] if code else []
-        more, image, tree = judge_volume(self.bed.mnt, world, False)
+        more, image, tree = judge_volume(self.bed.mnt, expected, False)
         return wrong + more + (differs(wanted, logical(image, tree)) if tree else [])

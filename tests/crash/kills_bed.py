@@ -14,8 +14,9 @@ from cuts_model import Image, judge
 import images
 import kills_smb
 from kills_work import BLOCK, READS, Killed, perform, read_wrong
-from lib.migration import AT_ONCE, BUILD, Migration
-from lib.programs import wait_until
+from lib.migration import AT_ONCE, Migration
+from lib.programs import BUILD
+from lib.wait import wait_until
 from nfsclient import NfsError, RpcError, errors
 from smb2client import Gone, SmbError
 

@@ -41,7 +41,7 @@ class Case:
         source = Source()
         return cls(name, seed, source.tree, CASES[name](source, random.Random(seed)))
 
-    def world(self, issued, acked, all_died):
+    def expected(self, issued, acked, all_died):
         return Killed(self.tree, self.ops, issued, acked, all_died)
 
 
@@ -76,23 +76,23 @@ def states_of(log):
     return found, calls
 
 
-def judge_volume(volume, world, keep_era):
+def judge_volume(volume, expected, keep_era):
     """(what is wrong, the image, the tree that it is)."""
     lines = dump_lines(volume, *(("-k",) if keep_era else ()))
     image = Image(volume, lines)
-    wrong, tree = judge(image, world)
+    wrong, tree = judge(image, expected)
     wrong += ["parked: %r" % line for line in lines if line.get("park")]
     if tree:
-        wrong += links_wrong(image, tree) + sizes_wrong(image, tree, world)
+        wrong += links_wrong(image, tree) + sizes_wrong(image, tree, expected)
     return wrong, image, tree
 
 
 def judge_both(case, volume, state):
     """The same if one process lived on (the page cache counts), and if all died."""
-    wrong, image, tree = judge_volume(volume, case.world(state.issued, state.acked, False), True)
+    wrong, image, tree = judge_volume(volume, case.expected(state.issued, state.acked, False), True)
     if wrong:
         return ["one lived: " + text for text in wrong], image, tree
-    return judge_volume(volume, case.world(state.issued, state.acked, True), False)
+    return judge_volume(volume, case.expected(state.issued, state.acked, True), False)
 
 
 def judge_state(case, bed, image, where, state, go_on):

@@ -12,7 +12,7 @@
 Each is answered only when it is closed.  Without a FLUSH they are as stable as an
 unstable NFS write: there as long as one process lives.
 """
-from lib.smbd import STOCK, Samba, Share
+from lib.smbd import STACK, Samba, Share
 from smb2client import Gone, SmbError, wire
 
 SMBD = "smbd"
@@ -26,7 +26,7 @@ BLOCK = 65536
 
 
 class Operations:
-    """What they do to the tree of a World."""
+    """What they do to the tree of an Expected."""
 
     def _swrite(self, number, path, offset, data, flush):
         self._write(number, path, offset, data, flush)
@@ -53,7 +53,7 @@ class Operations:
 
 def server(home, volume, shim, modules):
     """An smbd with our module on the volume; its state stays in `home`."""
-    return Samba(home, shares=[Share(str(volume), vfs=(*STOCK, "stub"))], module_dir=modules,
+    return Samba(home, shares=[Share(str(volume), vfs=STACK)], module_dir=modules,
                  shim=shim, conf=CONF)
 
 

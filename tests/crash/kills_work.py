@@ -10,7 +10,7 @@ A case is a tree on the source and a list of operations, those of cuts_work and
 and those of SMB clients (kills_smb).
 A seed moves offsets and sizes; the kinds of operations stay.
 """
-from cuts_model import World
+from cuts_model import Expected
 from cuts_work import pattern
 import cuts_work
 import kills_smb
@@ -170,7 +170,7 @@ CASES = {"shared": shared, "looking": looking, "linked": linked, "bytes": bytes_
 
 # -- what they lead to ----------------------------------------------------------
 
-class Killed(kills_smb.Operations, World):
+class Killed(kills_smb.Operations, Expected):
     """SIGKILL leaves the page cache alone: names, sizes and attributes are as answered.
 
     So are bytes, as long as one process lives that has the volume open.  When all die
@@ -247,10 +247,10 @@ def read_wrong(world, op, data):
     return [] if data == right and (data or not part) else ["%r: other bytes" % (op,)]
 
 
-def sizes_wrong(image, tree, world):
-    return ["%r is %d bytes long, not %s" % (path, image.objects[path]["size"], world.sizes(obj))
+def sizes_wrong(image, tree, expected):
+    return ["%r is %d bytes long, not %s" % (path, image.objects[path]["size"], expected.sizes(obj))
             for path, obj in tree.items() if obj.kind == "file" and path in image.objects and
-            image.objects[path]["size"] not in world.sizes(obj)]
+            image.objects[path]["size"] not in expected.sizes(obj)]
 
 
 def links_wrong(image, tree):

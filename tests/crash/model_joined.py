@@ -9,7 +9,7 @@ import random
 import signal
 import tempfile
 
-from lib.migration import BUILD
+from lib.programs import BUILD
 from lib.smbd import PASSWORD, Samba, Share
 from model_rig import Rig, plant_locally
 from model_run import Run

@@ -15,9 +15,9 @@ import pathlib
 import signal
 import time
 
-from lib.migration import BUILD
-from lib.programs import wait_until
-from lib.smbd import STOCK, Samba, Share
+from lib.programs import BUILD
+from lib.smbd import STACK, STOCK, Samba, Share
+from lib.wait import wait_until
 from model_client import LOOKS
 from model_plan import Writer
 from model_rig import Rig
@@ -109,7 +109,7 @@ class MixedRig(Rig):
             disk.samba = Samba(disk.home / "smbd", tree="/nonexistent", conf=CONF,
                                module_dir=None if stock else BUILD / "vfs_stub")
         self.samba = disk.samba
-        self.samba.shares = [Share(str(self.volume), vfs=STOCK if stock else (*STOCK, "stub"))]
+        self.samba.shares = [Share(str(self.volume), vfs=STOCK if stock else STACK)]
         self.machines = None
         if stock:                          # which nobody tells of anything
             self.m.server.exports[0].more = UNCACHED

@@ -13,7 +13,7 @@ writer of a history keeps a model itself, only to write more that makes sense.
 """
 import random
 
-from model_world import ROOT, Inode, Token, World, outcomes
+from model_world import ROOT, Inode, PossibleWorld, Token, outcomes
 from nfsclient.nfstypes import DIR, LNK, REG
 
 SIZES = (0, 0, 1, 100, 4095, 4096, 4097, 5000, 12288, 20000, 65535, 65536, 65537, 140000)
@@ -350,4 +350,4 @@ def first_world(objects):
         ids[item["path"]] = number
         inodes[ids[head]] = parent.but(entries=dict(parent.entries, **{name: number}),
                                        nlink=parent.nlink + (item["type"] == "dir"))
-    return World(inodes)
+    return PossibleWorld(inodes)

@@ -17,10 +17,10 @@ import tempfile
 import threading
 import time
 
-from lib.case import kernel_handle
 from lib.migration import Migration, counted
-from lib.programs import build_rpcshim, wait_until
-from lib.volume import LoopVolume
+from lib.programs import build_rpcshim
+from lib.volume import LoopVolume, kernel_handle
+from lib.wait import wait_until
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer, Refuse
 from nfsclient.faketree import Tree

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The model: a plain file system in memory, and what each operation does to it.
 
-It starts as the source's tree and knows nothing of stubs.  A World is one state
+It starts as the source's tree and knows nothing of stubs.  A PossibleWorld is one state
 that the volume may be in; worlds are never changed, only replaced.
 
     outcomes(world, op)       all (world after it, what the reply must say)
@@ -61,7 +61,7 @@ class Inode:
         return len(self.target) if self.type == LNK else len(self.data)
 
 
-class World:
+class PossibleWorld:
     __slots__ = ("inodes",)
 
     def __init__(self, inodes):
@@ -75,7 +75,7 @@ class World:
         inodes = dict(self.inodes)
         for number, inode in pairs:
             inodes[number] = inode
-        return World(inodes)
+        return PossibleWorld(inodes)
 
     def key(self, base):
         """The same for equal worlds: what is different from a world they come from."""

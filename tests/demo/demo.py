@@ -30,7 +30,6 @@ from lib.programs import build_nfstree, build_rpcshim  # noqa: E402
 from nfsclient.errors import NfsError  # noqa: E402
 from nfsclient.rpc import RpcError  # noqa: E402
 
-
 EXIT_SAME, EXIT_DIFFERENT, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 130
 MIB = 1 << 20
 GIB = 1 << 30

@@ -12,7 +12,7 @@ import oldtree
 import smb_oldtree
 import smb_visitor
 from lib import smbtree
-from lib.smbd import PASSWORD, STOCK, Share
+from lib.smbd import PASSWORD, STACK, Share
 from demo import GIB, Demo, say
 from stage import DemoError
 
@@ -52,7 +52,7 @@ class SmbDemo(Demo):
         if not (modules / "stub.so").exists():
             raise DemoError("no %s/stub.so: the Samba module was not built" % modules)
         self.new = self.stage.samba("new", module_dir=modules, shares=[
-            Share(self.volume_dir, vfs=(*STOCK, "stub"), **SHARE)])
+            Share(self.volume_dir, vfs=STACK, **SHARE)])
 
     def first_access(self):
         start = time.monotonic()

@@ -1,40 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the test_ops_* suites share: one migration per module, a directory per test.
-
-    World   a fake old server, a volume, retriever and new server for the module
-    Case    one test's directory: its source, its model, the state it is in
+"""A test's directory at the old server, and the model of what clients did to it.
 
     def test_x(case, client, state):
         f = case.file("f", size=1000)         # at the source, and in the model
         case.enter(state, "f")                # normal, partial, some, dummy, cold, looked
         client.write(f, 10, b"abc")
         case.write("f", 10, b"abc")           # the model does the same
-
-The old server's root is never listed before the end, so each test adds its own
-directory to it and only its name is looked up.  After each test the counter is
-audited; after the last one everything is crawled, audited, and compared with the
-models through a new server process: types, bytes, sizes, modes, owners, link
-groups, targets, devices, mtimes.
 """
-import ctypes
 import itertools
-import json
 import os
-import pathlib
-import socket
-import subprocess
 from dataclasses import dataclass, field
 
-import pytest
-
-from lib.migration import BUILD, Migration, counted
-from lib.programs import wait_until
+from lib.expect import difference
+from lib.wait import wait_until
 from nfsclient import NfsError
-from nfsclient.fakeserver import FakeServer
-from nfsclient.faketree import Pattern, Tree
+from nfsclient.faketree import Pattern
 from nfsclient.nfstypes import DIR, LNK, REG
 
-STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
 BLOCK = 65536                       # the retriever's block_size
 SIZE = 5 * BLOCK + 1234             # a file of several blocks and an odd end
 STATES = ("normal", "partial", "some", "dummy", "cold")
@@ -43,13 +25,7 @@ DIRS = ("listed", "unlisted", "dummy", "cold", "looked")
 USER, GROUP = 1001, 1002
 OLD = 1500000000 * 10 ** 9          # times of the source: long ago
 ANY = object()                      # model: whatever clients see when the test ends
-
-
-def status_of(call, *args, **kw):
-    """The status with which a call fails."""
-    with pytest.raises(NfsError) as info:
-        call(*args, **kw)
-    return info.value.status
+_ages = itertools.count(1)
 
 
 def overlay(old, offset, data):
@@ -60,119 +36,6 @@ def overlay(old, offset, data):
 
 def pattern(size, seed=1):
     return Pattern(size, seed % 65536).read(0, size)
-
-
-class World:
-    SMB = False                     # it needs the module for Samba
-
-    def __init__(self, home, volume, shim, attr_cache=None, conf="", fsal_more="",
-                 source=None, wrap=()):
-        self.tree = Tree()
-        self.fake = FakeServer(self.tree).start()
-        self.m = Migration(home, self.fake.url(), volume, shim=shim, fsal_more=fsal_more,
-                           wrap=wrap, conf="block_size = %d\n%s" % (BLOCK, conf))
-        if attr_cache is not None:
-            self.m.server.exports[0].more = "Attr_Expiration_Time = %d;" % attr_cache
-        self.m.init().start()
-        self.volume = pathlib.Path(volume)
-        self.also = {b"probe"}          # names in the root that are no case's
-        self.cases, self._number, self.finished = [], itertools.count(1), False
-
-    def case(self, label):
-        self.cases.append(Case(self, "t%03d" % next(self._number), label))
-        return self.cases[-1]
-
-    def client(self, proto="v3", **options):
-        return self.m.client(proto, **options).patient(30)
-
-    def seen(self, client, path):
-        """(handle, attributes) as they are at the end of a test."""
-        return client.lookup(path)
-
-    # -- tools --------------------------------------------------------------
-
-    def stubtool(self, command, path, *more):
-        done = subprocess.run([str(STUBTOOL), command, str(self.volume), path,
-                               *map(str, more)], capture_output=True, text=True)
-        assert done.returncode == 0, (command, path, more, done.stderr)
-        return done.stdout
-
-    def show(self, path):
-        return json.loads(self.stubtool("show", path))
-
-    def control(self, cmd):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(60)
-            sock.connect(str(self.m.control))
-            sock.sendall(json.dumps({"cmd": cmd}).encode() + b"\n")
-            answer = json.loads(sock.makefile().readline())
-        assert answer.get("ok"), answer
-        return answer
-
-    def settle(self):
-        """Nothing is in flight any more."""
-        def idle():
-            before = self.control("status")      # who is at work hands in what drain waits for
-            self.control("drain")
-            status = self.control("status")
-            return not any((before["active"], status["inflight"], status["active"]))
-        wait_until(idle, 60, "retriever idle")
-
-    def audit(self):
-        """Migration.audit() without its processes."""
-        self.settle()
-        status, scan, _counter = counted(lambda: self.control("status"), self.m.scan,
-                                         "covered", "stale")
-        assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
-        assert status["parked"] + status["conflicts"] == 0, (
-            status, self.m.tool("parked", self.volume))
-
-    def calls(self, proc, node=None):
-        """Calls the old server has had: all, or those about a node."""
-        return [c for c in list(self.fake.calls)
-                if c.proc == proc and (node is None or c.node is node)]
-
-    def listings(self, node):
-        return len(self.calls("READDIRPLUS", node)) + len(self.calls("READDIR", node))
-
-    # -- the end ------------------------------------------------------------
-
-    def finish(self):
-        """Crawl; differences between the final tree and the models, as text."""
-        self.finished = True
-        self.m.audit()
-        self.m.crawl()
-        self.m.audit(complete=True)
-        self.m.server.restart()
-        assert self.fake.writes == 0
-        with self.client("v3") as c:
-            names = set(c.names())
-            wanted = {case.name.encode() for case in self.cases if not case.free}
-            found = ["root: %r" % n for n in sorted((names ^ wanted) - self.also)
-                     if n not in {case.name.encode() for case in self.cases if case.free}]
-            for case in self.cases:
-                if not case.free:
-                    found += ["%s (%s): %s" % (case.name, case.label, text)
-                              for text in case.compare(c)]
-        return found
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        self.finished |= kind is not None
-        self.stop()
-
-    def stop(self):
-        try:
-            found = [] if self.finished else self.finish()
-            self.m.stop()
-        finally:
-            for process in (self.m.crawler, self.m.retriever):
-                Migration._end(process)
-            self.m.server._kill(9)
-            self.fake.stop()
-        assert not found, "after the crawl:\n" + "\n".join(found)
 
 
 @dataclass
@@ -446,38 +309,3 @@ class Case:
         names = sum(i is item for i in self.items.values())
         if item.type != DIR and attrs.nlink != names:
             yield "nlink %d, not %d" % (attrs.nlink, names)
-
-
-_ages = itertools.count(1)
-
-
-def difference(got, want):
-    """Where two byte strings differ first, and by what."""
-    if len(got) != len(want):
-        return "%d bytes, not %d" % (len(got), len(want))
-    at = next(i for i in range(len(got)) if got[i] != want[i])
-    return "bytes differ from %d on: %s, not %s" % (at, got[at:at + 8].hex(),
-                                                    want[at:at + 8].hex())
-
-
-def same(got, want):
-    assert got == want, difference(got, want)
-
-
-def view(attrs):
-    """What a fill must not move (docs/design.md, invariant 8)."""
-    return {k: getattr(attrs, k) for k in ("type", "mode", "nlink", "uid", "gid", "size",
-                                           "mtime", "ctime", "change", "fileid")}
-
-
-def kernel_handle(path):
-    """name_to_handle_at(2): (type, bytes)."""
-    class Handle(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_uint), ("type", ctypes.c_int),
-                    ("bytes", ctypes.c_ubyte * 128)]
-    handle, mount = Handle(128), ctypes.c_int()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.name_to_handle_at(-100, os.fsencode(path), ctypes.byref(handle),
-                              ctypes.byref(mount), 0):
-        raise OSError(ctypes.get_errno(), "name_to_handle_at", str(path))
-    return handle.type, bytes(handle.bytes[:handle.length])

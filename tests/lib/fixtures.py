@@ -2,7 +2,7 @@
 """Fixtures of the suites that share a world or an old SMB server.
 
     world    a fake old server, a volume and new servers for the module: WORLD of the module
-             says which (World: Ganesha), ATTR_CACHE, CONF, FSAL_MORE, MORE its options
+             says which (NfsWorld: Ganesha), ATTR_CACHE, CONF, FSAL_MORE, MORE its options
     case     one test's directory: its source, its model, the state it is in (lib.case)
     client   an NFS client of each version; client3, client4, client42: of one, or some
     smb      an administrator's SMB session
@@ -16,10 +16,11 @@ import contextlib
 import pytest
 
 from lib import smbd
-from lib.case import PLACES, STATES, World
-from lib.programs import wait_until
-from lib.smbmigration import MODULES
+from lib.case import PLACES, STATES
+from lib.programs import MODULES
 from lib.smbsource import IDMAP, migrations, settings
+from lib.wait import wait_until
+from lib.world import NfsWorld
 from nfsclient import PROTOCOLS
 
 OPTIONS = ("ATTR_CACHE", "CONF", "FSAL_MORE", "MORE")
@@ -27,7 +28,7 @@ OPTIONS = ("ATTR_CACHE", "CONF", "FSAL_MORE", "MORE")
 
 @pytest.fixture(scope="module")
 def world(request, moddir, loop_xfs, rpcshim):
-    kind = getattr(request.module, "WORLD", World)
+    kind = getattr(request.module, "WORLD", NfsWorld)
     if kind.SMB and not (MODULES / "stub.so").exists():
         pytest.skip("no Samba module in %s" % MODULES)
     volume = loop_xfs.path / "volume"

@@ -21,12 +21,12 @@ import signal
 from dataclasses import dataclass
 
 from lib.ports import free_port
-from lib.programs import build_rpcshim, wait_until
+from lib.programs import build_rpcshim
 from lib.server import Server
+from lib.wait import wait_until
 from nfsclient import connect
 from nfsclient.nfs3 import Mount3
 from nfsclient.rpc import AuthSys
-
 
 BINARY = os.environ.get("POSTCOPY_GANESHA", "/usr/bin/ganesha.nfsd")
 SYSTEM_PLUGINS = (pathlib.Path("/usr/lib/x86_64-linux-gnu/ganesha"),

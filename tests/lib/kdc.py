@@ -18,7 +18,7 @@ import socket
 import subprocess
 
 from lib.ports import free_port
-from lib.programs import wait_until
+from lib.wait import wait_until
 
 REALM = "POSTCOPY.TEST"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Migration: a whole migration for one test - old server, volume, retriever,
-new server - and the audit at its end.
+new server - and the audit at its end.  SmbMigration: the new server is an smbd.
 
     m = Migration(workdir, url, volume_dir, shim=shim).init().start()
     with m.client("v3") as c: ...
@@ -20,14 +20,9 @@ import socket
 import subprocess
 
 from lib.ganesha import Ganesha
-from lib.programs import TESTS, wait_until
-
-BUILD = pathlib.Path(os.environ.get("POSTCOPY_BUILD", TESTS.parent / "build" / "check"))
-POSTCOPY = BUILD / "crawler" / "postcopy"
-VOLUME_TOOL = BUILD / "crawler" / "postcopy-volume"
-CRAWLER = BUILD / "crawler" / "postcopy-crawler"
-RETRIEVER = BUILD / "retriever" / "postcopy-retriever"
-PLUGINS = BUILD / "fsal_stub"
+from lib.programs import CRAWLER, MODULES, PLUGINS, POSTCOPY, RETRIEVER, VOLUME_TOOL
+from lib.smbd import STACK, Samba, Share
+from lib.wait import wait_until
 
 BAD_LINES = re.compile(r" error: |Sanitizer|runtime error:|SEGV|assert|== ?ERROR|terminate")
 
@@ -61,8 +56,8 @@ class Migration:
         self.url, self.join, self.volume = url, join, pathlib.Path(volume)
         self.conf, self.allow, self.wrap = conf, list(allow), list(wrap)
         self.server = Ganesha(self.workdir / "new", str(volume), fsal="stub",
-                                      plugin_dir=PLUGINS, shim=shim, fsal_more=fsal_more,
-                                      pseudo="/export")
+                              plugin_dir=PLUGINS, shim=shim, fsal_more=fsal_more,
+                              pseudo="/export")
         self.streams = None         # init's --streams
         self.by_command = False     # status() is what `postcopy status --json` tells
         self.retriever = self.crawler = None
@@ -240,3 +235,17 @@ class Migration:
             assert counter == 0, status
             assert scan["stubs"] == scan["unlisted"] == scan["leftovers"] == 0, scan
         return status, scan
+
+
+class SmbMigration(Migration):
+    """The same whose new server is an smbd with our module; its clients are SMB sessions."""
+
+    def __init__(self, workdir, url, volume, shim=None, conf="", more="", allow=(), wrap=(),
+                 stack=STACK, **smbd):
+        """more: lines of the share; smbd: options of class Samba; the rest as Migration."""
+        super().__init__(workdir, url, volume, shim=shim, conf=conf, allow=allow, wrap=wrap)
+        self.server = Samba(self.workdir / "smbd", module_dir=MODULES,
+                            shares=[Share(str(volume), vfs=stack, more=more)], **smbd)
+
+    def client(self, user="root", **options):
+        return self.server.client(user, **options)

@@ -1,35 +1,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small things every suite needs: waiting, building the shim."""
+"""Where the programs under test are, and those that the tests build themselves."""
+import os
 import pathlib
 import subprocess
-import time
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = TESTS / "tools"
 
-
-def wait_until(condition, timeout=60.0, what="condition", interval=0.01):
-    """Poll until condition() is true; return its value.
-
-    An exception of condition() is remembered and shown if time runs out.
-    """
-    end = time.monotonic() + timeout
-    last = None
-    while True:
-        try:
-            value = condition()
-            if value:
-                return value
-            last = value
-        except AssertionError:
-            raise
-        except Exception as err:  # "not yet" in most cases
-            last = err
-        if time.monotonic() >= end:
-            raise TimeoutError("%s not reached in %g s (last: %r)"
-                               % (what, timeout, last))
-        time.sleep(interval)
-        interval = min(interval * 1.5, 0.25)
+BUILD = pathlib.Path(os.environ.get("POSTCOPY_BUILD", TESTS.parent / "build" / "check"))
+POSTCOPY = BUILD / "crawler" / "postcopy"
+VOLUME_TOOL = BUILD / "crawler" / "postcopy-volume"
+CRAWLER = BUILD / "crawler" / "postcopy-crawler"
+RETRIEVER = BUILD / "retriever" / "postcopy-retriever"
+PLUGINS = BUILD / "fsal_stub"
+MODULES = BUILD / "vfs_stub"
+WORKER = BUILD / "retriever" / "postcopy-smb-worker"
+STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
 
 
 def build_c(sources, target, *flags):

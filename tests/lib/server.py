@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 
-from lib.programs import wait_until
+from lib.wait import wait_until
 
 RUNNING = []          # every server of this process that was started
 

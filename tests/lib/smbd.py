@@ -25,13 +25,14 @@ import subprocess
 from dataclasses import dataclass
 
 from lib.ports import free_port
-from lib.programs import TOOLS, build_smbshim, wait_until
+from lib.programs import TOOLS, build_smbshim
 from lib.server import Server
+from lib.wait import wait_until
 from smb2client import Client
-
 
 BINARY = os.environ.get("POSTCOPY_SMBD", "/usr/sbin/smbd")
 STOCK = ("acl_xattr", "streams_xattr")     # what a file server for Windows has
+STACK = (*STOCK, "stub")      # ours is asked last: what it sees are files
 PASSWORD = "pass-Word-1"
 SID = "S-1-5-21-1004336348-1177238915-682003330"
 

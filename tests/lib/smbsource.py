@@ -5,10 +5,9 @@ import contextlib
 import pytest
 
 from lib import smbd
-from lib.migration import BUILD, Migration
-from lib.smbmigration import MODULES
+from lib.migration import Migration
+from lib.programs import MODULES, WORKER
 
-WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 IDMAP = "".join("uid %d %s-%d\n" % (uid, smbd.SID, rid)
                 for uid, _, rid in smbd.USERS.values()) + "everyone S-1-5-11\n"
 

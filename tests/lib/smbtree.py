@@ -19,7 +19,6 @@ from samba.ndr import ndr_pack
 from lib.smbd import SID, USERS
 from smb2client import SmbError, wire
 
-
 WHOLE = wire.OWNER | wire.GROUP | wire.DACL | wire.SACL
 READ_ALL = (wire.READ_DATA | wire.READ_EA | wire.READ_ATTRIBUTES | wire.READ_CONTROL |
             wire.SYSTEM_SECURITY | wire.SYNCHRONIZE)

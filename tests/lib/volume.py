@@ -9,6 +9,7 @@ device is detached and the image removed whatever went wrong before.  Volumes
 of a run that was killed are removed by sweep_stale() of a later one.
 """
 import atexit
+import ctypes
 import itertools
 import os
 import pathlib
@@ -177,3 +178,16 @@ def sweep_stale(parent):
             _clear(pathlib.Path(home))
             count += 1
     return count
+
+
+def kernel_handle(path):
+    """name_to_handle_at(2): (type, bytes)."""
+    class Handle(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_uint), ("type", ctypes.c_int),
+                    ("bytes", ctypes.c_ubyte * 128)]
+    handle, mount = Handle(128), ctypes.c_int()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.name_to_handle_at(-100, os.fsencode(path), ctypes.byref(handle),
+                              ctypes.byref(mount), 0):
+        raise OSError(ctypes.get_errno(), "name_to_handle_at", str(path))
+    return handle.type, bytes(handle.bytes[:handle.length])

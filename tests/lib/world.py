@@ -1,61 +1,205 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the test_smb_* suites share: a fake old server (NFS), a volume, and an smbd with
-our module on it.
+"""Worlds: a fake old server, a volume, a retriever and new servers, for a module's tests.
 
-    World                   for the module; each test makes a directory of its own at the source
-    explore(client, path)   looks at a directory as Windows Explorer does
+    NfsWorld    Ganesha; each test has a Case: a directory, its model, the state it is in
+    BothWorld   the same with an smbd beside it, on the same volume
+    SmbWorld    an smbd alone; tests make directories and files at the source
+
+The old server's root is never listed before the end, so each test adds its own
+directory to it and only its name is looked up.  At the end everything is crawled,
+audited, and compared with the models.  The fixture is in fixtures.py.
 """
 import contextlib
 import itertools
 import json
+import os
 import pathlib
 import socket
 import subprocess
 
-import pytest
-
-from lib.migration import BUILD
-from lib.smbmigration import SmbMigration
+from lib.case import BLOCK, OLD, SIZE, Case, pattern
+from lib.migration import Migration, SmbMigration, counted
+from lib.programs import MODULES, STUBTOOL
+from lib.smbd import STACK, Samba, Share
+from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 from nfsclient.hooks import Gate, only
-from smb2client import SmbError, wire
-
-STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
-BLOCK = 65536                       # the retriever's block_size
-SIZE = 5 * BLOCK + 1234             # a file of several blocks and an odd end
-EPOCH = 116444736000000000          # 1970 in 100 ns since 1601
-OLD = 1500000000 * 10 ** 9          # times of the source: long ago
-
-
-def pattern(size, seed=1):
-    return Pattern(size, seed).read(0, size)
-
-
-def status_of(call, *args, **options):
-    """The status with which a call fails."""
-    with pytest.raises(SmbError) as caught:
-        call(*args, **options)
-    return caught.value.status
-
-
-def smb_time(ns):
-    return EPOCH + ns // 100
 
 
 class World:
-    SMB = True
+    """finish() crawls and tells, as text, what is not as it should be in the end."""
+    KIND = Migration
+    SMB = False                         # it needs the module for Samba
+    ROOT_MODE = 0o755                   # at the source
 
-    def __init__(self, home, volume, shim=None, **options):
+    def __init__(self, home, volume, shim=None, conf="", attr_cache=None, **options):
+        """options: as of the Migration."""
         self.tree = Tree()
-        self.tree.root.mode = 0o777
+        self.tree.root.mode = self.ROOT_MODE
         self.fake = FakeServer(self.tree).start()
         self.volume = pathlib.Path(volume)
-        self.m = SmbMigration(home, self.fake.url(), volume, shim=shim,
-                              conf="block_size = %d\n" % BLOCK, **options)
+        self.m = self.KIND(home, self.fake.url(), volume, shim=shim,
+                           conf="block_size = %d\n%s" % (BLOCK, conf), **options)
+        if attr_cache is not None:
+            self.m.server.exports[0].more = "Attr_Expiration_Time = %d;" % attr_cache
         self.m.init().start()
+        self._number, self.finished = itertools.count(1), False
+
+    # -- tools --------------------------------------------------------------
+
+    def stubtool(self, command, path, *more):
+        done = subprocess.run([str(STUBTOOL), command, str(self.volume), path,
+                               *map(str, more)], capture_output=True, text=True)
+        assert done.returncode == 0, (command, path, more, done.stderr)
+        return done.stdout
+
+    def show(self, path):
+        """The record of an object."""
+        return json.loads(self.stubtool("show", path))
+
+    def control(self, cmd):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(60)
+            sock.connect(str(self.m.control))
+            sock.sendall(json.dumps({"cmd": cmd}).encode() + b"\n")
+            answer = json.loads(sock.makefile().readline())
+        assert answer.get("ok"), answer
+        return answer
+
+    def settle(self):
+        """Nothing is in flight any more."""
+        def idle():
+            before = self.control("status")      # who is at work hands in what drain waits for
+            self.control("drain")
+            status = self.control("status")
+            return not any((before["active"], status["inflight"], status["active"]))
+        wait_until(idle, 60, "retriever idle")
+
+    def calls(self, proc, node=None):
+        """Calls the old server has had: all, or those about a node."""
+        return [c for c in list(self.fake.calls)
+                if c.proc == proc and (node is None or c.node is node)]
+
+    # -- the end ------------------------------------------------------------
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        self.finished |= kind is not None
+        self.stop()
+
+    def stop(self):
+        try:
+            found = [] if self.finished else self.finish()
+            self.m.stop()
+        finally:
+            for process in (self.m.crawler, self.m.retriever):
+                Migration._end(process)
+            self.m.server._kill(9)
+            self.fake.stop()
+        assert not found, "after the crawl:\n" + "\n".join(found)
+
+
+class NfsWorld(World):
+    def __init__(self, home, volume, shim=None, **options):
+        super().__init__(home, volume, shim, **options)
+        self.also = {b"probe"}          # names in the root that are no case's
+        self.cases = []
+
+    def case(self, label):
+        self.cases.append(Case(self, "t%03d" % next(self._number), label))
+        return self.cases[-1]
+
+    def client(self, proto="v3", **options):
+        return self.m.client(proto, **options).patient(30)
+
+    def seen(self, client, path):
+        """(handle, attributes) as they are at the end of a test."""
+        return client.lookup(path)
+
+    def listings(self, node):
+        return len(self.calls("READDIRPLUS", node)) + len(self.calls("READDIR", node))
+
+    def audit(self):
+        """Migration.audit() without its processes."""
+        self.settle()
+        status, scan, _counter = counted(lambda: self.control("status"), self.m.scan,
+                                         "covered", "stale")
+        assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
+        assert status["parked"] + status["conflicts"] == 0, (
+            status, self.m.tool("parked", self.volume))
+
+    def finish(self):
+        """Compares through a new server process: types, bytes, sizes, modes, owners, link
+        groups, targets, devices, mtimes."""
+        self.finished = True
+        self.m.audit()
+        self.m.crawl()
+        self.m.audit(complete=True)
+        self.m.server.restart()
+        assert self.fake.writes == 0
+        with self.client("v3") as c:
+            names = set(c.names())
+            wanted = {case.name.encode() for case in self.cases if not case.free}
+            found = ["root: %r" % n for n in sorted((names ^ wanted) - self.also)
+                     if n not in {case.name.encode() for case in self.cases if case.free}]
+            for case in self.cases:
+                if not case.free:
+                    found += ["%s (%s): %s" % (case.name, case.label, text)
+                              for text in case.compare(c)]
+        return found
+
+
+class BothWorld(NfsWorld):
+    """The models are compared in the end through NFS."""
+    SMB = True
+
+    def __init__(self, home, volume, shim=None, more="", stack=STACK, smb_conf="", attr_cache=0,
+                 **options):
+        super().__init__(home, volume, shim, attr_cache=attr_cache, **options)
+        self.smbd = Samba(self.m.workdir / "smbd", module_dir=MODULES, conf=smb_conf,
+                          shares=[Share(str(volume), vfs=stack, more=more)]).start()
+
+    def seen(self, client, path):
+        """smbd sets the time once more when a file is closed, and NFS is told a moment later."""
+        def told():
+            fh, attrs = client.lookup(path)
+            return attrs.mtime == os.lstat(self.volume / path).st_mtime_ns and (fh, attrs)
+
+        return wait_until(told, 60, "the time of %s" % path, interval=0.001)
+
+    def audit(self):
+        """As ever, but for files that SMB clients have removed while Ganesha has them open:
+        they are in the journal, and no walk finds them, until it closes them."""
+        self.settle()
+        status, scan = self.control("status"), self.m.scan()
+        counter = status["pending"] + status["parked"] + status["conflicts"]
+        assert scan["uncovered"] == 0 and scan["corrupt"] == 0, scan
+        assert counter <= scan["journal"] and scan["covered"] <= counter, (status, scan)
+        assert status["parked"] + status["conflicts"] == 0, (
+            status, self.m.tool("parked", self.volume))
+
+    def finish(self):
+        self.smbd.stop()
+        self.m.server.restart()
+        self.settle()
+        return super().finish()
+
+    def stop(self):
+        try:
+            super().stop()
+        finally:
+            self.smbd.kill9()
+
+
+class SmbWorld(World):
+    KIND, SMB, ROOT_MODE = SmbMigration, True, 0o777
+
+    def __init__(self, home, volume, shim=None, **options):
+        super().__init__(home, volume, shim, **options)
         self.smbd = self.m.server
-        self._number = itertools.count(1)
         self.models = {}            # path: (node, bytes or None) of what clients left alone
 
     def dir(self, mode=0o777, **attrs):
@@ -78,37 +222,18 @@ class World:
     def node(self, path):
         return self.tree.find(path.encode())
 
-    def show(self, path):
-        """The record of an object, by our own tool."""
-        done = subprocess.run([str(STUBTOOL), "show", str(self.volume), path],
-                              capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, (path, done.stderr)
-        return json.loads(done.stdout)
-
     def ask(self, path, *request):
         """Fill it, or so, as the crawler does."""
-        done = subprocess.run([str(STUBTOOL), "ask", str(self.volume), path, *map(str, request)],
-                              capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, (path, request, done.stderr)
+        self.stubtool("ask", path, *request)
 
-    def finish(self, path):
+    def fill(self, path):
         """Fill it, and wait until its record is gone."""
         self.ask(path, "fill")
         self.settle()
 
-    def settle(self):
-        """Records of what is complete are gone (they go in batches)."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(60)
-            sock.connect(str(self.m.control))
-            sock.sendall(b'{"cmd": "drain"}\n')
-            assert json.loads(sock.makefile().readline()).get("ok")
-        self.m.drain()
-
     def reads(self, path=None):
         """READs the old server has had, of a file or in all."""
-        return [c for c in list(self.fake.calls) if c.proc == "READ" and
-                (path is None or c.node is self.node(path))]
+        return self.calls("READ", path and self.node(path))
 
     @contextlib.contextmanager
     def held(self, procs, path):
@@ -121,45 +246,11 @@ class World:
             gate.open()
             remove()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        self.close()
-
-    def close(self):
-        """Crawl, audit, and compare all that no test has changed."""
-        try:
-            self.m.crawl()
-            self.m.audit(complete=True)
-            with self.m.client() as c:
-                for path, (_, data) in self.models.items():
-                    assert c.read_file(path) == data, path
-        finally:
-            try:
-                self.m.stop()
-            finally:
-                self.fake.stop()
-
-
-def explore(client, path):
-    """What Explorer asks about a directory, and about each of its files: everything but
-    data.  Returns {name: (entry of the listing, Info of the open file, streams)}."""
-    seen = {}
-    with client.open(path, wire.READ_DATA | wire.READ_ATTRIBUTES | wire.SYNCHRONIZE,
-                     options=wire.OPT_DIRECTORY) as d:
-        d.query(wire.INFO_FS, wire.FS_ATTRIBUTE)
-        entries = [e for e in d.list() if e.name not in (".", "..")]
-    for entry in entries:
-        name = path + "/" + entry.name
-        with client.open(name, wire.READ_ATTRIBUTES | wire.READ_CONTROL | wire.READ_EA |
-                         wire.SYNCHRONIZE) as f:                  # properties, the Security tab
-            info, streams = f.info(), f.streams()
-            f.eas()
-            f.query(wire.INFO_FILE, wire.NETWORK_OPEN)
-            f.security()
-        client.open(name, wire.READ_DATA | wire.READ_ATTRIBUTES | wire.EXECUTE).close()  # icons
-        with client.open(path, wire.READ_DATA, options=wire.OPT_DIRECTORY) as d:
-            assert [e.name for e in d.list(entry.name)] == [entry.name]
-        seen[entry.name] = (entry, info, streams)
-    return seen
+    def finish(self):
+        """Compares all that no test has changed."""
+        self.finished = True
+        self.m.crawl()
+        self.m.audit(complete=True)
+        with self.m.client() as c:
+            return ["%s has other bytes" % path for path, (_, data) in self.models.items()
+                    if c.read_file(path) != data]

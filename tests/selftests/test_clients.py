@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from lib.expect import status_of
 from nfsclient import NfsError, RpcBroken, RpcTimeout, connect, errors
 from nfsclient.nfs3 import UNCHECKED, Nfs3
 from nfsclient.nfstypes import ACCESS_MODIFY, ACCESS_READ, CHR, FIFO, LNK, NOW, SOCK, UNSTABLE
@@ -55,12 +56,6 @@ def top(client, tree, request):
 @pytest.fixture
 def local(tree, top):
     return tree / top
-
-
-def status_of(call, *args, **kw):
-    with pytest.raises(NfsError) as info:
-        call(*args, **kw)
-    return info.value.status
 
 
 # -- data ---------------------------------------------------------------------

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from lib.expect import status_of
 from nfsclient import NfsError, RpcBroken, RpcError, RpcTimeout, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
@@ -39,12 +40,6 @@ def fake(tree):
 def client(fake):
     with fake.client(timeout=10) as c:
         yield c
-
-
-def status_of(call, *args, **kw):
-    with pytest.raises(NfsError) as info:
-        call(*args, **kw)
-    return info.value.status
 
 
 # -- honest -----------------------------------------------------------------------

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from lib import smbd
-from lib.programs import wait_until
 from lib.server import RUNNING, BadLog
+from lib.wait import wait_until
 from smb2client import SmbError, wire
 from samba.dcerpc import security
 from samba.ndr import ndr_pack, ndr_unpack

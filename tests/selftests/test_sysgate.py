@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from lib.migration import BUILD
+from lib.programs import BUILD
 
 SYSGATE = BUILD / "tests" / "crash" / "sysgate"
 

@@ -11,10 +11,10 @@ import subprocess
 from pathlib import Path
 
 from lib.ganesha import Ganesha
-from lib.programs import build_rpcshim
+from lib.migration import SmbMigration
+from lib.programs import MODULES, build_rpcshim
 from lib.server import BadLog
 from lib.smbd import STOCK, USERS, Samba, Share
-from lib.smbmigration import MODULES, SmbMigration
 from lib.volume import LoopVolume, VolumeError
 
 NAMES = Path(__file__).resolve().parent / "names.txt"
