@@ -8,15 +8,16 @@ import subprocess
 
 import pytest
 
-import smbd
-from migration import VOLUME_TOOL
+from lib import smbd
+from lib.case import BLOCK
+from lib.expect import same
+from lib.programs import STUBTOOL, VOLUME_TOOL
+from lib.smbsource import with_worker
+from lib.wait import wait_until
+from lib.world import BothWorld
 from nfsclient.hooks import Gate, jukebox, only
-from ops import STUBTOOL
-from smbops import *  # noqa: F401,F403
-from smbops import BLOCK, same
-from smbsource import make, tree, with_worker  # noqa: F401
-from util import wait_until
 
+WORLD = BothWorld
 ASK = re.compile(r"\bask ([0-9a-f]{8}): (.*)")
 LINE = re.compile(r"\b(?:ask|own) [0-9a-f]{8}: |received from process")
 
@@ -212,7 +213,7 @@ def test_calls_of_a_check(world):
 
 
 @with_worker
-def test_an_smb_source(new_samba, make, tree):  # noqa: F811
+def test_an_smb_source(new_samba, make, tree):
     """Configured so; and the crawler's asks."""
     (tree / "d").mkdir()
     (tree / "d" / "big file").write_bytes(b"x" * 100000)
