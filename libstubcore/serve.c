@@ -334,7 +334,7 @@ static void take_ask(struct stub_server *s, struct client *c, const struct stub_
 		return;
 	}
 	q->r.ask = m->ask;
-	q->r.ask.id = m->id;
+	q->r.ask.id = m->id ? m->id : 1; /* an earlier release begins with 0, which is none */
 	q->r.since_ms = stub_now_ms();
 	q->r.pid = c->pid;
 	memcpy(q->name, m->ask.name, m->ask.name_len);

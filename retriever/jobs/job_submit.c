@@ -40,10 +40,9 @@ static void tell_joined(uint64_t id, uint64_t joined)
 {
 	char name[TRACE_NAME];
 
-	if (joined == id)
-		trace(id, "sent again, is under way");
-	else if (joined)
-		trace(id, "joins %s", trace_name(joined, name));
+	if (joined)
+		trace(id, joined == id ? "sent again, %s is under way" : "joins %s",
+		      trace_name(joined, name));
 }
 
 /* ---- taking one in ---- */

@@ -329,6 +329,25 @@ static void sent_again_it_keeps_its_name(void **state)
 	answer_kept(0);
 }
 
+/* An earlier release begins to count at 0, which would be no name. */
+static void each_has_a_name(void **state)
+{
+	int fd = raw_connect();
+	uint8_t buf[STUB_WIRE_MAX];
+	struct stub_wire_message m;
+	ssize_t n;
+
+	raw_ask(fd, 0, KEEP);
+	wait_kept(1);
+	assert_int_equal(kept[0]->ask.id, 1);
+	answer_kept(0);
+	n = recv(fd, buf, sizeof(buf), 0);
+	assert_true(n > 0);
+	assert_int_equal(stub_wire_parse(buf, (size_t)n, &m), 0);
+	assert_int_equal(m.id, 0); /* its answer is as it was asked */
+	close(fd);
+}
+
 static void request_is_what_was_asked(void **state)
 {
 	struct stub_ask a = { .kind = STUB_ASK_LOOKUP, .name = "x\xffy", .name_len = 3 };
@@ -951,6 +970,7 @@ int main(void)
 		serving(bad_data_is_not_taken),
 		serving(data_for_nobody_is_closed),
 		serving(sent_again_it_keeps_its_name),
+		serving(each_has_a_name),
 		serving(request_is_what_was_asked),
 		serving(wait_ends_at_the_deadline),
 		serving(late_answers_are_discarded),
