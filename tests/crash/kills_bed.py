@@ -204,7 +204,7 @@ class Bed:
                             "pwrite64" if op[0] in READS else "nothing"))
                     data = self._persist(m, op, opened)
                     if data is not None:
-                        wrong += read_wrong(case.world(number, number, False), op, data)
+                        wrong += read_wrong(case.expected(number, number, False), op, data)
                 m.crawl_on()
             finally:
                 reviver.finish()

@@ -240,9 +240,9 @@ def perform(m, c, op):
     return None
 
 
-def read_wrong(world, op, data):
+def read_wrong(expected, op, data):
     """Of the bytes that an operation has read, of which a READ may return fewer."""
-    now, part = world.names[op[1]].states[-1][1], op[0] == "part"
+    now, part = expected.names[op[1]].states[-1][1], op[0] == "part"
     right = now[op[2]:op[2] + len(data)] if part else now
     return [] if data == right and (data or not part) else ["%r: other bytes" % (op,)]
 
