@@ -65,11 +65,6 @@ def moddir(workdir, request):
     return path
 
 
-@pytest.fixture
-def wait_until():
-    return programs.wait_until
-
-
 @pytest.fixture(scope="session")
 def rpcshim(workdir):
     return programs.build_rpcshim(workdir / "build")

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from lib.expect import status_of
+from lib.wait import wait_until
 from nfsclient import NfsError, RpcBroken, RpcTimeout, connect, errors
 from nfsclient.nfs3 import UNCHECKED, Nfs3
 from nfsclient.nfstypes import ACCESS_MODIFY, ACCESS_READ, CHR, FIFO, LNK, NOW, SOCK, UNSTABLE
@@ -330,7 +331,7 @@ def test_v42_seek_and_deallocate(server, tree):
 # -- a server that goes away ----------------------------------------------------------
 
 @pytest.mark.parametrize("proto", ALL)
-def test_client_survives_restart(old_server, tree, proto, wait_until):
+def test_client_survives_restart(old_server, tree, proto):
     (tree / "survivor").write_bytes(b"still here")
     own = old_server(tree)
     with own.client(proto) as c:

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from lib.expect import status_of
+from lib.wait import wait_until
 from nfsclient import NfsError, RpcBroken, RpcError, RpcTimeout, errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
@@ -182,7 +183,7 @@ def test_patched_reply(fake, client):
     assert client.getattr("g").mode == 0xffffffff
 
 
-def test_no_reply_and_late_replies(fake, client, wait_until):
+def test_no_reply_and_late_replies(fake, client):
     fh = client.fh("g")
     fake.hook("GETATTR", hooks.first(1, hooks.drop))
     client.conn.timeout = 0.2
@@ -200,7 +201,7 @@ def test_no_reply_and_late_replies(fake, client, wait_until):
     assert fake.max_in_flight >= 5
 
 
-def test_restart_pause_cut(fake, client, wait_until):
+def test_restart_pause_cut(fake, client):
     fh = client.fh("g")
     fake.restart()
     wait_until(lambda: client.getattr(fh).size == 5)
@@ -243,7 +244,7 @@ def test_proxy_delay_is_latency(proxy):
         assert 1.0 <= time.monotonic() - start < 15     # one after the other it would be 20
 
 
-def test_proxy_hold_and_release(proxy, wait_until):
+def test_proxy_hold_and_release(proxy):
     with proxy.client() as c:
         fh = c.fh("g")
         proxy.hold("READ")
@@ -257,7 +258,7 @@ def test_proxy_hold_and_release(proxy, wait_until):
         assert found == [b"hello"]
 
 
-def test_proxy_breaks(proxy, wait_until):
+def test_proxy_breaks(proxy):
     with proxy.client(timeout=10) as c:
         fh = c.fh("g")
         proxy.pause()
