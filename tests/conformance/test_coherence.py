@@ -18,7 +18,7 @@ PATIENCE = 30.0        # on a busy machine; untold it would be a minute
 @pytest.fixture(scope="module", autouse=True)
 def untold(moddir):
     """Before anything starts: no place for the ring that news go through."""
-    (moddir / "ask.sock.news1").mkdir(parents=True)
+    (moddir / "world" / "ask.sock.news1").mkdir(parents=True)
 
 
 def local(case, name=""):
