@@ -82,8 +82,8 @@ static void sleep_ms(uint64_t ms)
 }
 
 /*
- * Watching it work (docs/decisions/0048).  Nothing is put into words unless the server's log
- * wants to hear it.
+ * Lines about asks in the server's log (docs/decisions/0048).  They are only made while its
+ * level is debug.
  */
 STUB_PUBLIC uint64_t stub_gate_asks(struct stub_gate *g, struct stub_ask *ask)
 {

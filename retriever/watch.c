@@ -198,7 +198,7 @@ static void look_for_volume(struct watch *w)
 		return;
 	w->gone = true;
 	stub_log_to(w->c.log, w->c.log_arg, STUB_LOG_ERROR,
-		    "the volume has been removed under the retriever's hands; ending");
+		    "the volume has been removed while it was served; ending");
 	w->c.stop(w->c.stop_arg, true);
 }
 

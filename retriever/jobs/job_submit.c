@@ -2,7 +2,8 @@
 /* job_submit.c - an ask becomes a job, or joins the one that is doing the same already. */
 #include "jobs/jobs_internal.h"
 
-/* Join or queue; under the lock.  What the job that is joined is called, 0: none is. */
+/* Under the lock: queue @job, or free it and let its waiters join a job that does the same.
+ * Returns the name in the log (trace.h) of the job that was joined, 0: none was. */
 static uint64_t submit(struct jobs *j, struct job *job)
 {
 	struct job *other = job_find(&j->table, job);

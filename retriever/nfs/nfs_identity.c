@@ -90,7 +90,7 @@ int nfs_astray(struct nfs_source *s, const struct source_id *as, const struct st
 	snprintf(s->astray, sizeof(s->astray),
 		 "the old server shows another object (fsid %" PRIu64 ", file id %" PRIu64
 		 ") in place of fsid %" PRIu64 ", file id %" PRIu64
-		 ": is a disk of its not mounted? Waiting for it",
+		 ": is one of its disks not mounted? Waiting for it",
 		 now->fsid, now->fileid, as->fsid, as->fileid);
 	pthread_mutex_unlock(&s->pool.lock);
 	if (tell)

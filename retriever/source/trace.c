@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: GPL-3.0-or-later
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* trace.c - lines at level debug, each with the name of the ask or job it is about. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * trace.h - watching it work: lines at level debug, each with the name of what it is about.
+ * trace.h - lines at level debug, each with the name of the ask or job it is about.
  *
  *   "ask 3fa1c02b: ..."   the name that an asker gave its ask (stub_ask_id()), which stands
  *                         in its server's log too; or a job begun for that ask

@@ -589,14 +589,14 @@ def test_removed_by_hand(fake, new_migration, loop_xfs, what):
     """The directory, or .postcopy in it: the daemons end, and say why."""
     top = loop_xfs.path / ("removed" + what.strip("."))
     top.mkdir()
-    m = new_migration(fake.url(), top, allow=["removed under the retriever's hands"]).init()
+    m = new_migration(fake.url(), top, allow=["removed while it was served"]).init()
     m.start_retriever()
     told(m, "pause")
     crawler = m.start_crawler(stay=True)
     wait_until(lambda: m.status()["crawler"], 60, "a crawler")
     shutil.rmtree(top / what)
     assert m.retriever.wait(60) == 1 and crawler.wait(60) == 0
-    assert "has been removed under" in m.log.read_text()
+    assert "has been removed while it was served" in m.log.read_text()
     assert "is finished, or was removed" in (m.workdir / "crawler.log").read_text()
     m.retriever = None                                 # its status is told above
 
