@@ -47,8 +47,8 @@ PLANS = {
                   runs=(("xfs", "meta"), ("xfs", "data"), ("ext4", "meta"), ("ext4", "plain"),
                         ("xfs", "eio"), ("ext4", "eio"))),
     "long": dict(rounds=4, subsets=4, states=2000, recover=50, again=50,
-                 runs=(*((fs, how) for fs in ("xfs", "ext4")
-                         for how in ("plain", "meta", "data", "eio")), ("xfs", "crawl-eio"))),
+                 runs=tuple((fs, how) for fs in ("xfs", "ext4")
+                            for how in ("plain", "meta", "data", "eio", "crawl-eio"))),
 }
 
 # what is left behind ends with the last process: mounts, loop devices, daemons

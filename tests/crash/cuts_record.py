@@ -146,7 +146,7 @@ class Run:
         if how == "eio":
             self.faults = Plan(self.ops, random.Random(seed))
         elif how == "crawl-eio":
-            self.faults = CrawlPlan()
+            self.faults = CrawlPlan(fstype)
         self.log = None
 
     def _migration(self, volume):
@@ -214,7 +214,8 @@ class Run:
             m.start_crawler("--workers", "2")
         elif op[0] == "crawled":
             wait_until(lambda: "sync of the volume" in m.log.read_text(), 30, "failed sync")
-            adversary.disk.tell("fail w 0")
+            for kind in "wd":
+                adversary.disk.tell("fail %s 0" % kind)
             self._ended(m.crawler, 30)
         else:
             cuts_work.perform(clients, op)

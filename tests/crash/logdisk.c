@@ -11,6 +11,8 @@
  *		mark TEXT	put TEXT into the log
  *		delay USEC	writes and flushes take 0..USEC longer
  *		fail w|r|f N	the next N writes, reads, flushes get EIO (-1: all)
+ *		fail d N	the next N writes of text, which is what files hold here and
+ *				neither a file system's metadata nor the journal is
  *		spare FROM TO	writes to the bytes [FROM, TO) do not fail (0 0: all may)
  *		freeze		from now on nothing reaches image or log any more
  *
@@ -71,7 +73,7 @@ static struct {
 	uint32_t id;
 	bool frozen;
 	atomic_int delay_us;
-	atomic_int fail_write, fail_read, fail_flush;
+	atomic_int fail_write, fail_text, fail_read, fail_flush;
 	atomic_ulong spare_from, spare_to;
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -148,6 +150,16 @@ static bool is_spared(uint64_t offset)
 	return offset >= atomic_load(&disk.spare_from) && offset < atomic_load(&disk.spare_to);
 }
 
+static bool is_text(const void *data, uint32_t len)
+{
+	const unsigned char *p = data;
+
+	for (uint32_t i = 0; i < 4; i++)
+		if (i >= len || p[i] < ' ' || p[i] > '~')
+			return false;
+	return true;
+}
+
 /* ---- commands ---- */
 
 static void command(const char *data, uint32_t len)
@@ -171,6 +183,7 @@ static void command(const char *data, uint32_t len)
 		atomic_store(&disk.delay_us, n);
 	} else if (sscanf(text, "fail %c %d", &kind, &n) == 2) {
 		atomic_store(kind == 'w' ? &disk.fail_write :
+			     kind == 'd' ? &disk.fail_text :
 			     kind == 'r' ? &disk.fail_read :
 					   &disk.fail_flush,
 			     n);
@@ -295,7 +308,9 @@ static void do_write(const struct fuse_in_header *in, const void *arg, void *roo
 
 	if (in->nodeid != NODE_DISK) {
 		command((const char *)(w + 1), w->size);
-	} else if (!is_spared(w->offset) && take_failure(&disk.fail_write, 'w')) {
+	} else if (!is_spared(w->offset) &&
+		   (take_failure(&disk.fail_write, 'w') ||
+		    (is_text(w + 1, w->size) && take_failure(&disk.fail_text, 'd')))) {
 		answer(in, EIO, NULL, 0);
 		return;
 	} else {
