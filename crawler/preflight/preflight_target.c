@@ -119,15 +119,12 @@ static int check_fstype(struct verdict *v, struct target *t)
 	return 0;
 }
 
-/* What every stub needs: an unnamed inode with a handle and a trusted xattr. */
-static int check_abilities(struct verdict *v, const struct target *t)
+/* @xattrs: are there trusted attributes? */
+static int check_identity(struct verdict *v, const struct target *t, bool xattrs)
 {
 	struct stub_handle h;
-	char value[64] = { 0 };
-	int r, fd;
 
-	/* to replace an attribute that is not there changes nothing; its error tells */
-	if (fsetxattr(t->fd, STUB_XATTR, value, 1, XATTR_REPLACE) < 0 && errno == EOPNOTSUPP)
+	if (!xattrs)
 		return verdict_fail(v, FAIL_TARGET_XATTR,
 				    "target %s is on %s, which has no trusted extended attributes: "
 				    "use XFS or ext4",
@@ -137,6 +134,20 @@ static int check_abilities(struct verdict *v, const struct target *t)
 			v, FAIL_TARGET_HANDLES,
 			"target %s is on %s, which has no file handles: use XFS or ext4", t->path,
 			t->fstype);
+	return 0;
+}
+
+/* What every stub needs: an unnamed inode with a handle and a trusted xattr. */
+static int check_abilities(struct verdict *v, const struct target *t)
+{
+	char value[64] = { 0 };
+	int r, fd;
+
+	/* to replace an attribute that is not there changes nothing; its error tells */
+	r = fsetxattr(t->fd, STUB_XATTR, value, 1, XATTR_REPLACE);
+	r = check_identity(v, t, r == 0 || errno != EOPNOTSUPP);
+	if (r < 0)
+		return r;
 	fd = openat(t->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0 && errno == EROFS)
 		return verdict_fail(v, FAIL_TARGET_READONLY,
@@ -243,19 +254,8 @@ int preflight_target(struct verdict *v, const char *dir, struct target *t)
 /* What init would refuse, as far as it can be seen without writing anything. */
 static int look_abilities(struct verdict *v, const struct target *t)
 {
-	struct stub_handle h;
-
-	if (fgetxattr(t->fd, STUB_XATTR, NULL, 0) < 0 && errno == EOPNOTSUPP)
-		return verdict_fail(v, FAIL_TARGET_XATTR,
-				    "target %s is on %s, which has no trusted extended attributes: "
-				    "use XFS or ext4",
-				    t->path, t->fstype);
-	if (stub_handle_of_fd(t->fd, &h) < 0)
-		return verdict_fail(
-			v, FAIL_TARGET_HANDLES,
-			"target %s is on %s, which has no file handles: use XFS or ext4", t->path,
-			t->fstype);
-	return 0;
+	return check_identity(v, t, fgetxattr(t->fd, STUB_XATTR, NULL, 0) >= 0 ||
+					    errno != EOPNOTSUPP);
 }
 
 int preflight_target_look(struct verdict *v, const char *dir, struct target *t)
