@@ -96,16 +96,12 @@ def loop_xfs(new_volume):
     return new_volume("xfs")
 
 
-@pytest.fixture(scope="module")
-def new_server(moddir, rpcshim, new_volume):
-    """Factory of running Ganeshas that end with the module (before volumes).
-
-    new_server("name", tree, fsal="stub", plugin_dir=...) as in lib.ganesha.Ganesha.
-    """
+def factory(server):
+    """A function that starts one, for a fixture: all of them end with it, the last one first."""
     made = []
 
-    def make(name, tree=None, **kw):
-        made.append(Ganesha(moddir / name, tree, shim=rpcshim, **kw))
+    def make(*args, **kw):
+        made.append(server(*args, **kw))
         return made[-1].start()
 
     yield make
@@ -116,6 +112,16 @@ def new_server(moddir, rpcshim, new_volume):
         except BadLog as err:
             bad.append(str(err))
     assert not bad, "\n".join(bad)
+
+
+@pytest.fixture(scope="module")
+def new_server(moddir, rpcshim, new_volume):
+    """Factory of running Ganeshas that end with the module (before volumes).
+
+    new_server("name", tree, fsal="stub", plugin_dir=...) as in lib.ganesha.Ganesha.
+    """
+    yield from factory(lambda name, tree=None, **kw: Ganesha(moddir / name, tree, shim=rpcshim,
+                                                             **kw))
 
 
 @pytest.fixture(scope="module")
@@ -135,20 +141,7 @@ def new_samba(moddir, new_volume):
 
     new_samba("name", tree, ...) as in lib.smbd.Samba.
     """
-    made = []
-
-    def make(name, tree=None, **kw):
-        made.append(Samba(moddir / name, tree, **kw))
-        return made[-1].start()
-
-    yield make
-    bad = []
-    for server in reversed(made):
-        try:
-            server.stop()
-        except BadLog as err:
-            bad.append(str(err))
-    assert not bad, "\n".join(bad)
+    yield from factory(lambda name, tree=None, **kw: Samba(moddir / name, tree, **kw))
 
 
 @pytest.fixture(params=PROTOCOLS)
