@@ -28,6 +28,7 @@
 #define PART_MS	       2000 /* "again" after so long: a part of a large file has come */
 #define LISTED_MS      10 /* a listed directory: look for its entries so soon */
 #define JOURNAL_TRIES  10 /* failures in a row until the journal is given up */
+#define JOURNAL_WAIT_MS 100 /* between two tries to open it */
 
 struct flight {
 	uint32_t id;
@@ -223,7 +224,7 @@ static int send_one(struct crawl *w, const struct stub_journal_entry *e, uint64_
 /* A failure of the journal: 0 to try again, or for good. */
 static int journal_failed(struct crawl *w, int error)
 {
-	if (error == -ENOENT || error == -EBADMSG)
+	if (error == -EBADMSG)
 		return error;
 	if (++w->journal_errors < JOURNAL_TRIES)
 		return 0;
@@ -346,12 +347,36 @@ static int run(struct crawl *w)
 		r = refill(w, now);
 		if (r == 0)
 			r = ended(w);
-		if (r == -ENOENT || stub_volume_gone(w->c->volume))
+		if (stub_volume_gone(w->c->volume))
 			return CRAWL_REMOVED;
 		if (r != -EINPROGRESS)
 			return r;
 		report(w, now);
 		if (wait_event(w, now))
+			return CRAWL_STOPPED;
+	}
+}
+
+/*
+ * Open the journal, then run.  When a volume is removed the journal may go first: that it is
+ * not there says nothing until volume.conf has gone too.
+ */
+static int begin(struct crawl *w)
+{
+	const struct crawl_config *c = w->c;
+
+	for (;;) {
+		struct pollfd stop = { .fd = c->stop_fd, .events = POLLIN };
+		int r = queue_create(c->journal, c->log, c->log_arg, &w->queue);
+
+		if (r == 0)
+			return run(w);
+		if (stub_volume_gone(c->volume))
+			return CRAWL_REMOVED;
+		r = journal_failed(w, r);
+		if (r < 0)
+			return r;
+		if (poll(&stop, 1, JOURNAL_WAIT_MS) > 0)
 			return CRAWL_STOPPED;
 	}
 }
@@ -364,9 +389,7 @@ int crawl(const struct crawl_config *c, struct crawl_stats *out)
 	w.flight = calloc(c->workers, sizeof(*w.flight));
 	if (!w.flight)
 		return -ENOMEM;
-	r = queue_create(c->journal, c->log, c->log_arg, &w.queue);
-	if (r == 0)
-		r = run(&w);
+	r = begin(&w);
 	if (w.queue) {
 		queue_counts(w.queue, &w.s.left);
 		w.s.passes = queue_passes(w.queue);

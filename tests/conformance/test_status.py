@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the administrator is told: `postcopy status` agrees with a full scan whenever
 nothing is in flight, and pause, resume, throttle and finish do what they say."""
+import fcntl
 import importlib.machinery
 import importlib.util
 import json
@@ -599,6 +600,37 @@ def test_removed_by_hand(fake, new_migration, loop_xfs, what):
     assert "has been removed while it was served" in m.log.read_text()
     assert "is finished, or was removed" in (m.workdir / "crawler.log").read_text()
     m.retriever = None                                 # its status is told above
+
+
+def test_removed_while_the_crawler_starts(fake, new_migration, loop_xfs):
+    """It has said that it is there, and has not opened the journal yet."""
+    top = loop_xfs.path / "early"
+    top.mkdir()
+    m = new_migration(fake.url(), top, allow=["removed while it was served"]).init()
+    m.start_retriever()
+    fd = os.open(top / ".postcopy" / "journal", os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)                 # docs/decisions/0025
+        crawler = m.start_crawler(stay=True)
+        wait_until(lambda: m.status()["crawler"], 60, "a crawler")
+        shutil.rmtree(top)
+    finally:
+        os.close(fd)
+    assert crawler.wait(60) == 0
+    assert "is finished, or was removed" in (m.workdir / "crawler.log").read_text()
+    assert m.retriever.wait(60) == 1
+    m.retriever = None
+
+
+def test_crawler_without_a_journal(m):
+    """A volume that is still there is not taken for one that was removed."""
+    shutil.move(m.volume / ".postcopy" / "journal", m.volume.parent / "kept")
+    try:
+        assert m.start_crawler().wait(60) == 1
+    finally:
+        shutil.move(m.volume.parent / "kept", m.volume / ".postcopy" / "journal")
+    assert "cannot read the pending journal: No such file" in (
+        m.workdir / "crawler.log").read_text()
 
 
 def test_versions():
