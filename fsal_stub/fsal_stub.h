@@ -10,6 +10,7 @@
  *   main.c     module, registration          config.c   an export comes into being
  *   export.c   operations of an export       handle.c   objects, lookup, readdir
  *   names.c    create, link, rename, unlink  open.c     open, the truncate doors
+ *   meet.c     two requests at one name
  *   file.c     read, write, seek, locks      attrs.c    attributes
  *   xattrs.c   extended attributes           visible.c  what clients never see
  *   guard.c    stubs of other volumes, or of none

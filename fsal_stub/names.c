@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "meet.h"
 #include "names.h"
 
 static const fsal_status_t ok = { ERR_FSAL_NO_ERROR, 0 };
@@ -77,6 +78,7 @@ static fsal_status_t may_go(struct stubfs_obj *dir, struct stub_wait *w, const c
 struct making {
 	struct stubfs_obj *dir;
 	struct stub_wait wait;
+	struct stubfs_meeting meeting;
 	struct stub_bracket change;
 };
 
@@ -88,9 +90,14 @@ static fsal_status_t make_begin(struct making *m, struct fsal_obj_handle *dir, c
 	*m = (struct making){ .dir = stubfs_obj(dir) };
 	status = names_may_come(m->dir, &m->wait, name, &found);
 	stubfs_obj_destroy(found);
+	if (!FSAL_IS_ERROR(status))
+		status = stubfs_meet(&m->meeting, m->dir, name, NAME_COMES);
 	if (FSAL_IS_ERROR(status))
 		return status;
-	return glue_status(glue_begin(&m->change, &m->dir, 1, GLUE_STAY));
+	status = glue_status(glue_begin(&m->change, &m->dir, 1, GLUE_STAY));
+	if (FSAL_IS_ERROR(status))
+		stubfs_part(&m->meeting);
+	return status;
 }
 
 static fsal_status_t make_end(struct making *m, fsal_status_t status, struct fsal_obj_handle *sub,
@@ -101,9 +108,10 @@ static fsal_status_t make_end(struct making *m, fsal_status_t status, struct fsa
 	status = glue_end(&m->change, status);
 	if (made && FSAL_IS_ERROR(status))
 		below(sub->obj_ops->release(sub));
-	if (FSAL_IS_ERROR(status))
-		return status;
-	return stubfs_obj_adopt(sub, &m->wait, ERR_FSAL_ACCESS, attrs, out);
+	if (!FSAL_IS_ERROR(status))
+		status = stubfs_obj_adopt(sub, &m->wait, ERR_FSAL_ACCESS, attrs, out);
+	stubfs_part(&m->meeting);
+	return status;
 }
 
 static fsal_status_t obj_mkdir(struct fsal_obj_handle *dir, const char *name,
@@ -157,23 +165,27 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 	struct stubfs_obj *in[2] = { stubfs_obj(obj), stubfs_obj(dir) }, *found;
+	struct stubfs_meeting meeting;
 	struct stub_wait wait = { 0 };
 	struct stub_bracket change;
 	struct stub_view view;
 	fsal_status_t status = names_may_come(in[1], &wait, name, &found);
-	int r;
 
 	stubfs_obj_destroy(found);
+	if (!FSAL_IS_ERROR(status))
+		status = glue_status(stub_need_attrs(FRONT(in[0]), &wait, &view));
+	if (!FSAL_IS_ERROR(status))
+		status = stubfs_meet(&meeting, in[1], name, NAME_COMES);
 	if (FSAL_IS_ERROR(status))
 		return status;
-	r = stub_need_attrs(FRONT(in[0]), &wait, &view);
-	if (r == 0)
-		r = glue_begin(&change, in, 2, GLUE_STAY);
-	if (r < 0)
-		return glue_status(r);
-	status = below(sub->obj_ops->link(sub, stubfs_below(dir), name));
-	stub_change_links(&change.c, 0, 1);
-	return glue_end(&change, status);
+	status = glue_status(glue_begin(&change, in, 2, GLUE_STAY));
+	if (!FSAL_IS_ERROR(status)) {
+		status = below(sub->obj_ops->link(sub, stubfs_below(dir), name));
+		stub_change_links(&change.c, 0, 1);
+		status = glue_end(&change, status);
+	}
+	stubfs_part(&meeting);
+	return status;
 }
 
 /* ---- remove and rename ---- */
@@ -204,32 +216,44 @@ static fsal_status_t still_named(const struct stub_bracket *change, unsigned int
 	return status;
 }
 
-static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_handle *obj,
-				const char *name)
+/* @in: the directory, and what @name stands for in it. */
+static fsal_status_t unlink_below(struct stubfs_obj *const in[2], struct stub_wait *w,
+				  const char *name)
 {
-	struct fsal_obj_handle *sub = stubfs_below(dir);
-	struct stubfs_obj *in[2] = { stubfs_obj(dir), stubfs_obj(obj) };
-	struct stub_wait wait = { 0 };
+	struct fsal_obj_handle *sub = in[0]->below;
+	bool dir = in[1]->handle.type == DIRECTORY;
 	struct stub_bracket change;
-	fsal_status_t status = may_go(in[0], &wait, name, true);
+	fsal_status_t status = glue_status(glue_begin(&change, in, 2, 1));
 	int64_t before;
-	int r = 0;
 
 	if (FSAL_IS_ERROR(status))
 		return status;
-	if (obj->type == DIRECTORY)
-		r = stub_need_gone(FRONT(in[1]), &wait);
-	if (r == 0)
-		r = glue_begin(&change, in, 2, 1);
-	if (r < 0)
-		return glue_status(r);
 	before = stubfs_going_begin(in[1]);
-	status = still_named(&change, 1, &wait, in[1], in[0], name);
+	status = still_named(&change, 1, w, in[1], in[0], name);
 	if (!FSAL_IS_ERROR(status) || status.major == ERR_FSAL_NOENT)
-		status = below(sub->obj_ops->unlink(sub, stubfs_below(obj), name));
-	stub_change_links(&change.c, obj->type == DIRECTORY ? 0 : 1, -1);
+		status = below(sub->obj_ops->unlink(sub, in[1]->below, name));
+	stub_change_links(&change.c, dir ? 0 : 1, -1);
 	status = glue_end(&change, status);
 	stubfs_going_end(in[1], before, !FSAL_IS_ERROR(status));
+	return status;
+}
+
+static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_handle *obj,
+				const char *name)
+{
+	struct stubfs_obj *in[2] = { stubfs_obj(dir), stubfs_obj(obj) };
+	struct stub_wait wait = { 0 };
+	struct stubfs_meeting meeting;
+	fsal_status_t status = may_go(in[0], &wait, name, true);
+
+	if (!FSAL_IS_ERROR(status) && obj->type == DIRECTORY)
+		status = glue_status(stub_need_gone(FRONT(in[1]), &wait));
+	if (!FSAL_IS_ERROR(status))
+		status = stubfs_meet(&meeting, in[0], name, NAME_GOES);
+	if (FSAL_IS_ERROR(status))
+		return status;
+	status = unlink_below(in, &wait, name);
+	stubfs_part(&meeting);
 	return status;
 }
 
@@ -296,29 +320,43 @@ static fsal_status_t still_replaces(const struct stub_bracket *change, const str
 	return glue_status(-EAGAIN);
 }
 
+static fsal_status_t rename_below(struct stubfs_obj *const in[], struct stub_wait *w,
+				  const char *old_name, const char *new_name)
+{
+	struct fsal_obj_handle *sub = in[OLD_DIR]->below;
+	struct stub_bracket change;
+	fsal_status_t status = glue_status(glue_begin(&change, in, RENAME_OBJECTS, REPLACED));
+
+	if (FSAL_IS_ERROR(status))
+		return status;
+	status = still_named(&change, MOVED, w, in[MOVED], in[OLD_DIR], old_name);
+	if (!FSAL_IS_ERROR(status))
+		status = still_replaces(&change, w, in, new_name);
+	if (!FSAL_IS_ERROR(status))
+		status = below(sub->obj_ops->rename(in[MOVED]->below, sub, old_name,
+						    in[NEW_DIR]->below, new_name));
+	rename_links(&change, in);
+	return glue_end(&change, status);
+}
+
 static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_handle *old_dir,
 				const char *old_name, struct fsal_obj_handle *new_dir,
 				const char *new_name)
 {
-	struct fsal_obj_handle *sub = stubfs_below(old_dir);
 	struct stubfs_obj *in[RENAME_OBJECTS] = { stubfs_obj(obj), NULL, stubfs_obj(old_dir),
 						  stubfs_obj(new_dir) };
+	struct stubfs_meeting from = { 0 }, to = { 0 };
 	struct stub_wait wait = { 0 };
-	struct stub_bracket change;
 	fsal_status_t status = rename_ready(in, &wait, old_name, new_name);
 
 	if (!FSAL_IS_ERROR(status))
-		status = glue_status(glue_begin(&change, in, RENAME_OBJECTS, REPLACED));
-	if (!FSAL_IS_ERROR(status)) {
-		status = still_named(&change, MOVED, &wait, in[MOVED], in[OLD_DIR], old_name);
-		if (!FSAL_IS_ERROR(status))
-			status = still_replaces(&change, &wait, in, new_name);
-		if (!FSAL_IS_ERROR(status))
-			status = below(sub->obj_ops->rename(stubfs_below(obj), sub, old_name,
-							    stubfs_below(new_dir), new_name));
-		rename_links(&change, in);
-		status = glue_end(&change, status);
-	}
+		status = stubfs_meet(&from, in[OLD_DIR], old_name, NAME_MOVES);
+	if (!FSAL_IS_ERROR(status))
+		status = stubfs_meet(&to, in[NEW_DIR], new_name, NAME_MOVES);
+	if (!FSAL_IS_ERROR(status))
+		status = rename_below(in, &wait, old_name, new_name);
+	stubfs_part(&to);
+	stubfs_part(&from);
 	stubfs_obj_destroy(in[REPLACED]);
 	return status;
 }

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 
+#include "meet.h"
 #include "names.h"
 
 struct opening {
@@ -188,6 +189,7 @@ static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 
 static fsal_status_t open_name(struct opening *op)
 {
+	struct stubfs_meeting meeting = { 0 };
 	struct stubfs_obj *found;
 	fsal_status_t status = names_may_come(op->obj, &op->wait, op->name, &found);
 
@@ -196,10 +198,13 @@ static fsal_status_t open_name(struct opening *op)
 	if (!FSAL_IS_ERROR(status) && found && found->handle.type == SYMBOLIC_LINK &&
 	    op->mode < FSAL_GUARDED)
 		status = fsalstat(ERR_FSAL_SYMLINK, 0);
-	if (!FSAL_IS_ERROR(status))
-		status = open_found(op, found);
 	else if (status.major == ERR_FSAL_ACCESS && op->mode == FSAL_NO_CREATE)
 		status = fsalstat(ERR_FSAL_NOENT, 0); /* a hidden name */
+	if (!FSAL_IS_ERROR(status) && !found && op->mode != FSAL_NO_CREATE)
+		status = stubfs_meet(&meeting, op->obj, op->name, NAME_COMES);
+	if (!FSAL_IS_ERROR(status))
+		status = open_found(op, found);
+	stubfs_part(&meeting);
 	stubfs_obj_destroy(found);
 	return status;
 }

@@ -6,18 +6,24 @@ it.  What it says in the end must not be about a file that nobody has a name of:
 would put the name into its list again and show a file that is not there.  NFSv3 only: an
 OPEN of NFSv4 opens by handle what it has found, and no list changes.
 
-A RENAME has found nothing at its new name.  What another client puts there until it has
-its locks is replaced, and loses a link.
+A RENAME has found nothing at its new name.  What comes there until it has its locks is
+replaced, and loses a link.
+
+MDCACHE lists a new name when the request that made it returns.  What was done to the name
+before that must not be undone in that list (fsal_stub/meet.c).
 """
 import contextlib
 import fcntl
 import os
 import struct
+import subprocess
 import threading
 
 import pytest
 
+from lib.programs import BUILD
 from lib.wait import wait_until
+from nfsclient import NfsError
 
 ATTR_CACHE = 0
 F_OFD_SETLK = 37
@@ -71,31 +77,103 @@ def shard(ino):
     return (ino * 0x9e3779b97f4a7c15 >> 56) % 256
 
 
-def test_rename_over_a_new_link(case, client, world):
+def test_rename_over_a_new_name(case, client, world):
+    """Another server of the volume has put a file with two names there."""
     names = ["f", "g0", "g1", "g2"]
     for name in names:
         case.file(name)
-    case.enter("partial", *names)
+    case.hardlink("h", "f")
+    case.enter("partial", *names, "h")
     case.finished("")                    # no lock is taken for it
     client.listdir(case.path())
     inos = {name: os.lstat(world.volume / case.path(name)).st_ino for name in names}
     name = next(n for n in names[1:] if shard(inos[n]) != shard(inos["f"]))
-    other = world.client("v3")
-    link = other.fh(case.path("f")), (other.fh(case.path()), "new")
     rename = (client.fh(case.path()), name), (client.fh(case.path()), "new")
     with locked(world.volume, inos[name]):
-        with locked(world.volume, inos["f"]):
-            linking = threading.Thread(target=other.link, args=link, daemon=True)
-            linking.start()
-            wait_until(lambda: somebody_waits(world.volume, inos["f"]), 60, "LINK waits")
-            renaming = threading.Thread(target=client.rename, args=rename, daemon=True)
-            renaming.start()
-            wait_until(lambda: somebody_waits(world.volume, inos[name]), 60, "RENAME waits")
-        wait_until(lambda: os.path.lexists(world.volume / case.path("new")), 30, "LINK done")
-    renaming.join(60), linking.join(60)
-    other.close()
+        renaming = threading.Thread(target=client.rename, args=rename, daemon=True)
+        renaming.start()
+        wait_until(lambda: somebody_waits(world.volume, inos[name]), 60, "RENAME waits")
+        subprocess.run([BUILD / "tests" / "tools" / "neighbour", world.volume, "rename",
+                        case.path("h"), case.path("new")], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
+    renaming.join(60)
+    case.gone("h")
     case.moved(name, "new")
     assert client.names(case.path()) == sorted(n.encode() for n in {*names, "new"} - {name})
     assert client.getattr(case.path("new")).fileid == inos[name]
     for name in ("f", "new"):
         assert client.getattr(case.path(name)).nlink == 1
+
+
+# -- MDCACHE enters a name after it was made ------------------------------------------------------
+
+LATE = 3                                 # seconds that the call takes longer
+
+
+@contextlib.contextmanager
+def late(server, call):
+    """A system call of the server does its work, and returns later."""
+    tracer = subprocess.Popen(
+        ["strace", "-f", "-e", "trace=" + call, "-e",
+         "inject=%s:delay_exit=%d" % (call, LATE * 1000000), "-o",
+         str(server.workdir / "late.strace"), "-p", str(server.pid)],
+        stderr=subprocess.PIPE, text=True)
+    try:
+        assert "attached" in tracer.stderr.readline()
+        yield
+    finally:
+        tracer.terminate()
+        tracer.communicate(timeout=60)
+
+
+COMING = {
+    "link": ("linkat", lambda c, d: c.link((d, "f"), (d, "n"))),
+    "mkdir": ("mkdirat", lambda c, d: c.mkdir((d, "n"))),
+    "symlink": ("symlinkat", lambda c, d: c.symlink((d, "n"), "target")),
+}
+
+
+@pytest.mark.parametrize("then", ["remove", "rename", "rename away"])
+@pytest.mark.parametrize("what", COMING)
+def test_what_is_done_to_a_name_that_comes(case, client3, world, what, then):
+    """While the request that makes it is not answered yet.  What MDCACHE lists afterwards is
+    what is there.  (On a machine that is too slow to do that within LATE this says nothing.)"""
+    case.file("f")
+    case.file("g")
+    case.dir("d")
+    case.free = True
+    case.enter("normal", "f", "g")
+    d = client3.fh(case.path())
+    made = "d" if what == "mkdir" else "g"
+    local = world.volume / case.path("n")
+    call, comes = COMING[what]
+    with world.client("v3") as other, late(world.m.server, call):
+        client3.listdir(case.path())
+        coming = threading.Thread(target=comes, args=(other, d), daemon=True)
+        coming.start()
+        wait_until(lambda: os.path.lexists(local), 60, "it is there")
+        if then == "remove":
+            (client3.rmdir if what == "mkdir" else client3.remove)((d, "n"))
+        elif then == "rename":
+            client3.rename((d, made), (d, "n"))
+        else:
+            client3.rename((d, "n"), (d, "m"))
+        coming.join(60)
+    for proto in ("v3", "v4.1"):
+        with world.client(proto) as c:
+            here = c.fh(case.path())
+            for name in ("d", "f", "g", "m", "n"):
+                there = os.path.lexists(world.volume / case.path(name))
+                assert shown(c, here, name) == (
+                    os.lstat(world.volume / case.path(name)).st_ino if there else None), name
+            assert c.names(case.path()) == sorted(
+                os.fsencode(n) for n in os.listdir(world.volume / case.path()))
+
+
+def shown(c, d, name):
+    """The number of what a name stands for, or None."""
+    try:
+        return c.lookup((d, name))[1].fileid
+    except NfsError as err:
+        assert err.name == "NOENT"
+        return None
