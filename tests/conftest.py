@@ -32,6 +32,29 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LAST_LINES = 60
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What the servers and daemons said last while a test ran that failed."""
+    report = (yield).get_result()
+    workdir = getattr(item, "funcargs", {}).get("workdir")
+    if report.failed and workdir:
+        for log in logs_since(workdir, call.start):
+            lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+            report.sections.append((str(log.relative_to(workdir)), "\n".join(lines)))
+
+
+def logs_since(top, start):
+    for where, dirs, names in os.walk(top):
+        dirs[:] = sorted(name for name in dirs if name != "mnt")    # volumes may be broken
+        for log in (pathlib.Path(where, name) for name in sorted(names)
+                    if name.endswith(".log") or name.startswith("log.")):
+            if log.is_file() and log.stat().st_mtime >= start:
+                yield log
+
+
 # Files that take longest, which several workers therefore begin with: else all would wait
 # for one in the end.
 LONGEST = ("model", "smb_source", "smb_depot", "smb_kerberos", "smb_meta", "limits", "both",
