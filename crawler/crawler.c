@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "notify.h"
 #include "queue.h"
 
 #define CONNECT_MIN_MS 100
@@ -27,6 +28,8 @@
 #define FULL_MS	       5000 /* no ask at all after "no space left" or "read-only" */
 #define PART_MS	       2000 /* "again" after so long: a part of a large file has come */
 #define LISTED_MS      10 /* a listed directory: look for its entries so soon */
+#define BEAT_MS	       1000 /* the service manager's watchdog is told so often */
+#define STATUS_MS      5000 /* and so often what there is to do */
 #define JOURNAL_TRIES  10 /* failures in a row until the journal is given up */
 #define JOURNAL_WAIT_MS 100 /* between two tries to open it */
 
@@ -52,6 +55,7 @@ struct crawl {
 	uint64_t connect_at_ms; /* no attempt before */
 	uint64_t full_until_ms;
 	uint64_t report_at_ms;
+	uint64_t beat_at_ms, status_at_ms;
 	unsigned int journal_errors; /* in a row */
 };
 
@@ -310,6 +314,23 @@ static void report(struct crawl *w, uint64_t now)
 	w->c->report(w->c->report_arg, &w->s);
 }
 
+/* Each round ends soon, whatever the retriever and the old server do: what keeps one long is the
+ * disk of the journal, for which the unit has patience. */
+static void tell_manager(struct crawl *w, uint64_t now)
+{
+	if (now < w->beat_at_ms)
+		return;
+	w->beat_at_ms = now + BEAT_MS;
+	notify("WATCHDOG=1");
+	if (now < w->status_at_ms || queue_counts(w->queue, &w->s.left) < 0)
+		return;
+	w->status_at_ms = now + STATUS_MS;
+	notify("STATUS=%llu objects to go, %llu of them parked, %u asked for%s",
+	       (unsigned long long)w->s.left.total,
+	       (unsigned long long)(w->s.left.errors + w->s.left.conflicts), w->s.inflight,
+	       w->link ? "" : "; waiting for the retriever");
+}
+
 static uint64_t sooner(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -352,6 +373,7 @@ static int run(struct crawl *w)
 		if (r != -EINPROGRESS)
 			return r;
 		report(w, now);
+		tell_manager(w, now);
 		if (wait_event(w, now))
 			return CRAWL_STOPPED;
 	}

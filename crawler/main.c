@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "crawler.h"
+#include "journald.h"
+#include "notify.h"
 #include "report/json_out.h"
 
 #define WORKERS_DEFAULT 16
@@ -123,7 +125,9 @@ static void log_line(void *arg, enum stub_log_level level, const char *msg)
 {
 	static const char *const names[] = { "error: ", "warning: ", "", "debug: " };
 
-	if (level != STUB_LOG_DEBUG || (arg && *(const bool *)arg))
+	if (level == STUB_LOG_DEBUG && !(arg && *(const bool *)arg))
+		return;
+	if (!journald_line(level, msg))
 		fprintf(stderr, "postcopy-crawler: %s%s\n", names[level], msg);
 }
 
@@ -243,7 +247,7 @@ int main(int argc, char **argv)
 	struct reporter r = { .o = &o, .terminal = isatty(STDERR_FILENO) };
 	struct crawl_stats stats;
 	struct stub_volume *volume;
-	char journal[PATH_MAX];
+	char journal[PATH_MAX], real[PATH_MAX];
 	int n, stop_fd;
 
 	n = options_parse(argc, argv, &o);
@@ -253,6 +257,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "postcopy-crawler: must be run as root\n");
 		return EXIT_FAILURE;
 	}
+	notify_begin();
+	journald_begin("postcopy-crawler", realpath(o.volume, real) ? real : o.volume);
 	r.start_ms = stub_now_ms();
 	stop_fd = stop_fd_create();
 	n = stop_fd < 0 ? -errno : volume_open(o.volume, &volume);
@@ -260,6 +266,7 @@ int main(int argc, char **argv)
 		return n == -ENOENT || n == -EXDEV ? EXIT_ELSEWHERE : EXIT_FAILURE;
 	if (stub_crawler_enter(volume) < 0)
 		log_line(NULL, STUB_LOG_WARN, "'postcopy status' will not show that a crawler runs");
+	notify("READY=1");
 	/* by descriptor: what is mounted over the path later does not matter */
 	snprintf(journal, sizeof(journal), "/proc/self/fd/%d/" STUB_DIR "/journal",
 		 stub_volume_fd(volume));
@@ -276,6 +283,7 @@ int main(int argc, char **argv)
 					  .log = log_line,
 					  .log_arg = &o.debug },
 		  &stats);
+	notify("STOPPING=1");
 	n = finish(&r, &stats, n);
 	stub_volume_close(volume);
 	close(stop_fd);

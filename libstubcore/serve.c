@@ -81,6 +81,7 @@ struct stub_server {
 	struct stub_serve_socket socket;
 	int mark_fd; /* home.c: it is this volume that is served */
 	int epoll_fd, wake_fd;
+	_Atomic uint64_t turns; /* of the thread */
 	/* the thread's */
 	uint64_t accept_again_ms; /* not accepting until then; 0: accepting */
 	bool crowded; /* a new client found no descriptor */
@@ -541,9 +542,11 @@ static void *server_thread(void *arg)
 	eventfd_t count;
 	int ms;
 
+	pthread_setname_np(pthread_self(), "asks");
 	while ((ms = timeout_ms(s)) != -2) {
 		int n = epoll_wait(s->epoll_fd, ev, EVENTS, ms);
 
+		atomic_fetch_add(&s->turns, 1);
 		/* One event per client, and only its own event closes it here. */
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.ptr == &s->socket.fd)
@@ -632,6 +635,14 @@ STUB_PUBLIC int stub_server_create(struct stub_volume *v, stub_serve_fn fn, void
 	}
 	*out = s;
 	return 0;
+}
+
+STUB_PUBLIC uint64_t stub_server_turns(struct stub_server *s)
+{
+	uint64_t n = atomic_load(&s->turns);
+
+	wake(s);
+	return n;
 }
 
 STUB_PUBLIC void stub_server_destroy(struct stub_server *s)

@@ -362,6 +362,9 @@ struct stub_server;
  *   -EADDRINUSE  another retriever is serving this volume, or a copy of it */
 int stub_server_create(struct stub_volume *v, stub_serve_fn fn, void *arg, stub_log_fn log,
 		       void *log_arg, struct stub_server **out);
+/* For a watchdog: sends the thread that reads asks around once, and returns how often it has been.
+ * Whoever asks again later, and gets the same number, knows that it stands still. */
+uint64_t stub_server_turns(struct stub_server *s);
 void stub_server_destroy(struct stub_server *s); /* unanswered requests are answered -EAGAIN */
 void stub_request_answer(struct stub_request *r, int result);
 /* The answer DONE to a PASS: @fd is a memory file, sealed against every change, of

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +19,8 @@
 #include "config.h"
 #include "control.h"
 #include "jobs/jobs.h"
+#include "journald.h"
+#include "notify.h"
 #include "source/trace.h"
 #include "source/uri.h"
 #include "windows/smb_meta.h"
@@ -26,7 +29,9 @@
 #define POSTCOPY_VERSION "0.1.0"
 #endif
 
+#define EXIT_TOLD      3 /* ended by command: 'postcopy finish' wants to remove the volume */
 #define EXIT_ELSEWHERE 4 /* no volume of this place: trying again does not help */
+#define BEATS	       4 /* within the time that the watchdog waits */
 
 struct retriever {
 	struct config config;
@@ -39,6 +44,10 @@ struct retriever {
 	struct stub_server *server;
 	struct control *control;
 	atomic_bool gone; /* the volume was removed while we served it */
+	atomic_bool told; /* to end, by command */
+	/* the main thread's, of the watchdog */
+	uint64_t beat_ms; /* when the next one is due */
+	uint64_t turns; /* of the thread that reads asks, at the last one */
 };
 
 static _Atomic enum stub_log_level log_limit = STUB_LOG_INFO;
@@ -50,7 +59,7 @@ static void log_line(void *arg, enum stub_log_level level, const char *msg)
 	struct tm tm;
 	char stamp[32];
 
-	if (level > log_limit)
+	if (level > log_limit || journald_line(level, msg))
 		return;
 	clock_gettime(CLOCK_REALTIME, &t);
 	localtime_r(&t.tv_sec, &tm);
@@ -82,8 +91,9 @@ static void serve(void *arg, struct stub_request *r)
 
 static void stop_process(void *arg, bool gone)
 {
-	if (gone)
-		atomic_store(&((struct retriever *)arg)->gone, true);
+	struct retriever *r = arg;
+
+	atomic_store(gone ? &r->gone : &r->told, true);
 	kill(getpid(), SIGTERM);
 }
 
@@ -303,19 +313,56 @@ static void stop(struct retriever *r)
 	stub_volume_close(r->volume);
 }
 
+/*
+ * The watchdog wants to know whether asks are taken: by the thread that reads them, and by the
+ * workers. That the old server or the disk keeps all workers waiting is no reason to begin anew,
+ * so neither is asked here, and nothing here waits for one.
+ */
+static void beat(struct retriever *r)
+{
+	uint64_t turns = stub_server_turns(r->server);
+
+	if (turns == r->turns)
+		log_line(NULL, STUB_LOG_ERROR, "the thread that reads asks stands still");
+	else if (!jobs_move(r->jobs))
+		log_line(NULL, STUB_LOG_WARN, "no worker takes up what is asked for");
+	else
+		notify("WATCHDOG=1");
+	r->turns = turns;
+}
+
+/* Until a signal, or the watchdog's next beat: 0. */
+static int wait_signal(struct retriever *r, const sigset_t *set)
+{
+	uint64_t every = notify_watchdog_ms() / BEATS, now = stub_now_ms(), left;
+	struct timespec t;
+	int sig;
+
+	if (!every)
+		return sigwaitinfo(set, NULL);
+	if (now >= r->beat_ms) {
+		beat(r);
+		r->beat_ms = now + every;
+	}
+	left = r->beat_ms - now;
+	t = (struct timespec){ (time_t)(left / 1000), (long)(left % 1000) * 1000000 };
+	sig = sigtimedwait(set, NULL, &t);
+	return sig < 0 && errno == EAGAIN ? 0 : sig;
+}
+
 static void wait_for_end(struct retriever *r, const sigset_t *set)
 {
 	int sig;
 
 	do {
-		siginfo_t info;
-
-		sig = sigwaitinfo(set, &info);
+		sig = wait_signal(r, set);
 		if (sig == SIGHUP) {
+			notify_reloading();
 			log_line(NULL, STUB_LOG_INFO, "reading credentials again");
 			source_reload(r->source);
+			notify("READY=1");
 		}
-	} while (sig == SIGHUP || (sig < 0 && errno == EINTR));
+	} while (sig == SIGHUP || sig == 0 || (sig < 0 && errno == EINTR));
 }
 
 static void usage(FILE *f)
@@ -383,7 +430,8 @@ static int parse(int argc, char **argv, struct retriever *r, const char **dir)
 
 int main(int argc, char **argv)
 {
-	struct retriever r = { 0 };
+	struct retriever r = { .turns = UINT64_MAX };
+	char real[PATH_MAX];
 	const char *dir;
 	sigset_t set;
 	int e = parse(argc, argv, &r, &dir);
@@ -394,6 +442,8 @@ int main(int argc, char **argv)
 		fputs("postcopy-retriever: must be run as root\n", stderr);
 		return 1;
 	}
+	notify_begin();
+	journald_begin("postcopy-retriever", realpath(dir, real) ? real : dir);
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
@@ -407,9 +457,13 @@ int main(int argc, char **argv)
 		e = start(&r);
 	if (e == 0) {
 		log_line(NULL, STUB_LOG_INFO, "serving");
+		notify("READY=1\nSTATUS=serving");
 		wait_for_end(&r, &set);
+		notify("STOPPING=1");
 		log_line(NULL, STUB_LOG_INFO, "stopping");
 	}
 	stop(&r);
+	if (e == 0 && atomic_load(&r.told))
+		e = EXIT_TOLD;
 	return e == 0 && atomic_load(&r.gone) ? 1 : e;
 }

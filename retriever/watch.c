@@ -19,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "notify.h"
 #include "watch.h"
 
 #define TICK_MS	       500
@@ -27,6 +28,7 @@
 #define LINKS_READ	       256
 #define LINKS_AT_ONCE  32768 /* handed to the finisher when it has nothing else */
 #define PARKED_REST    10 /* ticks between two rounds */
+#define TOLD_TICKS    10 /* between two words to the service manager */
 #define PATIENCE_MS    3000 /* so long the answer to `status` waits for the final check */
 
 struct sample {
@@ -51,6 +53,7 @@ struct watch {
 	bool gone;
 	struct stub_journal_cursor parked; /* where the round through them is */
 	unsigned int rest; /* ticks until it begins */
+	unsigned int untold; /* ticks until the service manager is told the counter */
 };
 
 static double now_s(void)
@@ -202,6 +205,25 @@ static void look_for_volume(struct watch *w)
 	w->c.stop(w->c.stop_arg, true);
 }
 
+/* For `systemctl status`. */
+static void tell_manager(struct watch *w)
+{
+	struct stub_journal_counts n;
+
+	if (w->untold) {
+		w->untold--;
+		return;
+	}
+	w->untold = TOLD_TICKS;
+	if (stub_journal_counts(w->c.journal, &n) < 0)
+		return;
+	if (stub_volume_complete(w->c.volume))
+		notify("STATUS=complete: 'postcopy finish' ends the migration");
+	else
+		notify("STATUS=%llu objects to go, %llu of them parked",
+		       (unsigned long long)n.total, (unsigned long long)(n.errors + n.conflicts));
+}
+
 static void *watch_thread(void *arg)
 {
 	struct watch *w = arg;
@@ -215,6 +237,7 @@ static void *watch_thread(void *arg)
 		final_check_tick(w->last);
 		look_at_parked(w);
 		look_for_volume(w);
+		tell_manager(w);
 		until_ms = stub_now_ms() + TICK_MS;
 		pthread_mutex_lock(&w->lock);
 		while (!w->stop && stub_cond_wait_until(&w->wake, &w->lock, until_ms) == 0)

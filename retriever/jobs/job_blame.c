@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "jobs/jobs_internal.h"
+#include "journald.h"
 
 #define CHAIN_MS   60000 /* the root, right at two looks not further apart, was so in between */
 #define LOST_MS    30000 /* so long the source counts as lost: who waits asks again before */
@@ -139,9 +140,10 @@ void jobs_tell(struct jobs *j, enum stub_log_level level, const struct stub_hand
 	       const char *what, const char *then)
 {
 	struct blame *b = &j->blame;
-	char path[256], shown[256];
+	char path[PATH_MAX], shown[256];
 	uint64_t now = stub_now_ms();
 	unsigned int n;
+	bool known;
 
 	pthread_mutex_lock(&b->lock);
 	if (now - b->minute_ms > 60000) {
@@ -157,8 +159,11 @@ void jobs_tell(struct jobs *j, enum stub_log_level level, const struct stub_hand
 			 "more objects failed: for a minute they are not told one by one, see `postcopy parked`");
 		return;
 	}
-	if (jobs_path(j, h, path, sizeof(path)) < 0)
-		snprintf(path, sizeof(path), "?");
+	known = jobs_path(j, h, path, sizeof(path)) == 0;
+	if (!known)
+		strcpy(path, "?");
 	stub_printable(path, strlen(path), shown, sizeof(shown));
+	journald_about(known ? path : NULL, what);
 	jobs_log(j, level, "\"%s\": %s%s", shown, what, then);
+	journald_about(NULL, NULL);
 }

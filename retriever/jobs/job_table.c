@@ -29,6 +29,25 @@ void job_table_finish(struct job_table *t)
 	pthread_mutex_destroy(&t->lock);
 }
 
+static bool queue_moves(struct queue *q)
+{
+	bool stuck = q->length && q->idle && q->taken == q->seen;
+
+	q->seen = q->taken;
+	return !stuck;
+}
+
+bool job_table_moves(struct job_table *t)
+{
+	bool demand, fill;
+
+	pthread_mutex_lock(&t->lock);
+	demand = queue_moves(&t->demand);
+	fill = queue_moves(&t->fill);
+	pthread_mutex_unlock(&t->lock);
+	return demand && fill;
+}
+
 /* ---- a job ---- */
 
 static uint32_t hash_of(const struct job *job)
@@ -166,6 +185,7 @@ struct job *job_pop(struct queue *q)
 		if (!q->head)
 			q->tail = &q->head;
 		q->length--;
+		q->taken++;
 	}
 	return job;
 }

@@ -50,6 +50,9 @@ struct queue {
 	struct job *head, **tail;
 	pthread_cond_t wake;
 	unsigned int length;
+	unsigned int idle; /* workers that wait for one */
+	uint64_t taken; /* jobs, by workers */
+	uint64_t seen; /* job_table_moves(): taken at its last look */
 };
 
 #define JOB_BUCKETS 4096
@@ -65,6 +68,12 @@ struct job_table {
 
 void job_table_init(struct job_table *t);
 void job_table_finish(struct job_table *t);
+/*
+ * Looked at again and again: false if jobs wait, workers wait, and none has taken one since the
+ * last look.  Workers that are all busy say nothing: what they wait for may be away for long.
+ * True at one look more proves nothing; blocks if the lock is never given back.
+ */
+bool job_table_moves(struct job_table *t);
 
 /* @block_bytes: unit of DATA.  NULL: out of memory. */
 struct job *job_create(const struct stub_ask *ask, uint32_t block_bytes);

@@ -191,7 +191,9 @@ static void *worker_thread(void *arg)
 	while (!j->table.stop) {
 		job = job_pop(w.q);
 		if (!job) {
+			w.q->idle++;
 			pthread_cond_wait(&w.q->wake, &j->table.lock);
+			w.q->idle--;
 			continue;
 		}
 		job->running = true;
@@ -264,6 +266,11 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	}
 	*out = j;
 	return 0;
+}
+
+bool jobs_move(struct jobs *j)
+{
+	return job_table_moves(&j->table);
 }
 
 static void drop_queued(struct jobs *j, struct queue *q)

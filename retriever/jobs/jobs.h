@@ -47,6 +47,9 @@ void jobs_throttle(struct jobs *j, uint64_t bytes_per_second); /* FILL only; 0: 
 /* A version was given up (stub_resolve_theirs()): forget all bytes kept to be passed on. */
 void jobs_forget_passed(struct jobs *j);
 
+/* For a watchdog, again and again: see job_table_moves(). */
+bool jobs_move(struct jobs *j);
+
 struct jobs_stats {
 	uint64_t fills, lookups, lists, attrs, data; /* jobs done, by kind */
 	uint64_t joined;			     /* asks that found their job under way */

@@ -211,7 +211,7 @@ class Migration:
             self._end(self.retriever, signal.SIGTERM)
         if scan:
             assert not self.bad_lines(), "\n".join(self.bad_lines())
-            assert self.retriever is None or self.retriever.returncode in (0, -9), \
+            assert self.retriever is None or self.retriever.returncode in (0, 3, -9), \
                 self.retriever.returncode
 
     def bad_lines(self):

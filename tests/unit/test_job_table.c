@@ -154,6 +154,45 @@ static void a_client_takes_it_to_the_front(void **state)
 	job_table_finish(t);
 }
 
+/* ---- job_table_moves() ---- */
+
+static void a_queue_that_nobody_takes_from_stands_still(void **state)
+{
+	struct job_table *t = make();
+	struct job *a = job(STUB_ASK_ATTR, 1, 0, NULL);
+
+	assert_true(job_table_moves(t)); /* nothing to do */
+	job_add(t, a);
+	job_queue(t, a);
+	assert_true(job_table_moves(t)); /* all workers are busy, with a slow disk perhaps */
+	assert_true(job_table_moves(t));
+	t->demand.idle = 1;
+	assert_false(job_table_moves(t));
+	assert_ptr_equal(job_pop(&t->demand), a);
+	assert_true(job_table_moves(t));
+	end(t, a);
+	job_table_finish(t);
+}
+
+static void one_that_moves_may_be_long(void **state)
+{
+	struct job_table *t = make();
+	struct job *a = job(STUB_ASK_FILL, 1, 0, NULL), *b = job(STUB_ASK_FILL, 2, 0, NULL);
+
+	t->fill.idle = 1;
+	job_add(t, a);
+	job_add(t, b);
+	job_queue(t, a);
+	job_queue(t, b);
+	assert_ptr_equal(job_pop(&t->fill), a);
+	assert_true(job_table_moves(t)); /* since the last look one was taken */
+	assert_false(job_table_moves(t));
+	assert_ptr_equal(job_pop(&t->fill), b);
+	end(t, a);
+	end(t, b);
+	job_table_finish(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +202,8 @@ int main(void)
 		cmocka_unit_test(who_joins_waits_behind),
 		cmocka_unit_test(each_waits_in_its_queue),
 		cmocka_unit_test(a_client_takes_it_to_the_front),
+		cmocka_unit_test(a_queue_that_nobody_takes_from_stands_still),
+		cmocka_unit_test(one_that_moves_may_be_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
