@@ -7,6 +7,7 @@
  *   - An entry that was asked for rests, as long as the table below says for its
  *     answer, and is asked for again while the journal has it: it is done when it has
  *     left the journal, not when the retriever says so.
+ *   - Outside of the windows (window.h) nothing is asked for; what is in flight ends.
  *   - Every wait has a limit and ends early for an answer or a signal.
  *   - The crawler does not end while anything is unfinished: what is parked may be tried
  *     again (`postcopy retry`) at any time, and nobody else would ask for it.
@@ -21,6 +22,7 @@
 #include <string.h>
 
 #include "notify.h"
+#include "window/window.h"
 #include "queue.h"
 
 #define CONNECT_MIN_MS 100
@@ -30,6 +32,7 @@
 #define LISTED_MS      10 /* a listed directory: look for its entries so soon */
 #define BEAT_MS	       1000 /* the service manager's watchdog is told so often */
 #define STATUS_MS      5000 /* and so often what there is to do */
+#define WINDOW_MS      1000 /* the windows, and the clock, are looked at so often */
 #define JOURNAL_TRIES  10 /* failures in a row until the journal is given up */
 #define JOURNAL_WAIT_MS 100 /* between two tries to open it */
 
@@ -56,6 +59,8 @@ struct crawl {
 	uint64_t full_until_ms;
 	uint64_t report_at_ms;
 	uint64_t beat_at_ms, status_at_ms;
+	uint64_t window_at_ms;
+	bool said_damaged;
 	unsigned int journal_errors; /* in a row */
 };
 
@@ -146,7 +151,7 @@ static void link_connect(struct crawl *w, uint64_t now)
 {
 	const char *socket = stub_volume_info(w->c->volume)->socket;
 
-	if (w->link || now < w->connect_at_ms)
+	if (w->link || w->s.closed || now < w->connect_at_ms)
 		return;
 	if (stub_link_create(w->c->volume, &w->link) == 0) {
 		if (w->said_waiting)
@@ -250,7 +255,7 @@ static unsigned int places(const struct crawl *w)
 /* Fill the free places. 0 or -errno of the journal. */
 static int refill(struct crawl *w, uint64_t now)
 {
-	while (w->link && !pass_over(w) && w->s.inflight < places(w) &&
+	while (w->link && !w->s.closed && !pass_over(w) && w->s.inflight < places(w) &&
 	       now >= w->full_until_ms) {
 		struct stub_journal_entry e;
 		int r = queue_next(w->queue, now, &e);
@@ -262,6 +267,42 @@ static int refill(struct crawl *w, uint64_t now)
 			break;
 	}
 	return 0;
+}
+
+/* ---- windows ----------------------------------------------------------------- */
+
+static void say_closed(struct crawl *w, const struct windows *windows, time_t now)
+{
+	time_t at = windows_change(windows, now);
+	char text[64] = "they are changed";
+	struct tm tm;
+
+	if (at && localtime_r(&at, &tm))
+		strftime(text, sizeof(text), "%a %F %H:%M %Z", &tm);
+	say(w, STUB_LOG_INFO, "outside of the windows: nothing is crawled until %s", text);
+}
+
+/* May we crawl now?  The windows may have been changed, and the clock been set. */
+static void look_at_windows(struct crawl *w, uint64_t now)
+{
+	struct windows windows;
+	bool closed;
+	int r;
+
+	if (now < w->window_at_ms)
+		return;
+	w->window_at_ms = now + WINDOW_MS;
+	r = windows_load(stub_volume_fd(w->c->volume), &windows);
+	closed = r < 0 || !windows_open(&windows, time(NULL));
+	if (r < 0 && !w->said_damaged)
+		say(w, STUB_LOG_ERROR, STUB_DIR "/window cannot be read (%s): nothing is crawled; "
+		    "say 'postcopy window' again", strerror(-r));
+	else if (r == 0 && closed && !w->s.closed)
+		say_closed(w, &windows, time(NULL));
+	else if (!closed && w->s.closed)
+		say(w, STUB_LOG_INFO, "a window is open: crawling");
+	w->said_damaged = r < 0;
+	w->s.closed = closed;
 }
 
 /* ---- end, wait --------------------------------------------------------------- */
@@ -291,7 +332,7 @@ static int ended(struct crawl *w)
 		return -EINPROGRESS;
 	if (pass_over(w))
 		return CRAWL_ONCE;
-	if (w->link && queue_next_pass_ms(w->queue) == 0 && w->s.asked)
+	if (w->link && !w->s.closed && queue_next_pass_ms(w->queue) == 0 && w->s.asked)
 		return -EINPROGRESS; /* in the middle of a pass: something is left */
 	r = queue_counts(w->queue, &w->s.left);
 	if (r < 0) {
@@ -328,7 +369,9 @@ static void tell_manager(struct crawl *w, uint64_t now)
 	notify("STATUS=%llu objects to go, %llu of them parked, %u asked for%s",
 	       (unsigned long long)w->s.left.total,
 	       (unsigned long long)(w->s.left.errors + w->s.left.conflicts), w->s.inflight,
-	       w->link ? "" : "; waiting for the retriever");
+	       w->s.closed ? "; outside of the windows" :
+	       w->link	   ? "" :
+			     "; waiting for the retriever");
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -347,7 +390,9 @@ static bool wait_event(struct crawl *w, uint64_t now)
 
 	if (w->c->report && w->c->report_ms)
 		at = sooner(at, w->report_at_ms);
-	if (!w->link)
+	if (w->s.closed)
+		at = sooner(at, w->window_at_ms);
+	else if (!w->link)
 		at = sooner(at, w->connect_at_ms);
 	else if (now < w->full_until_ms)
 		at = sooner(at, w->full_until_ms);
@@ -363,6 +408,7 @@ static int run(struct crawl *w)
 		uint64_t now = stub_now_ms();
 		int r;
 
+		look_at_windows(w, now);
 		link_connect(w, now);
 		receive(w, now);
 		r = refill(w, now);

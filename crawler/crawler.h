@@ -24,6 +24,7 @@ struct crawl_stats {
 	uint64_t passes; /* walks through the journal */
 	unsigned int inflight;
 	bool connected;
+	bool closed; /* outside of the windows: nothing is asked for */
 	struct stub_journal_counts left; /* of the journal, when it was last asked */
 };
 

@@ -156,6 +156,7 @@ static void report_json(const struct reporter *r, const struct crawl_stats *s, c
 	json_u64(&j, "passes", s->passes);
 	json_u64(&j, "lost", s->lost);
 	json_bool(&j, "connected", s->connected);
+	json_bool(&j, "closed", s->closed);
 	json_real(&j, "seconds", seconds_since(r));
 	json_end(&j);
 }
@@ -168,7 +169,10 @@ static void report_text(const struct reporter *r, const struct crawl_stats *s, b
 		"%spostcopy-crawler: %" PRIu64 " pending, %" PRIu64 " done, %" PRIu64
 		" parked, %u in flight, %.0f s%s%s",
 		r->terminal ? "\r" : "", s->left.total - parked, s->done, parked, s->inflight,
-		seconds_since(r), s->connected || last ? "" : ", waiting for the retriever",
+		seconds_since(r),
+		s->closed		   ? ", outside of the windows" :
+		s->connected || last ? "" :
+					     ", waiting for the retriever",
 		r->terminal && !last ? "\033[K" : "\n");
 }
 

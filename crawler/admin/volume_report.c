@@ -16,19 +16,14 @@ struct opened {
 	char path[PATH_MAX]; /* real path of the volume */
 };
 
-/* Open the volume that is a sub-command's only argument. */
-static int open_volume(struct verdict *v, int argc, char **argv, struct opened *o)
+int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
+		     struct stub_volume **out)
 {
-	const char *dir;
 	int r;
 
-	memset(o, 0, sizeof(*o));
-	if (argc != 2 || argv[1][0] == '\0')
-		return verdict_fail(v, FAIL_USAGE, "%s: want exactly one DIR", argv[0]);
-	dir = argv[1];
-	if (!realpath(dir, o->path))
+	if (!realpath(dir, path))
 		return verdict_fail(v, FAIL_NOT_VOLUME, "%s: %s", dir, strerror(errno));
-	r = stub_volume_open(o->path, 0, verdict_log, NULL, &o->volume);
+	r = stub_volume_open(path, 0, verdict_log, NULL, out);
 	if (r == -EXDEV)
 		return verdict_fail(v, FAIL_ELSEWHERE,
 				    "%s is a copy of a volume, or its file system has another UUID "
@@ -50,6 +45,15 @@ static int open_volume(struct verdict *v, int argc, char **argv, struct opened *
 				    r == -EPROTONOSUPPORT ? "it was made by a newer release" :
 							    strerror(-r));
 	return 0;
+}
+
+/* Open the volume that is a sub-command's only argument. */
+static int open_volume(struct verdict *v, int argc, char **argv, struct opened *o)
+{
+	memset(o, 0, sizeof(*o));
+	if (argc != 2 || argv[1][0] == '\0')
+		return verdict_fail(v, FAIL_USAGE, "%s: want exactly one DIR", argv[0]);
+	return volume_tool_open(v, argv[1], o->path, &o->volume);
 }
 
 static int open_journal(struct verdict *v, struct opened *o)

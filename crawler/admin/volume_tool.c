@@ -24,6 +24,8 @@ static const struct command {
 	{ "counts", volume_counts, "counts DIR", "what the pending journal holds" },
 	{ "parked", volume_parked, "parked DIR", "the objects that were given up, and why" },
 	{ "scan", volume_scan, "scan DIR", "walk the whole volume and count stubs" },
+	{ "window", volume_window, "window DIR [none | WINDOW...]",
+	  "when the crawler may crawl, such as 'Mon..Fri 20:00-06:00': show it, or set it" },
 	{ "moved", volume_moved, "moved DIR",
 	  "the file system was copied block by block or has another UUID: this is the volume now" },
 	{ "abort", volume_abort, "abort --list FILE [--dry-run] DIR",

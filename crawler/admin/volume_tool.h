@@ -9,16 +9,23 @@
 #ifndef VOLUME_TOOL_H
 #define VOLUME_TOOL_H
 
+#include <limits.h>
+
 #include "report/verdict.h"
 
 #define STATUS_DIRTY 3 /* scan: it found what must not be; check: something will be lost */
 #define STATUS_INTERRUPTED 130 /* check: SIGINT or SIGTERM while it walked */
+
+/* Open the volume at @dir, whose real path is put into @path; -1 with the verdict set. */
+int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
+		     struct stub_volume **out);
 
 int volume_init(struct verdict *v, int argc, char **argv); /* volume_init.c */
 int volume_check(struct verdict *v, int argc, char **argv); /* volume_check.c */
 int volume_counts(struct verdict *v, int argc, char **argv); /* volume_report.c */
 int volume_parked(struct verdict *v, int argc, char **argv);
 int volume_scan(struct verdict *v, int argc, char **argv);
+int volume_window(struct verdict *v, int argc, char **argv); /* volume_window.c */
 int volume_moved(struct verdict *v, int argc, char **argv); /* volume_moved.c */
 int volume_abort(struct verdict *v, int argc, char **argv); /* volume_abort.c */
 int volume_remove(struct verdict *v, int argc, char **argv);
