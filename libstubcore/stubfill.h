@@ -21,6 +21,8 @@
 
 #include "stubserver.h"
 
+#pragma GCC visibility push(default) /* what libstubcore.so exports */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -374,5 +376,7 @@ void stub_request_pass(struct stub_request *r, int fd);
 #ifdef __cplusplus
 }
 #endif
+
+#pragma GCC visibility pop
 
 #endif

@@ -55,6 +55,8 @@
 
 #include "stubtypes.h"
 
+#pragma GCC visibility push(default) /* what libstubcore.so exports */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -406,6 +408,8 @@ int stub_link_receive(struct stub_link *l, unsigned int wait_ms, uint32_t *id, i
 #ifdef __cplusplus
 }
 #endif
+
+#pragma GCC visibility pop
 
 #include "stubinside.h"
 

@@ -7,6 +7,8 @@
 
 #include "stubfill.h"
 
+#pragma GCC visibility push(default) /* what libstubcore.so exports */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -123,5 +125,7 @@ int stub_abort_rest(const char *dir);
 #ifdef __cplusplus
 }
 #endif
+
+#pragma GCC visibility pop
 
 #endif

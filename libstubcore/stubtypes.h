@@ -13,6 +13,8 @@
 #include <sys/types.h>
 #include <time.h>
 
+#pragma GCC visibility push(default) /* what libstubcore.so exports */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -238,5 +240,7 @@ bool stub_volume_complete(const struct stub_volume *v);
 #ifdef __cplusplus
 }
 #endif
+
+#pragma GCC visibility pop
 
 #endif
