@@ -4,7 +4,7 @@
 
 readonly PACKAGE=nfs-ganesha
 readonly RECIPE=(headers-ganesha.sh ganesha-config-h)
-readonly LIB_DIR=/usr/lib/ganesha
+LIB_DIR=/usr/lib/ganesha
 readonly FSAL_API=11
 
 # Where Debian installs plugins is what its server has compiled in.
