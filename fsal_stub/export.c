@@ -216,13 +216,6 @@ static struct state_t *export_alloc_state(struct fsal_export *exp, enum state_ty
 	return below(sub->exp_ops.alloc_state(sub, type, related));
 }
 
-static void export_free_state(struct fsal_export *exp, struct state_t *state)
-{
-	struct fsal_export *sub = exp->sub_export;
-
-	below(sub->exp_ops.free_state(sub, state));
-}
-
 /* ---- pNFS: refused ---- */
 
 static nfsstat4 export_getdevicelist(struct fsal_export *exp, layouttype4 type, void *opaque,
@@ -286,7 +279,7 @@ void stubfs_export_ops_init(struct export_ops *ops)
 	ops->fs_loc_body_size = export_loc_body_size;
 	ops->get_write_verifier = export_get_write_verifier;
 	ops->alloc_state = export_alloc_state;
-	ops->free_state = export_free_state;
 	ops->is_superuser = export_is_superuser;
 	ops->fs_expiretimeparent = export_fs_expiretimeparent;
+	compat_export_ops(ops);
 }

@@ -106,14 +106,15 @@ static fsal_status_t io_below(void (*op)(struct fsal_obj_handle *, bool, fsal_as
  */
 static bool is_read_plus(const struct fsal_io_arg *io)
 {
+	const nfs_request_t *req = compat_request();
 	const compound_data_t *compound;
 
 	if (io->info)
 		return true;
-	if (op_ctx->req_type != NFS_REQUEST || op_ctx->nfs_vers != NFS_V4 ||
-	    op_ctx->nfs_minorvers < 2 || op_ctx->saved_op_ctx)
+	if (!req || op_ctx->nfs_vers != NFS_V4 || op_ctx->nfs_minorvers < 2 ||
+	    op_ctx->saved_op_ctx)
 		return false;
-	compound = container_of(op_ctx, nfs_request_t, op_context)->proc_data;
+	compound = req->proc_data;
 	return compound && compound->opcode == NFS4_OP_READ_PLUS;
 }
 
@@ -326,12 +327,6 @@ static fsal_status_t obj_seek2(struct fsal_obj_handle *obj, struct state_t *stat
 	return below(sub->obj_ops->seek2(sub, state, info));
 }
 
-/* The call without a state, which no protocol uses. */
-static fsal_status_t obj_seek(struct fsal_obj_handle *obj, struct io_info *info)
-{
-	return fsalstat(ERR_FSAL_NOTSUPP, 0);
-}
-
 /* ---- space ---- */
 
 /*
@@ -405,7 +400,6 @@ void stubfs_file_ops(struct fsal_obj_ops *ops)
 	ops->read2 = obj_read2;
 	ops->write2 = obj_write2;
 	ops->commit2 = obj_commit2;
-	ops->seek = obj_seek;
 	ops->seek2 = obj_seek2;
 	ops->fallocate = obj_fallocate;
 	ops->io_advise = obj_io_advise;

@@ -18,6 +18,7 @@
  *   key.c      Ganesha's keys and the kernel's handles
  *   mount.c    what the MOUNT protocol asks for
  *   stub_glue.c  objects, waiting, errors    below.h    enters the FSAL below
+ *   compat.h   versions of nfs-ganesha
  *
  * Lock order: MDCACHE's locks, the bracket of libstubcore, locks of the FSAL below.  A
  * bracket is never open while the old server is waited for or a layer above is called.
@@ -163,5 +164,7 @@ fsal_status_t stubfs_name_check(struct stubfs_obj *dir, const char *name,
 bool stubfs_hides_below(const struct fsal_obj_handle *below);
 bool stubfs_hides_link(const struct stubfs_obj *o); /* is .postcopy in its link count? */
 bool stubfs_hides_xattr(const char *name, size_t len);
+
+#include "compat.h"
 
 #endif

@@ -22,7 +22,7 @@ struct stubfs_obj *stubfs_obj_create(struct fsal_obj_handle *below)
 
 	o->below = below; /* news.c finds the object from the next line on */
 	o->handle.fs = below->fs;
-	fsal_obj_handle_init(&o->handle, op_ctx->fsal_export, below->type);
+	compat_handle_init(&o->handle, op_ctx->fsal_export, below->type);
 	o->handle.obj_ops = &STUBFS.obj_ops;
 	o->handle.fsid = below->fsid;
 	o->handle.fileid = below->fileid;
@@ -37,7 +37,7 @@ void stubfs_obj_destroy(struct stubfs_obj *o)
 	if (!o)
 		return;
 	sub = o->below;
-	fsal_obj_handle_fini(&o->handle); /* news.c finds it until here */
+	compat_handle_fini(&o->handle); /* news.c finds it until here */
 	if (op_ctx && op_ctx->fsal_export)
 		below(sub->obj_ops->release(sub));
 	else /* a shutdown has no request */

@@ -49,6 +49,7 @@ void stubfs_obj_ops_init(struct fsal_obj_ops *ops)
 	stubfs_file_ops(ops);
 	stubfs_attr_ops(ops);
 	stubfs_xattr_ops(ops);
+	compat_obj_ops(ops);
 }
 
 MODULE_INIT static void stubfs_load(void)

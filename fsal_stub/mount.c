@@ -18,10 +18,9 @@
  * of which op_ctx is a part.  (Of NLM op_ctx may lie on a stack, but NLM never looks up names.) */
 static bool is_mount(void)
 {
-	const nfs_request_t *req = container_of(op_ctx, nfs_request_t, op_context);
+	const nfs_request_t *req = compat_request();
 
-	return op_ctx->req_type == NFS_REQUEST && op_ctx->nfs_vers == MOUNT_V3 &&
-	       req->svc.rq_msg.cb_vers == MOUNT_V3 &&
+	return req && op_ctx->nfs_vers == MOUNT_V3 && req->svc.rq_msg.cb_vers == MOUNT_V3 &&
 	       req->svc.rq_msg.cb_prog == nfs_param.core_param.program[P_MNT];
 }
 

@@ -116,7 +116,7 @@ static fsal_status_t make_end(struct making *m, fsal_status_t status, struct fsa
 
 static fsal_status_t obj_mkdir(struct fsal_obj_handle *dir, const char *name,
 			       struct fsal_attrlist *attrs_in, struct fsal_obj_handle **out,
-			       struct fsal_attrlist *attrs_out)
+			       struct fsal_attrlist *attrs_out DIR_ATTRS(dir))
 {
 	struct fsal_obj_handle *parent = stubfs_below(dir), *sub = NULL;
 	struct making m;
@@ -125,14 +125,16 @@ static fsal_status_t obj_mkdir(struct fsal_obj_handle *dir, const char *name,
 	*out = NULL;
 	if (FSAL_IS_ERROR(status))
 		return status;
-	status = below(parent->obj_ops->mkdir(parent, name, attrs_in, &sub, attrs_out));
+	status = below(
+		parent->obj_ops->mkdir(parent, name, attrs_in, &sub, attrs_out NO_DIR_ATTRS));
 	stub_change_links(&m.change.c, 0, 1); /* its ".." */
 	return make_end(&m, status, sub, attrs_out, out);
 }
 
 static fsal_status_t obj_mknode(struct fsal_obj_handle *dir, const char *name,
 				object_file_type_t type, struct fsal_attrlist *attrs_in,
-				struct fsal_obj_handle **out, struct fsal_attrlist *attrs_out)
+				struct fsal_obj_handle **out,
+				struct fsal_attrlist *attrs_out DIR_ATTRS(dir))
 {
 	struct fsal_obj_handle *parent = stubfs_below(dir), *sub = NULL;
 	struct making m;
@@ -141,13 +143,14 @@ static fsal_status_t obj_mknode(struct fsal_obj_handle *dir, const char *name,
 	*out = NULL;
 	if (FSAL_IS_ERROR(status))
 		return status;
-	status = below(parent->obj_ops->mknode(parent, name, type, attrs_in, &sub, attrs_out));
+	status = below(parent->obj_ops->mknode(parent, name, type, attrs_in, &sub,
+					       attrs_out NO_DIR_ATTRS));
 	return make_end(&m, status, sub, attrs_out, out);
 }
 
 static fsal_status_t obj_symlink(struct fsal_obj_handle *dir, const char *name, const char *target,
 				 struct fsal_attrlist *attrs_in, struct fsal_obj_handle **out,
-				 struct fsal_attrlist *attrs_out)
+				 struct fsal_attrlist *attrs_out DIR_ATTRS(dir))
 {
 	struct fsal_obj_handle *parent = stubfs_below(dir), *sub = NULL;
 	struct making m;
@@ -156,12 +159,13 @@ static fsal_status_t obj_symlink(struct fsal_obj_handle *dir, const char *name, 
 	*out = NULL;
 	if (FSAL_IS_ERROR(status))
 		return status;
-	status = below(parent->obj_ops->symlink(parent, name, target, attrs_in, &sub, attrs_out));
+	status = below(parent->obj_ops->symlink(parent, name, target, attrs_in, &sub,
+						attrs_out NO_DIR_ATTRS));
 	return make_end(&m, status, sub, attrs_out, out);
 }
 
 static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handle *dir,
-			      const char *name)
+			      const char *name DIR_ATTRS(dir))
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 	struct stubfs_obj *in[2] = { stubfs_obj(obj), stubfs_obj(dir) }, *found;
@@ -180,7 +184,7 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 		return status;
 	status = glue_status(glue_begin(&change, in, 2, GLUE_STAY));
 	if (!FSAL_IS_ERROR(status)) {
-		status = below(sub->obj_ops->link(sub, stubfs_below(dir), name));
+		status = below(sub->obj_ops->link(sub, stubfs_below(dir), name NO_DIR_ATTRS));
 		stub_change_links(&change.c, 0, 1);
 		status = glue_end(&change, status);
 	}
@@ -231,7 +235,7 @@ static fsal_status_t unlink_below(struct stubfs_obj *const in[2], struct stub_wa
 	before = stubfs_going_begin(in[1]);
 	status = still_named(&change, 1, w, in[1], in[0], name);
 	if (!FSAL_IS_ERROR(status) || status.major == ERR_FSAL_NOENT)
-		status = below(sub->obj_ops->unlink(sub, in[1]->below, name));
+		status = below(sub->obj_ops->unlink(sub, in[1]->below, name NO_DIR_ATTRS));
 	stub_change_links(&change.c, dir ? 0 : 1, -1);
 	status = glue_end(&change, status);
 	stubfs_going_end(in[1], before, !FSAL_IS_ERROR(status));
@@ -239,7 +243,7 @@ static fsal_status_t unlink_below(struct stubfs_obj *const in[2], struct stub_wa
 }
 
 static fsal_status_t obj_unlink(struct fsal_obj_handle *dir, struct fsal_obj_handle *obj,
-				const char *name)
+				const char *name DIR_ATTRS(dir))
 {
 	struct stubfs_obj *in[2] = { stubfs_obj(dir), stubfs_obj(obj) };
 	struct stub_wait wait = { 0 };
@@ -334,14 +338,15 @@ static fsal_status_t rename_below(struct stubfs_obj *const in[], struct stub_wai
 		status = still_replaces(&change, w, in, new_name);
 	if (!FSAL_IS_ERROR(status))
 		status = below(sub->obj_ops->rename(in[MOVED]->below, sub, old_name,
-						    in[NEW_DIR]->below, new_name));
+						    in[NEW_DIR]->below,
+						    new_name NO_DIR_ATTRS NO_DIR_ATTRS));
 	rename_links(&change, in);
 	return glue_end(&change, status);
 }
 
 static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_handle *old_dir,
 				const char *old_name, struct fsal_obj_handle *new_dir,
-				const char *new_name)
+				const char *new_name DIR_ATTRS(old_dir) DIR_ATTRS(new_dir))
 {
 	struct stubfs_obj *in[RENAME_OBJECTS] = { stubfs_obj(obj), NULL, stubfs_obj(old_dir),
 						  stubfs_obj(new_dir) };

@@ -116,7 +116,7 @@ static uint8_t *all_keys(struct stubfs_export *x, size_t *len)
 	uint8_t *keys;
 
 	*len = 0;
-	PTHREAD_RWLOCK_rdlock(&fsal->lock);
+	PTHREAD_RWLOCK_rdlock(compat_handles_lock(fsal));
 	glist_for_each(at, &fsal->handles)
 		if (listed_key(x, at, &key))
 			room += 1 + key.len;
@@ -128,7 +128,7 @@ static uint8_t *all_keys(struct stubfs_export *x, size_t *len)
 		memcpy(keys + *len + 1, key.addr, key.len);
 		*len += 1 + key.len;
 	}
-	PTHREAD_RWLOCK_unlock(&fsal->lock);
+	PTHREAD_RWLOCK_unlock(compat_handles_lock(fsal));
 	return keys;
 }
 

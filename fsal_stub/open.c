@@ -40,7 +40,8 @@ static fsal_status_t open_below(struct opening *op, struct fsal_obj_handle **sub
 	struct fsal_obj_handle *on = op->obj->below;
 
 	return below(on->obj_ops->open2(on, op->state, op->flags, op->mode, op->name, op->attrs_in,
-					op->verifier, sub, op->attrs_out, op->perm_check));
+					op->verifier, sub, op->attrs_out,
+					op->perm_check NO_DIR_ATTRS));
 }
 
 /* Take back an open whose rest failed. */
@@ -213,7 +214,7 @@ static fsal_status_t obj_open2(struct fsal_obj_handle *obj, struct state_t *stat
 			       fsal_openflags_t flags, enum fsal_create_mode mode, const char *name,
 			       struct fsal_attrlist *attrs_in, fsal_verifier_t verifier,
 			       struct fsal_obj_handle **out, struct fsal_attrlist *attrs_out,
-			       bool *perm_check)
+			       bool *perm_check DIR_ATTRS(dir))
 {
 	struct opening op = {
 		.obj = stubfs_obj(obj),

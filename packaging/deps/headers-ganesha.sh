@@ -5,7 +5,7 @@
 readonly PACKAGE=nfs-ganesha
 readonly RECIPE=(headers-ganesha.sh ganesha-config-h)
 LIB_DIR=/usr/lib/ganesha
-readonly FSAL_API=11
+readonly FSAL_API=(11 13)	# what fsal_stub/compat.h knows
 
 # Where Debian installs plugins is what its server has compiled in.
 plugin_dir() {
@@ -37,19 +37,19 @@ check_ganesha() {
 
 	[ -r "$header" ] || die "$entry is damaged (use --force)"
 	major=$(macro "$header" FSAL_MAJOR_VERSION)
-	[ "$major" = "$FSAL_API" ] ||
-		die "nfs-ganesha $version has FSAL API ${major:-?}; this release supports $FSAL_API (nfs-ganesha 4.x)"
+	[[ " ${FSAL_API[*]} " = *" ${major:-?} "* ]] ||
+		die "nfs-ganesha $version has FSAL API ${major:-?}; this release supports ${FSAL_API[*]} (nfs-ganesha 4 and 6)"
 	soname=$(basename "$(realpath "$LIB_DIR/libganesha_nfsd.so")")
 	[ "$soname" = "libganesha_nfsd.so.$(upstream_version "$version")" ] ||
 		die "headers are of nfs-ganesha $version, but $LIB_DIR holds $soname"
 }
 
 print_ganesha() {
-	local entry=$1 version=$2
+	local entry=$1 version=$2 header=$1/include/fsal_api.h
 
 	cat <<-EOF
 	ganesha_version=$version
-	ganesha_fsal_api=$FSAL_API.$(macro "$entry/include/fsal_api.h" FSAL_MINOR_VERSION)
+	ganesha_fsal_api=$(macro "$header" FSAL_MAJOR_VERSION).$(macro "$header" FSAL_MINOR_VERSION)
 	ganesha_config_dir=$entry/config
 	ganesha_include_dir=$entry/include
 	ganesha_ntirpc_dir=/usr/include/ntirpc

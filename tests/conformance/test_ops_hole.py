@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NFSv4.2: ALLOCATE, DEALLOCATE and SEEK at every relation to what is missing; the
-operations that Ganesha 4.3 does not have (READ_PLUS, COPY, ...) stay refused."""
+operations that Ganesha does not have (READ_PLUS, COPY, ...) stay refused."""
 import os
 
 import pytest
@@ -312,7 +312,7 @@ def test_seek_asks_nobody(case, client42, world, stub):
         world.fake.resume()
 
 
-# -- what Ganesha 4.3 does not have -------------------------------------------------------
+# -- what Ganesha does not have -------------------------------------------------------
 
 def test_read_plus_is_refused(case, client42, world, state):
     """At once, whatever is missing: clients go on with READ."""
