@@ -23,7 +23,7 @@ import subprocess
 from dataclasses import dataclass
 
 from lib.ports import free_port
-from lib.programs import build_rpcshim
+from lib.programs import TOOLS, build_rpcshim
 from lib.server import Server
 from lib.wait import wait_until
 from nfsclient import connect
@@ -56,8 +56,9 @@ def release():
     return int(re.search(r"Release = V(\d+)", told).group(1))
 
 
-# No capability for it, as in many containers: later releases end then, if they are not told.
-CORE = "allow_set_io_flusher_fail = true;" if release() > 4 else ""
+# No capability for it, as in many containers: 6 ends then, if it is not told.
+NO_FLUSHER = "allow_set_io_flusher_fail = true;"
+CORE = NO_FLUSHER if release() > 4 else ""
 
 
 @dataclass
@@ -74,6 +75,7 @@ class Export:
 
 class Ganesha(Server):
     BAD_WORDS, ALWAYS_ALLOWED = BAD_WORDS, ALWAYS_ALLOWED
+    WRAP, CORE = (), CORE       # command in front of the server; lines of NFS_CORE_PARAM
 
     def __init__(self, workdir, tree=None, *, fsal="vfs", plugin_dir=None,
                  squash="No_Root_Squash", readonly=False, pseudo="/export",
@@ -180,7 +182,7 @@ NFSV4 {
 }
 NFS_KRB5 { Active_krb5 = false; }
 %s
-""" % (self.port, self.mount_port, self.host, self._plugins(), CORE,
+""" % (self.port, self.mount_port, self.host, self._plugins(), self.CORE,
             self.core, recovery, self.conf)
         for number, export in enumerate(self.exports, 1):
             text += self._export_block(number, export)
@@ -207,7 +209,7 @@ NFS_KRB5 { Active_krb5 = false; }
         # With a realm, and Debian's /etc/krb5.conf names one, it looks for a keytab
         # in spite of Active_krb5 = false, and calls it critical that there is none.
         env.setdefault("KRB5_CONFIG", str(self.workdir / "no-krb5.conf"))
-        argv = [BINARY, "-F", "-f", str(self.write_config()), "-L", str(self.log),
+        argv = [*self.WRAP, BINARY, "-F", "-f", str(self.write_config()), "-L", str(self.log),
                 "-p", str(self.workdir / "ganesha.pid"), "-N",
                 "NIV_" + self.log_level]
         self._popen(argv, self.output, env)
@@ -254,3 +256,16 @@ NFS_KRB5 { Active_krb5 = false; }
         """The URL that libnfs, nfstree and the retriever take."""
         return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (
             self.host, export or self.pseudo, self.port, self.mount_port)
+
+
+def of_debian(release, *dirs):
+    """A class Ganesha whose servers are those of another release of Debian, in the root that
+    tests/tools/debian-build has for it; @dirs: directories with all that they use."""
+    root = subprocess.run([TOOLS / "debian-build", "--root", release], check=True, text=True,
+                          stdout=subprocess.PIPE, timeout=1200).stdout.strip()
+
+    class Other(Ganesha):
+        WRAP = (str(TOOLS / "debian-chroot"), root, ":".join(map(str, dirs)))
+        CORE = "" if release == "bookworm" else NO_FLUSHER
+
+    return Other

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Debian 13: what tests/debian13.txt names runs in a root of that release, with its Ganesha
+6.5, our programs and plugin built there, its libnfs and its Python.  And a plugin of one
+release in the server of another: nothing is served."""
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from lib import ganesha
+from lib.programs import BUILD, PLUGINS, TESTS, TOOLS
+from nfsclient import NfsError
+from nfsclient.rpc import RpcBroken
+
+LIST = [line.strip() for line in (TESTS / "debian13.txt").read_text().splitlines()
+        if line.strip() and not line.startswith("#")]
+SCRIPT = """
+. /etc/os-release
+printf '\\nDebian %s\\n' $VERSION_ID
+ganesha.nfsd -v
+meson test -C $POSTCOPY_BUILD --no-rebuild --suite unit fsal_ops fsal_symbols source_nfs
+exec python3 -m pytest -q "$@"
+"""
+JOBS = 4                # they wait for each other, and for time-outs, most of the time
+
+
+def outcomes(report):
+    """{file::function: [trouble or None, of each of its cases]}"""
+    found = collections.defaultdict(list)
+    for case in ElementTree.parse(report).iter("testcase"):
+        file = "tests/%s.py" % case.get("classname").replace(".", "/")
+        bad = [node.get("message") or node.text or node.tag for node in case]
+        trouble = "%s: %s" % (case.get("name"), bad[0]) if bad else None
+        function = case.get("name").partition("[")[0]
+        for name in (file, "%s::%s" % (file, function)):
+            found[name].append(trouble)
+    return found
+
+
+@pytest.fixture(scope="module")
+def there(workdir):
+    """What came of all of them, and all that was said."""
+    home = workdir.parent / "13"        # paths of sockets are short
+    report = home / "report.xml"
+    report.unlink(missing_ok=True)
+    done = subprocess.run(
+        [TOOLS / "debian-run", "trixie", "sh", "-c", SCRIPT, "sh", "-n", str(JOBS), "--dist",
+         "loadfile", "--junitxml", str(report), *LIST],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", timeout=2400, cwd=TESTS.parent,
+        env=dict(os.environ, POSTCOPY_TEST_DIR=str(home)))
+    print(done.stdout)
+    assert report.exists(), done.stdout
+    return outcomes(report), done.stdout
+
+
+@pytest.mark.parametrize("test", LIST, ids=lambda test: pathlib.Path(test).name)
+def test_there(there, test):
+    found, said = there
+    assert found[test], "it did not run:\n" + said
+    bad = [trouble for trouble in found[test] if trouble]
+    assert not bad, "\n".join(bad)
+
+
+def test_it_is_newer(there):
+    assert "\nDebian 13\n" in there[1] and "Release = V6." in there[1], there[1]
+
+
+def test_unit_tests(there):
+    """The plugin's tables of operations against the structures of that server; libnfs."""
+    assert re.search(r"^Ok: +3\b", there[1], re.MULTILINE), there[1]
+
+
+def test_a_plugin_of_another_release(moddir, loop_xfs, rpcshim):
+    """An upgrade of the server below a plugin that was built for the one before: it does
+    not start, and says what is to be installed."""
+    newer = ganesha.of_debian("trixie", BUILD, moddir.parent)
+    server = newer(moddir / "newer", loop_xfs.path, fsal="stub", plugin_dir=PLUGINS,
+                   shim=rpcshim, allow=[".*"])
+    server._ready = lambda: not server.alive
+    server.start()
+    try:
+        with pytest.raises((NfsError, OSError, RpcBroken)):
+            server.client().close()
+        assert "libfsalstub.so Error: libganesha_nfsd.so.%d." % ganesha.release() in \
+            server.log_text()
+        assert "install the nfs-ganesha-STUB package" in server.log_text()
+    finally:
+        server.stop(scan=False)
