@@ -4,22 +4,34 @@
 
 readonly PACKAGE=samba
 readonly RECIPE=(headers-samba.sh samba-headers)
-readonly VFS_INTERFACE=47
+# The VFS interfaces that vfs_stub/compat.h knows.
+readonly VFS_INTERFACES=' 47 50 '
+readonly VFS_SUPPORTED='47 and 50 (samba 4.17 and 4.22)'
 
-# Of the package that is installed: path of the file in it that ends in $2.
+# Of packages that are installed: path of the file in one of them that ends in $1.
 file_of() {
-	dpkg-query -L "$1" 2>/dev/null | sed -n "\\#$2\$#p" | tail -n 1
+	local end=$1
+
+	shift
+	dpkg-query -L "$@" 2>/dev/null | sed -n "\\#$end\$#p" | tail -n 1
+}
+
+# In Debian 13 samba has its modules itself.
+plugin_of() {
+	file_of '/vfs/acl_xattr\.so' samba samba-vfs-modules
 }
 
 check_installed() {
 	local package
 
-	for package in samba samba-libs samba-vfs-modules libtalloc-dev libtevent-dev; do
+	for package in samba samba-libs libtalloc-dev libtevent-dev; do
 		[ -n "$(source_version "$package")" ] ||
 			die "$package is not installed (packaging/deps/install --samba)"
 	done
 	[ "$(source_version samba)" = "$(source_version samba-libs)" ] ||
 		die "samba $(source_version samba) and samba-libs $(source_version samba-libs) are not of one version"
+	[ -n "$(plugin_of)" ] ||
+		die "samba-vfs-modules is not installed (packaging/deps/install --samba)"
 	perl -MParse::Yapp -e 1 2>/dev/null ||
 		die "libparse-yapp-perl is not installed (packaging/deps/install --samba)"
 }
@@ -40,27 +52,29 @@ check_samba() {
 	number=$(macro "$entry/include/source3/include/vfs.h" SMB_VFS_INTERFACE_VERSION) || true
 	[ -n "$number" ] && [ -r "$entry/gen/librpc/gen_ndr/ndr_xattr.h" ] ||
 		die "$entry is damaged (use --force)"
-	[ "$number" = "$VFS_INTERFACE" ] ||
-		die "samba $version has VFS interface $number; this release supports $VFS_INTERFACE (samba 4.17)"
-	base=$(file_of samba-libs '/libsmbd-base-.*\.so\.0')
+	[[ $VFS_INTERFACES == *" $number "* ]] ||
+		die "samba $version has VFS interface $number; this release supports $VFS_SUPPORTED"
+	base=$(file_of '/libsmbd-base-.*\.so\.0' samba-libs)
 	symbols=$(grep -ao -m 1 'SAMBA_[0-9.]*[0-9]_[A-Z]' "$base" | tail -n 1)
 	[ "${symbols%_?}" = "SAMBA_$(upstream_version "$version")" ] ||
 		die "headers are of samba $version, but $base has the symbols ${symbols:-(unknown)}"
 }
 
 print_samba() {
-	local entry=$1 version=$2 base plugin
+	local entry=$1 version=$2 base plugin ndr
 
-	base=$(file_of samba-libs '/libsmbd-base-.*\.so\.0')
-	plugin=$(file_of samba-vfs-modules '/vfs/acl_xattr\.so')
+	base=$(file_of '/libsmbd-base-.*\.so\.0' samba-libs)
+	plugin=$(plugin_of)
+	ndr=$(file_of '/libndr\.so\.[0-9.]*\.[0-9]*' samba-libs)
 	cat <<-EOF
 	samba_version=$version
-	samba_vfs_interface=$VFS_INTERFACE
+	samba_vfs_interface=$(macro "$entry/include/source3/include/vfs.h" SMB_VFS_INTERFACE_VERSION)
 	samba_config_dir=$entry/config
 	samba_include_dir=$entry/include
 	samba_gen_dir=$entry/gen
 	samba_lib_dir=${base%/*}
 	samba_lib_suffix=${base##*libsmbd-base-}
+	samba_ndr_lib=$ndr
 	samba_plugin_dir=${plugin%/*}
 	EOF
 }
