@@ -8,6 +8,7 @@
 
 #undef free /* Samba's headers forbid it */
 
+#include "smb_worker/smb_compat.h"
 #include "smb_worker/smb_exact_internal.h"
 #include "smb_worker/smb_failed.h"
 
@@ -235,7 +236,7 @@ int exact_stat(struct worker *w, const char *path, struct exact_info *out)
 	NTSTATUS status = exact_resolve(w, frame, path, "", &cli, &there);
 
 	if (NT_STATUS_IS_OK(status))
-		status = cli_qpathinfo2(cli, there, &b, &a, &m, &c, &size, &attr, &ino);
+		status = compat_stat(cli, there, &b, &a, &m, &c, &size, &attr, &ino);
 	TALLOC_FREE(frame);
 	if (!NT_STATUS_IS_OK(status))
 		return exact_failed(w, status, "attributes", path);

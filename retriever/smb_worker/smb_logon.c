@@ -13,6 +13,7 @@
 
 #undef free /* Samba's headers forbid it */
 
+#include "smb_worker/smb_compat.h"
 #include "smb_worker/smb_exact.h"
 
 static const struct {
@@ -62,15 +63,14 @@ static bool is_passing(NTSTATUS s)
 static NTSTATUS dial(const struct exact_who *who, int timeout_ms, enum protocol_types min,
 		     enum protocol_types max, struct cli_state **out)
 {
-	NTSTATUS status = cli_connect_nb(who->host, NULL, who->port, 0x20, "POSTCOPY",
-					 SMB_SIGNING_IF_REQUIRED, 0, out);
+	NTSTATUS status = compat_connect(who->host, who->port, "POSTCOPY", out);
 
 	if (!NT_STATUS_IS_OK(status)) {
 		*out = NULL;
 		return status;
 	}
 	cli_set_timeout(*out, (unsigned int)timeout_ms);
-	status = smbXcli_negprot((*out)->conn, (*out)->timeout, min, max);
+	status = compat_negotiate(*out, min, max);
 	if (!NT_STATUS_IS_OK(status)) {
 		cli_shutdown(*out);
 		*out = NULL;

@@ -27,8 +27,8 @@ void smb_ndr_sd_destroy(struct smb_ndr_sd *sd); /* takes NULL */
 /* What smb_acl_map() needs of it; lives as long as @sd. */
 const struct smb_sd *smb_ndr_sd_view(const struct smb_ndr_sd *sd);
 
-/* Entries with more than an identity and rights (conditions, claims), which Samba does
- * not keep. */
+/* Entries with more than an identity and rights (conditions, claims), which Samba 4.17
+ * does not keep (4.22 does). */
 unsigned int smb_ndr_sd_cut(const struct smb_ndr_sd *sd);
 
 /*
