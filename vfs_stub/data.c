@@ -56,20 +56,32 @@ static ssize_t range_end(struct ranging *g, ssize_t result, uint64_t offset, uin
 
 /* ---- write ---- */
 
+/* Where a write goes.  One that is appended goes to the end of the file, wherever that is by then:
+ * nothing is missing there, nor behind it. */
+static off_t place_of(const struct files_struct *fsp, off_t offset)
+{
+	struct stat st;
+
+	if (!compat_appends(fsp))
+		return offset;
+	return fstat(fsp_get_io_fd(fsp), &st) == 0 ? st.st_size : -1;
+}
+
 ssize_t stubvfs_pwrite(struct vfs_handle_struct *handle, struct files_struct *fsp,
 		       const void *data, size_t n, off_t offset)
 {
+	off_t at = place_of(fsp, offset);
 	struct ranging g;
 	ssize_t done;
 	int r;
 
-	if (n == 0 || offset < 0)
+	if (n == 0 || at < 0)
 		return SMB_VFS_NEXT_PWRITE(handle, fsp, data, n, offset);
-	r = range_begin(&g, handle, fsp, (uint64_t)offset, n);
+	r = range_begin(&g, handle, fsp, (uint64_t)at, n);
 	if (r < 0)
 		return glue_fail(r);
 	done = SMB_VFS_NEXT_PWRITE(handle, fsp, data, n, offset);
-	return range_end(&g, done, (uint64_t)offset, done > 0 ? (uint64_t)done : 0);
+	return range_end(&g, done, (uint64_t)at, done > 0 ? (uint64_t)done : 0);
 }
 
 struct write_state {
@@ -149,6 +161,7 @@ static ssize_t receive(struct vfs_handle_struct *handle, int from, struct files_
 	if (!buf)
 		return glue_fail(-ENOMEM);
 	while (got < n) {
+		off_t at = compat_appends(fsp) ? offset : offset + (off_t)got;
 		ssize_t one = sys_read(from, buf, MIN(n - got, CHUNK));
 
 		if (one <= 0) {
@@ -156,8 +169,7 @@ static ssize_t receive(struct vfs_handle_struct *handle, int from, struct files_
 			break;
 		}
 		/* what cannot be written is still taken off the socket */
-		if (!error && stubvfs_pwrite(handle, fsp, buf, (size_t)one,
-					     offset + (off_t)got) != one)
+		if (!error && stubvfs_pwrite(handle, fsp, buf, (size_t)one, at) != one)
 			error = errno ? errno : EIO;
 		got += (size_t)one;
 	}

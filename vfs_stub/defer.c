@@ -17,6 +17,7 @@
 
 #define LISTS (SEC_DIR_LIST | SEC_GENERIC_READ | SEC_GENERIC_ALL | SEC_FLAG_MAXIMUM_ALLOWED)
 #define RECORD 256 /* more than smbd's own, whose zeros say that it may be cancelled */
+#define OURS   "postcopy deferred open"
 
 struct deferred {
 	struct smbXsrv_connection *xconn;
@@ -72,15 +73,34 @@ static bool put_off(struct vfs_handle_struct *handle, struct smb_request *req,
 	*d = (struct deferred){ req->xconn, req->mid };
 	ask = glue_ask_send(d, ev, handle, a);
 	record = talloc_zero_size(NULL, RECORD);
+	if (record)
+		talloc_set_name_const(record, OURS);
 	if (!ask || !record ||
 	    !tevent_req_set_endtime(ask, ev, timeval_current_ofs_msec(ms)) ||
-	    !push_deferred_open_message_smb(req, timeval_set(ms / 1000 + 1, 0),
+	    !push_deferred_open_message_smb(req, (struct timeval){ .tv_sec = ms / 1000 + 1 },
 					    (struct file_id){ 0 }, record)) {
 		TALLOC_FREE(record);
 		TALLOC_FREE(d);
 		return false;
 	}
 	tevent_req_set_callback(ask, answered, d);
+	return true;
+}
+
+/*
+ * Is this a later run of a request that was deferred?  Its mark is taken off where smbd does not
+ * do that itself: with it, an error of this run would be taken for "later" again.
+ */
+static bool is_again(struct smb_request *req, const struct smb_filename *name, uint32_t options)
+{
+	struct deferred_open_record *record = NULL;
+	bool dir = options & FILE_DIRECTORY_FILE || S_ISDIR(name->st.st_ex_mode);
+
+	if (!get_deferred_open_message_state(req, NULL, &record))
+		return false;
+	if ((record && talloc_check_name(record, OURS)) ||
+	    (!COMPAT_DEFERS_DIRECTORIES && (!name->fsp || dir)))
+		remove_deferred_open_message_smb(req->xconn, req->mid);
 	return true;
 }
 
@@ -93,15 +113,10 @@ NTSTATUS stubvfs_create_file(struct vfs_handle_struct *handle, struct smb_reques
 			     files_struct **result, int *info,
 			     const struct smb2_create_blobs *in, struct smb2_create_blobs *out)
 {
-	bool again = is_create(req, out) && get_deferred_open_message_state(req, NULL, NULL);
+	bool again = is_create(req, out) && stubvfs(handle) && is_again(req, name, options);
 	struct stub_front o;
 	struct stub_ask a;
 
-	/* smbd itself takes the mark of a deferred request off only before it opens a file.  With
-	 * the mark, an error of the second run would be taken for "later" again. */
-	if (again && stubvfs(handle) &&
-	    (!name->fsp || options & FILE_DIRECTORY_FILE || S_ISDIR(name->st.st_ex_mode)))
-		remove_deferred_open_message_smb(req->xconn, req->mid);
 	if (glue_migrating(handle) && access_mask & LISTS && is_create(req, out) &&
 	    is_unlisted(handle, name, &o, &a)) {
 		if (again)

@@ -28,8 +28,6 @@ const char *const stubvfs_forwarded[] = {
 	"create_dfs_pathat",
 	"read_dfs_pathat",
 	/* of a directory that fdopendir has listed */
-	"seekdir",
-	"telldir",
 	"rewind_dir",
 	"closedir",
 	/* from the attributes that fstat shows */
@@ -65,5 +63,5 @@ const char *const stubvfs_forwarded[] = {
 	"durable_cookie",
 	"durable_disconnect",
 	"durable_reconnect",
-	NULL
+	COMPAT_FORWARDED NULL
 };

@@ -185,7 +185,7 @@ struct vfs_fn_pointers stubvfs_fns = {
 	.openat_fn = stubvfs_openat,
 	.close_fn = stubvfs_close,
 	.fdopendir_fn = stubvfs_fdopendir,
-	.readdir_fn = stubvfs_readdir,
+	.readdir_fn = compat_fn_readdir,
 	.get_real_filename_at_fn = stubvfs_get_real_filename_at,
 	.chdir_fn = stubvfs_chdir,
 	.realpath_fn = stubvfs_realpath,
@@ -196,7 +196,7 @@ struct vfs_fn_pointers stubvfs_fns = {
 	.symlinkat_fn = stubvfs_symlinkat,
 	.linkat_fn = stubvfs_linkat,
 	.unlinkat_fn = stubvfs_unlinkat,
-	.renameat_fn = stubvfs_renameat,
+	.renameat_fn = compat_fn_renameat,
 
 	.stat_fn = stubvfs_stat,
 	.lstat_fn = stubvfs_lstat,

@@ -74,7 +74,7 @@ static int may_come(struct vfs_handle_struct *handle, struct place *p, struct st
 
 	if (r == 0)
 		r = place_find(handle, p, found);
-	if (r < 0 || found->ino)
+	if (r < 0 || found->ino || compat_is_tmpname(p->name))
 		return r;
 	if (!(view.needs & (STUB_NEEDS_ENTRIES | STUB_NEEDS_REFUSED | STUB_NEEDS_FOREIGN)))
 		return 0;
@@ -84,13 +84,14 @@ static int may_come(struct vfs_handle_struct *handle, struct place *p, struct st
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Before the name @p is taken from its directory: for good, or to get another one. */
+/* Before the name @p is taken from its directory: for good, or to get another one.  One that
+ * smbd has made for itself cannot come back: no old server has it. */
 static int may_go(struct place *p, struct stub_wait *w, bool for_good)
 {
 	struct stub_view view;
 	int r = stub_need_attrs(&p->dir, w, &view);
 
-	if (r < 0)
+	if (r < 0 || compat_is_tmpname(p->name))
 		return r;
 	return for_good ? stub_need_leave(&p->dir, w, p->name) : stub_need_entries(&p->dir, w);
 }
@@ -365,7 +366,7 @@ static int rename_open(struct renaming *m, struct files_struct *old_dirfsp, cons
 
 int stubvfs_renameat(struct vfs_handle_struct *handle, struct files_struct *old_dirfsp,
 		     const struct smb_filename *old_name, struct files_struct *new_dirfsp,
-		     const struct smb_filename *new_name)
+		     const struct smb_filename *new_name, const struct vfs_rename_how *how)
 {
 	struct renaming m = { .handle = handle };
 	int r;
@@ -375,11 +376,12 @@ int stubvfs_renameat(struct vfs_handle_struct *handle, struct files_struct *old_
 	if (stubvfs_hides(handle, fsp_get_pathref_fd(new_dirfsp), new_name->base_name))
 		return glue_fail(-EACCES);
 	if (!glue_migrating(handle) || is_named_stream(old_name) || is_named_stream(new_name))
-		return SMB_VFS_NEXT_RENAMEAT(handle, old_dirfsp, old_name, new_dirfsp, new_name);
+		return compat_next_renameat(handle, old_dirfsp, old_name, new_dirfsp, new_name,
+					    how);
 	r = rename_open(&m, old_dirfsp, old_name->base_name, new_dirfsp, new_name->base_name);
 	if (r < 0)
 		return glue_fail(r);
-	r = SMB_VFS_NEXT_RENAMEAT(handle, old_dirfsp, old_name, new_dirfsp, new_name);
+	r = compat_next_renameat(handle, old_dirfsp, old_name, new_dirfsp, new_name, how);
 	if (r == 0)
 		rename_links(&m);
 	return (int)glue_end(&m.change, r);

@@ -362,16 +362,14 @@ DIR *stubvfs_fdopendir(struct vfs_handle_struct *handle, struct files_struct *fs
 }
 
 struct dirent *stubvfs_readdir(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
-			       DIR *dir, SMB_STRUCT_STAT *st)
+			       DIR *dir)
 {
 	struct stubvfs *x = stubvfs(handle);
 	struct dirent *entry;
 
 	do
-		entry = SMB_VFS_NEXT_READDIR(handle, dirfsp, dir, st);
+		entry = compat_next_readdir(handle, dirfsp, dir);
 	while (entry && stubvfs_hides_entry(handle, dirfd(dir), entry->d_name));
-	if (st && glue_migrating(handle))
-		SET_STAT_INVALID(*st); /* smbd asks for those that it needs */
 	if (x)
 		x->entry = entry ? entry->d_ino : 0;
 	return entry;

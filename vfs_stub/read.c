@@ -31,8 +31,7 @@ static void tell_online(struct vfs_handle_struct *handle, struct files_struct *f
 	if (!o.known || !glue_known(&o)->offline)
 		return;
 	glue_known(&o)->offline = false;
-	notify_fname(handle->conn, NOTIFY_ACTION_MODIFIED, FILE_NOTIFY_CHANGE_ATTRIBUTES,
-		     fsp->fsp_name->base_name);
+	compat_notify_attributes(fsp);
 }
 
 /* ---- a stub whose volume takes no data ---- */

@@ -17,6 +17,7 @@
  *   visible.c  what clients never see        recall.c   who may recall data
  *   wait.c     asks on smbd's event loop     stub_glue.c  objects, waiting, results
  *   forwarded.c  the functions that pass through on purpose
+ *   compat.h   what differs between the Sambas that we are built for
  *
  * smbd is one process for each client, with one thread: reads, server-side copies and opening
  * a directory to list it wait on the event loop; a wait in any other call stops the client's
@@ -45,6 +46,7 @@ extern int stubvfs_debug_class;
 
 struct stubvfs_guard;
 struct stubvfs_link;
+struct vfs_rename_how;
 
 /* One connection to the share: handle->data. */
 struct stubvfs {
@@ -92,7 +94,7 @@ int stubvfs_close(struct vfs_handle_struct *handle, struct files_struct *fsp);
 DIR *stubvfs_fdopendir(struct vfs_handle_struct *handle, struct files_struct *fsp,
 		       const char *mask, uint32_t attributes);
 struct dirent *stubvfs_readdir(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
-			       DIR *dir, SMB_STRUCT_STAT *st);
+			       DIR *dir);
 NTSTATUS stubvfs_get_real_filename_at(struct vfs_handle_struct *handle,
 				      struct files_struct *dirfsp, const char *name,
 				      TALLOC_CTX *mem_ctx, char **found);
@@ -134,7 +136,7 @@ int stubvfs_unlinkat(struct vfs_handle_struct *handle, struct files_struct *dirf
 		     const struct smb_filename *name, int flags);
 int stubvfs_renameat(struct vfs_handle_struct *handle, struct files_struct *old_dirfsp,
 		     const struct smb_filename *old_name, struct files_struct *new_dirfsp,
-		     const struct smb_filename *new_name);
+		     const struct smb_filename *new_name, const struct vfs_rename_how *how);
 
 /* names.c: before a name is made: if the old server has it, it is here afterwards.  Then opens
  * the bracket on the directory.  0 or -errno. */
@@ -258,5 +260,7 @@ bool stubvfs_hides_entry(struct vfs_handle_struct *handle, int dirfd, const char
 /* Is @st of the volume's root, with .postcopy in its link count? */
 bool stubvfs_hides_link(struct vfs_handle_struct *handle, const SMB_STRUCT_STAT *st);
 bool stubvfs_hides_xattr(const char *name);
+
+#include "compat.h" /* last: it adapts what is declared above */
 
 #endif
