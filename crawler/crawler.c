@@ -139,7 +139,6 @@ static void link_lost(struct crawl *w, uint64_t now)
 		return;
 	}
 	w->s.lost++;
-	w->connect_wait_ms = CONNECT_MIN_MS;
 	w->connect_at_ms = now + CONNECT_MIN_MS;
 	for (unsigned int i = 0; i < w->c->workers; i++)
 		w->flight[i].used = false;
@@ -154,11 +153,7 @@ static void link_connect(struct crawl *w, uint64_t now)
 	if (w->link || w->s.closed || now < w->connect_at_ms)
 		return;
 	if (stub_link_create(w->c->volume, &w->link) == 0) {
-		if (w->said_waiting)
-			say(w, STUB_LOG_INFO, "the retriever is there");
-		w->said_waiting = false;
 		w->s.connected = true;
-		w->connect_wait_ms = CONNECT_MIN_MS;
 		return;
 	}
 	w->link = NULL;
@@ -169,6 +164,15 @@ static void link_connect(struct crawl *w, uint64_t now)
 	w->connect_wait_ms *= 2;
 	if (w->connect_wait_ms > CONNECT_MAX_MS)
 		w->connect_wait_ms = CONNECT_MAX_MS;
+}
+
+/* It is there, and of our release: one of another release takes connections, too. */
+static void answered(struct crawl *w)
+{
+	if (w->said_waiting)
+		say(w, STUB_LOG_INFO, "the retriever is there");
+	w->said_waiting = false;
+	w->connect_wait_ms = CONNECT_MIN_MS;
 }
 
 /* Take all answers that have come. */
@@ -189,6 +193,7 @@ static void receive(struct crawl *w, uint64_t now)
 		f = flight_find(w, id);
 		if (!f)
 			continue;
+		answered(w);
 		if (w->c->debug)
 			say(w, STUB_LOG_DEBUG, "ask %08x: %s, %llu ms", id,
 			    stub_result_text(result), (unsigned long long)(now - f->asked_ms));

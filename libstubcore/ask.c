@@ -12,7 +12,8 @@
  * deadline.  The same after an answer AGAIN (the retriever is stopping), and when
  * the connection breaks: asks are idempotent, so they are sent again.  The retriever
  * closes connections that were idle for some seconds (serve.c): one from the pool that
- * proves closed is no failure, the next one is tried at once.
+ * proves closed is no failure, the next one is tried at once.  One of another release is
+ * none: it is asked again after OTHER_MS, and the log says what is to be restarted.
  *
  * Ids come from one counter of the volume, which begins anywhere: so the id of an ask is its
  * name in the logs of both sides.  An ask that is sent again has the same one.  An answer to
@@ -36,6 +37,8 @@
 #define LATE_MAX      32 /* answers a pooled connection may still get */
 #define RETRY_MS      50
 #define LINK_STUCK_MS 5000 /* a retriever that takes no asks for so long has gone */
+#define OTHER_MS      1000 /* a retriever of another release is left alone for so long */
+#define OTHER_SAY_MS  600000
 
 struct connection {
 	int fd;
@@ -46,6 +49,7 @@ struct stub_ask_pool {
 	pthread_mutex_t lock;
 	_Atomic pid_t pid; /* whose connections these are; 0: being emptied after a fork */
 	atomic_uint next_id;
+	_Atomic uint64_t other_until_ms, other_said_ms; /* a retriever of another release */
 	unsigned int n;
 	struct connection idle[IDLE_MAX]; /* the last one was used last */
 };
@@ -88,7 +92,22 @@ static bool pause_until(uint64_t deadline_ms)
 	return true;
 }
 
-/* A descriptor, or -EAGAIN: no retriever, or none that root runs. */
+/* The retriever speaks version @theirs: nothing is asked of it for a while. */
+static void other_release(struct stub_volume *v, unsigned int theirs)
+{
+	struct stub_ask_pool *p = stub_volume_pool(v);
+	uint64_t now = stub_now_ms(), said = atomic_load(&p->other_said_ms);
+	char line[512];
+
+	atomic_store(&p->other_until_ms, now + OTHER_MS);
+	if ((said && now - said < OTHER_SAY_MS) ||
+	    !atomic_compare_exchange_strong(&p->other_said_ms, &said, now))
+		return;
+	stub_release_of_retriever(stub_volume_info(v)->socket, theirs, line, sizeof(line));
+	stub_log(&v->log, STUB_LOG_WARN, "%s", line);
+}
+
+/* A descriptor, or -EAGAIN: no retriever, none that root runs, or one of another release. */
 static int connect_retriever(struct stub_volume *v)
 {
 	const char *path = stub_volume_info(v)->socket;
@@ -97,7 +116,8 @@ static int connect_retriever(struct stub_volume *v)
 	socklen_t len = sizeof(cred);
 	int fd CLEANUP_CLOSE = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
+	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path) ||
+	    stub_now_ms() < atomic_load(&stub_volume_pool(v)->other_until_ms))
 		return -EAGAIN;
 	strcpy(addr.sun_path, path);
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
@@ -212,10 +232,42 @@ static void pool_give(struct stub_ask_pool *p, const struct connection *c)
 		close(c->fd);
 }
 
+/* An ANSWER: 0.  Else the connection is of no use: -EAGAIN. */
+static int parse(struct stub_volume *v, const uint8_t *buf, size_t len,
+		 struct stub_wire_message *m)
+{
+	int r = stub_wire_parse(buf, len, m);
+
+	if (r == -EPROTO)
+		other_release(v, m->version);
+	return r < 0 || m->type != STUB_WIRE_IS_ANSWER ? -EAGAIN : 0;
+}
+
+/*
+ * The connection is broken.  One of another release says why before it closes; that comes after
+ * the error, where it has left asks of ours unread.
+ */
+static int last_words(struct stub_volume *v, int fd, int error)
+{
+	uint8_t buf[STUB_WIRE_MAX];
+	struct stub_wire_message m;
+
+	for (int i = 0; i < LATE_MAX; i++) {
+		ssize_t n = stub_wire_receive(fd, buf);
+
+		if (n > 0)
+			(void)parse(v, buf, (size_t)n, &m);
+		else if (i > 0)
+			break;
+	}
+	return error;
+}
+
 /* ---- stub_ask ---- */
 
 /* Read until the answer @id comes.  1, *result and *passed, 0 deadline, -ECONNRESET. */
-static int await(struct connection *c, uint32_t id, uint64_t deadline_ms, int *result, int *passed)
+static int await(struct stub_volume *v, struct connection *c, uint32_t id, uint64_t deadline_ms,
+		 int *result, int *passed)
 {
 	uint8_t buf[STUB_WIRE_MAX];
 	struct stub_wire_message m;
@@ -226,8 +278,7 @@ static int await(struct connection *c, uint32_t id, uint64_t deadline_ms, int *r
 
 		if (n == -EAGAIN)
 			continue;
-		if (n < 0 || stub_wire_parse(buf, (size_t)n, &m) < 0 ||
-		    m.type != STUB_WIRE_IS_ANSWER)
+		if (n < 0 || parse(v, buf, (size_t)n, &m) < 0)
 			return -ECONNRESET;
 		if (m.id == id) {
 			*result = m.result;
@@ -240,8 +291,8 @@ static int await(struct connection *c, uint32_t id, uint64_t deadline_ms, int *r
 	return 0;
 }
 
-static int exchange(struct connection *c, uint32_t id, const struct stub_ask *ask,
-		    uint64_t deadline_ms, int *result, int *passed)
+static int exchange(struct stub_volume *v, struct connection *c, uint32_t id,
+		    const struct stub_ask *ask, uint64_t deadline_ms, int *result, int *passed)
 {
 	uint8_t buf[STUB_WIRE_MAX];
 	size_t len = stub_wire_put_ask(buf, id, ask);
@@ -251,8 +302,8 @@ static int exchange(struct connection *c, uint32_t id, const struct stub_ask *as
 		if (!wait_for(c->fd, POLLOUT, deadline_ms))
 			return 0;
 	if (r < 0)
-		return r;
-	r = await(c, id, deadline_ms, result, passed);
+		return last_words(v, c->fd, r);
+	r = await(v, c, id, deadline_ms, result, passed);
 	if (r == 0)
 		c->late++;
 	return r;
@@ -274,7 +325,7 @@ static int ask_for(struct stub_volume *v, const struct stub_ask *ask, unsigned i
 		int result = -EAGAIN, r = 0;
 
 		if (c.fd >= 0) {
-			r = exchange(&c, id, ask, deadline_ms, &result, passed);
+			r = exchange(v, &c, id, ask, deadline_ms, &result, passed);
 			/* a late answer to a PASS would keep its memory in the pool */
 			if (r < 0 || (r == 0 && ask->kind == STUB_ASK_PASS))
 				close(c.fd);
@@ -363,7 +414,7 @@ STUB_PUBLIC int stub_link_send(struct stub_link *l, const struct stub_ask *ask, 
 		if (!wait_for(l->fd, POLLOUT, deadline_ms))
 			return -EAGAIN;
 	if (r < 0)
-		return -EAGAIN;
+		return last_words(l->v, l->fd, -EAGAIN);
 	*id = name;
 	return 0;
 }
@@ -381,7 +432,9 @@ STUB_PUBLIC int stub_link_receive(struct stub_link *l, unsigned int wait_ms, uin
 			return 0;
 		n = stub_wire_receive(l->fd, buf);
 	} while (n == -EAGAIN);
-	if (n < 0 || stub_wire_parse(buf, (size_t)n, &m) < 0 || m.type != STUB_WIRE_IS_ANSWER)
+	if (n < 0)
+		return last_words(l->v, l->fd, -EAGAIN);
+	if (parse(l->v, buf, (size_t)n, &m) < 0)
 		return -EAGAIN;
 	*id = m.id;
 	*result = m.result;

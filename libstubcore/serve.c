@@ -44,6 +44,7 @@
 #define IDLE_MS		10000 /* nothing asked for so long: closed */
 #define ROOM_MAX	64 /* idle clients closed at once for new ones */
 #define ACCEPT_PAUSE_MS 100 /* after running out of descriptors */
+#define OTHERS		8 /* lines a minute about askers of other releases, by their numbers */
 
 struct answer {
 	struct answer *next;
@@ -86,6 +87,7 @@ struct stub_server {
 	uint64_t accept_again_ms; /* not accepting until then; 0: accepting */
 	bool crowded; /* a new client found no descriptor */
 	struct stub_log_rate said_full, said_stranger, said_stalled, said_garbage;
+	struct stub_log_rate said_other[OTHERS];
 
 	pthread_mutex_t lock; /* all below, and the clients */
 	unsigned int refs; /* the owner's and the requests' */
@@ -360,15 +362,23 @@ static void take_ask(struct stub_server *s, struct client *c, const struct stub_
 
 /* ---- the thread ---- */
 
-static void refuse(struct stub_server *s, struct client *c, uint32_t id, int error)
+static void refuse(struct stub_server *s, struct client *c, const struct stub_wire_message *m,
+		   int error)
 {
 	uint8_t buf[STUB_WIRE_MAX];
 	const char *text = error == EPROTO ? "another version of the protocol" :
 					     "malformed message";
+	char line[256];
 
-	stub_log_seldom(&s->said_garbage, &s->log, STUB_LOG_WARN, "asks: process %d: %s, dropped",
-			c->pid, text);
-	stub_wire_send(c->fd, buf, stub_wire_put_error(buf, id, error, text));
+	if (error == EPROTO) {
+		stub_release_of_asker(c->pid, m->version, line, sizeof(line));
+		stub_log_seldom(&s->said_other[(unsigned int)c->pid % OTHERS], &s->log,
+				STUB_LOG_WARN, "%s", line);
+	} else {
+		stub_log_seldom(&s->said_garbage, &s->log, STUB_LOG_WARN,
+				"asks: process %d: %s, dropped", c->pid, text);
+	}
+	stub_wire_send(c->fd, buf, stub_wire_put_error(buf, m->id, error, text));
 }
 
 /* Read what is there; false: close it. */
@@ -392,7 +402,7 @@ static bool read_client(struct stub_server *s, struct client *c)
 			return n == -EAGAIN;
 		r = stub_wire_parse(buf, (size_t)n, &m);
 		if (r < 0 || m.type != STUB_WIRE_IS_ASK) {
-			refuse(s, c, m.id, r == -EPROTO ? EPROTO : EBADMSG);
+			refuse(s, c, &m, r == -EPROTO ? EPROTO : EBADMSG);
 			return false;
 		}
 		take_ask(s, c, &m);

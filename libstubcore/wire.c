@@ -186,7 +186,8 @@ int stub_wire_parse(const uint8_t *buf, size_t len, struct stub_wire_message *ou
 	if (len < STUB_WIRE_HEADER || len > STUB_WIRE_MAX || stub_get_le(buf, 4) != STUB_WIRE_MAGIC)
 		return -EBADMSG;
 	out->id = (uint32_t)stub_get_le(buf + 8, 4);
-	if (stub_get_le(buf + 4, 2) != STUB_WIRE_VERSION)
+	out->version = (unsigned int)stub_get_le(buf + 4, 2);
+	if (out->version != STUB_WIRE_VERSION)
 		return -EPROTO;
 	if (stub_get_le(buf + 12, 4) != len)
 		return -EBADMSG;

@@ -19,7 +19,9 @@
  * are named by kernel file handle.  No descriptors cross the socket but one: the
  * DONE of a PASS brings a sealed memfd that holds the bytes asked for, all of them
  * (docs/decisions/0007).  There is no greeting: every message carries the version, and a side
- * that meets another version than its own answers ERROR EPROTO and closes.
+ * that meets another version than its own answers ERROR EPROTO and closes.  Header and ERROR
+ * look the same in all versions, so each side learns which one the other speaks, and both say
+ * who is older and has to be restarted (release.c); the asker waits as if nobody were there.
  *
  * Ids are chosen by the asker, and an ask that is sent again may keep its own; they tell
  * answers apart, and are the names of asks in the logs of both sides, nothing more.
@@ -78,6 +80,7 @@ enum stub_wire_type { STUB_WIRE_IS_ASK = 1, STUB_WIRE_IS_ANSWER = 2, STUB_WIRE_I
 struct stub_wire_message {
 	enum stub_wire_type type;
 	uint32_t id;
+	unsigned int version; /* also after -EPROTO */
 	struct stub_ask ask; /* ASK; name points into the packet */
 	int result; /* ANSWER: as stub_ask() returns it */
 	int error; /* ERROR: positive errno */
@@ -94,7 +97,7 @@ size_t stub_wire_put_ask(uint8_t *buf, uint32_t id, const struct stub_ask *a);
 size_t stub_wire_put_answer(uint8_t *buf, uint32_t id, int result);
 size_t stub_wire_put_error(uint8_t *buf, uint32_t id, int error, const char *text);
 
-/* 0; -EPROTO: another version (id is valid); -EBADMSG: anything else wrong. */
+/* 0; -EPROTO: another version (id and version are valid); -EBADMSG: anything else wrong. */
 int stub_wire_parse(const uint8_t *buf, size_t len, struct stub_wire_message *out);
 
 /* ---- io of one packet (wire.c) ---- */
@@ -116,6 +119,13 @@ int stub_ask_pool_create(struct stub_volume *v, struct stub_ask_pool **out);
 void stub_ask_pool_destroy(struct stub_ask_pool *p);
 
 struct stub_ask_pool *stub_volume_pool(struct stub_volume *v); /* volume.c */
+
+/* ---- release.c ---- */
+
+/* What is said when the other side speaks version @theirs: by who asks, of the retriever at
+ * @socket; and by the retriever, of the process @pid. */
+void stub_release_of_retriever(const char *socket, unsigned int theirs, char *out, size_t size);
+void stub_release_of_asker(pid_t pid, unsigned int theirs, char *out, size_t size);
 
 /* ---- serve_socket.c ---- */
 

@@ -188,6 +188,7 @@ static void try_link(const struct packet *k, unsigned int n)
 	uint32_t id;
 	int fd, r, result;
 
+	CHECK(stub_ask_pool_create(&asking, &asking.pool) == 0);
 	CHECK(stub_link_create(&asking, &l) == 0);
 	fd = accept_asker();
 	send_all(fd, k, n);
@@ -198,6 +199,7 @@ static void try_link(const struct packet *k, unsigned int n)
 	}
 	CHECK(r == -EAGAIN && got <= n);
 	stub_link_destroy(l);
+	stub_ask_pool_destroy(asking.pool);
 }
 
 /* With no time to wait the first ask only leaves its connection in the pool, where

@@ -26,6 +26,7 @@ static char dir[64];
 static struct stub_volume volume; /* only what asking and serving look at */
 static struct stub_server *server;
 static atomic_uint log_lines;
+static char last_line[STUB_LOG_MAX + 1]; /* complete once log_lines has counted it */
 
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stub_request *kept[KEPT_MAX];
@@ -33,6 +34,7 @@ static size_t n_kept;
 
 static void count_log(void *arg, enum stub_log_level level, const char *msg)
 {
+	snprintf(last_line, sizeof(last_line), "%s", msg);
 	atomic_fetch_add(&log_lines, 1);
 	if (getenv("TEST_LOG"))
 		fprintf(stderr, "log: %s\n", msg);
@@ -640,6 +642,138 @@ static void garbage(void **state)
 	assert_int_equal(ask(ESTALE, 5000), -ESTALE);
 }
 
+/* ---- another release ---- */
+
+/* Give a message the version of a later release, or of an earlier one. */
+static void of_version(uint8_t *buf, unsigned int version)
+{
+	stub_put_le(buf + 4, version, 2);
+}
+
+static void asker_of_another_release(void **state)
+{
+	struct stub_ask a = ask_of(0);
+	uint8_t buf[STUB_WIRE_MAX];
+	size_t n = stub_wire_put_ask(buf, 5, &a);
+
+	for (unsigned int version = 0; version <= 2 * STUB_WIRE_VERSION; version++) {
+		unsigned int before = atomic_load(&log_lines);
+
+		if (version == STUB_WIRE_VERSION)
+			continue;
+		stub_server_destroy(server); /* else it would say that a minute later */
+		assert_int_equal(serve(), 0);
+		for (int i = 0; i < 5; i++) {
+			struct stub_wire_message m = { .error = 0 };
+			int fd = raw_connect();
+
+			of_version(buf, version);
+			assert_int_equal(send(fd, buf, n, MSG_NOSIGNAL), n);
+			assert_true(raw_closed(fd, &m));
+			assert_int_equal(m.error, EPROTO);
+			close(fd);
+		}
+		assert_int_equal(atomic_load(&log_lines), before + 1);
+		assert_non_null(strstr(last_line, version < STUB_WIRE_VERSION ?
+					"(test_serve) is of an earlier release than this retriever" :
+					"this retriever is of an earlier release than process"));
+		assert_non_null(strstr(last_line, "restart"));
+	}
+	assert_int_equal(ask(ESTALE, 5000), -ESTALE);
+}
+
+/* A retriever that speaks another version: it reads one ask, says so, and closes. */
+struct other {
+	struct stub_serve_socket socket;
+	unsigned int version;
+	atomic_uint met;
+	pthread_t thread;
+};
+
+static void *other_thread(void *arg)
+{
+	struct other *o = arg;
+	struct pollfd p = { .fd = o->socket.fd, .events = POLLIN };
+	uint8_t buf[STUB_WIRE_MAX];
+
+	while (poll(&p, 1, -1) >= 0 && !(p.revents & POLLHUP)) {
+		int fd = accept4(o->socket.fd, NULL, NULL, SOCK_CLOEXEC);
+		size_t n;
+
+		if (fd < 0)
+			continue;
+		(void)recv(fd, buf, sizeof(buf), 0);
+		n = stub_wire_put_error(buf, 0, EPROTO, "another version");
+		of_version(buf, o->version);
+		send(fd, buf, n, MSG_NOSIGNAL);
+		close(fd);
+		atomic_fetch_add(&o->met, 1);
+	}
+	return NULL;
+}
+
+static void other_begin(struct other *o, unsigned int version)
+{
+	*o = (struct other){ .version = version };
+	assert_int_equal(stub_serve_socket_open(volume.info.socket, NULL, &o->socket), 0);
+	assert_int_equal(pthread_create(&o->thread, NULL, other_thread, o), 0);
+}
+
+static void other_end(struct other *o)
+{
+	shutdown(o->socket.fd, SHUT_RDWR);
+	pthread_join(o->thread, NULL);
+	stub_serve_socket_close(&o->socket);
+}
+
+/* It is waited for, seldom asked, and named once; then the right one comes. */
+static void retriever_of_another_release(void **state)
+{
+	static const char *const said[] = { "the retriever at", "test_serve is of an earlier release" };
+	struct other o;
+
+	volume.log.fn = count_log;
+	for (unsigned int i = 0; i < ARRAY_LEN(said); i++) {
+		other_begin(&o, STUB_WIRE_VERSION - 1 + 2 * i);
+		for (int k = 0; k < 3; k++)
+			assert_int_equal(ask(0, 200), -EAGAIN);
+		assert_true(atomic_load(&o.met) >= 1);
+		assert_true(atomic_load(&o.met) <= 3);
+		assert_int_equal(atomic_load(&log_lines), 1);
+		assert_ptr_equal(strstr(last_line, said[i]), last_line);
+		assert_non_null(strstr(last_line, "restart"));
+		other_end(&o);
+		stub_ask_pool_destroy(volume.pool);
+		assert_int_equal(stub_ask_pool_create(&volume, &volume.pool), 0);
+		atomic_store(&log_lines, 0);
+	}
+	assert_int_equal(serve(), 0);
+	assert_int_equal(ask(ESTALE, 5000), -ESTALE);
+}
+
+/* Of many asks it reads the first one: what it says is found behind the broken connection. */
+static void link_to_another_release(void **state)
+{
+	struct stub_ask a = ask_of(0);
+	struct stub_link *l;
+	struct other o;
+	int result, r = 0;
+	uint32_t id;
+
+	volume.log.fn = count_log;
+	other_begin(&o, STUB_WIRE_VERSION + 1);
+	assert_int_equal(stub_link_create(&volume, &l), 0);
+	for (int i = 0; i < 16 && r == 0; i++)
+		r = stub_link_send(l, &a, &id);
+	if (r == 0)
+		r = stub_link_receive(l, 5000, &id, &result);
+	assert_int_equal(r, -EAGAIN);
+	stub_link_destroy(l);
+	assert_int_equal(atomic_load(&log_lines), 1);
+	assert_int_equal(stub_link_create(&volume, &l), -EAGAIN); /* not at once again */
+	other_end(&o);
+}
+
 static void senseless_ask_is_answered(void **state)
 {
 	struct stub_ask a = ask_of(0);
@@ -984,6 +1118,9 @@ int main(void)
 		serving(more_than_may_be_in_flight),
 		serving(dead_client),
 		serving(garbage),
+		serving(asker_of_another_release),
+		alone(retriever_of_another_release),
+		alone(link_to_another_release),
 		serving(senseless_ask_is_answered),
 		serving(descriptors_are_not_taken),
 		serving(client_that_does_not_read),
