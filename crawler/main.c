@@ -17,7 +17,7 @@
 #include "report/json_out.h"
 
 #define WORKERS_DEFAULT 16
-#define EXIT_ELSEWHERE	4 /* no volume of this place: trying again does not help */
+#define EXIT_ELSEWHERE	4 /* no volume of this place or release: trying again does not help */
 
 struct options {
 	unsigned int workers;
@@ -212,6 +212,11 @@ static int volume_open(const char *path, struct stub_volume **out)
 			path);
 	else if (r == -EXDEV)
 		fprintf(stderr, "postcopy-crawler: %s is not where it was made, see above\n", path);
+	else if (r == -EPROTONOSUPPORT)
+		fprintf(stderr,
+			"postcopy-crawler: %s was made by a newer release of postcopy: install that "
+			"one, or a later one (here is " POSTCOPY_VERSION ")\n",
+			path);
 	else if (r < 0)
 		fprintf(stderr, "postcopy-crawler: cannot open the volume %s: %s\n", path,
 			strerror(-r));
@@ -267,7 +272,8 @@ int main(int argc, char **argv)
 	stop_fd = stop_fd_create();
 	n = stop_fd < 0 ? -errno : volume_open(o.volume, &volume);
 	if (n < 0)
-		return n == -ENOENT || n == -EXDEV ? EXIT_ELSEWHERE : EXIT_FAILURE;
+		return n == -ENOENT || n == -EXDEV || n == -EPROTONOSUPPORT ? EXIT_ELSEWHERE :
+									      EXIT_FAILURE;
 	if (stub_crawler_enter(volume) < 0)
 		log_line(NULL, STUB_LOG_WARN, "'postcopy status' will not show that a crawler runs");
 	notify("READY=1");

@@ -30,7 +30,7 @@
 #endif
 
 #define EXIT_TOLD      3 /* ended by command: 'postcopy finish' wants to remove the volume */
-#define EXIT_ELSEWHERE 4 /* no volume of this place: trying again does not help */
+#define EXIT_ELSEWHERE 4 /* no volume of this place or release: trying again does not help */
 #define BEATS	       4 /* within the time that the watchdog waits */
 
 struct retriever {
@@ -149,6 +149,11 @@ static int open_volume(struct retriever *r, const char *dir)
 	}
 	if (e == -EXDEV) {
 		fprintf(stderr, "postcopy-retriever: %s is not where it was made, see above\n", dir);
+		return EXIT_ELSEWHERE;
+	}
+	if (e == -EPROTONOSUPPORT) {
+		fprintf(stderr, "postcopy-retriever: %s was made by a newer release of postcopy: install "
+				"that one, or a later one (here is " POSTCOPY_VERSION ")\n", dir);
 		return EXIT_ELSEWHERE;
 	}
 	if (e < 0)

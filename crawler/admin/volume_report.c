@@ -42,7 +42,8 @@ int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 		return verdict_fail(v, FAIL_IN_USE, "%s is held alone by 'postcopy abort'", dir);
 	if (r < 0)
 		return verdict_fail(v, FAIL_VOLUME_DAMAGED, "cannot open the volume %s: %s", dir,
-				    r == -EPROTONOSUPPORT ? "it was made by a newer release" :
+				    r == -EPROTONOSUPPORT ? "it was made by a newer release of postcopy: "
+							    "install that one, or a later one" :
 							    strerror(-r));
 	return 0;
 }

@@ -163,7 +163,11 @@ static int receive(struct smb_conn *c, struct smb_answer *a, uint64_t *silent_ms
 
 	if (r < 0)
 		return broken(c, r, silent_ms);
-	if (smb_wire_header(header, &type, &len) < 0)
+	r = smb_wire_header(header, &type, &len);
+	if (r == -EPROTO) /* an update has put another worker there while we ran */
+		return lost(c, "%.100s is of another build than this retriever: restart "
+			    "'postcopy-retriever@*'", c->s->worker);
+	if (r < 0)
 		return nonsense(c);
 	if (len > c->in_size) {
 		uint8_t *p = realloc(c->in, len);

@@ -93,9 +93,16 @@ static bool serve(struct worker *w)
 	uint32_t len;
 	int e;
 
-	if (smb_wire_receive(w->fd, header, sizeof(header), UINT32_MAX, -1) < 0 ||
-	    smb_wire_header(header, &type, &len) < 0)
+	if (smb_wire_receive(w->fd, header, sizeof(header), UINT32_MAX, -1) < 0)
 		return false;
+	e = smb_wire_header(header, &type, &len);
+	if (e < 0) {
+		if (e == -EPROTO) { /* the header of our answer tells the retriever that, too */
+			smb_out_fail(&w->out, false, e, "");
+			worker_send(w);
+		}
+		return false;
+	}
 	p = malloc(len + 1);
 	if (!p || smb_wire_receive(w->fd, p, len, UINT32_MAX, -1) < 0 ||
 	    smb_wire_request(type, p, len, &r) < 0 || (!w->context && type != SMB_WIRE_START)) {

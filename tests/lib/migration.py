@@ -20,7 +20,7 @@ import socket
 import subprocess
 
 from lib.ganesha import Ganesha
-from lib.programs import CRAWLER, MODULES, PLUGINS, POSTCOPY, RETRIEVER, VOLUME_TOOL
+from lib.programs import BUILD, MODULES, PLUGINS, POSTCOPY, VOLUME_TOOL
 from lib.smbd import STACK, Samba, Share
 from lib.wait import wait_until
 
@@ -59,6 +59,7 @@ class Migration:
                               plugin_dir=PLUGINS, shim=shim, fsal_more=fsal_more,
                               pseudo="/export")
         self.streams = None         # init's --streams
+        self.build = BUILD          # whose retriever and crawler are started
         self.by_command = False     # status() is what `postcopy status --json` tells
         self.retriever = self.crawler = None
         self._seen = 0
@@ -149,7 +150,7 @@ class Migration:
         conf.write_text(("" if "finish_delay" in self.conf else AT_ONCE) + self.conf)
         with open(self.log, "ab") as out, open(os.devnull, "rb") as null:   # as systemd's
             self.retriever = subprocess.Popen(
-                [*self.wrap, str(RETRIEVER), "--config", str(conf), str(self.volume)],
+                [*self.wrap, str(self.build / "retriever" / "postcopy-retriever"), "--config", str(conf), str(self.volume)],
                 stdin=null, stdout=out, stderr=out, start_new_session=True)
         atexit.register(self._end, self.retriever)
         if wait:
@@ -179,7 +180,8 @@ class Migration:
         if not stay:
             options += "--leave-parked",
         with open(self.workdir / "crawler.log", "ab") as out:
-            self.crawler = subprocess.Popen([str(CRAWLER), *options, str(self.volume)],
+            self.crawler = subprocess.Popen([str(self.build / "crawler" / "postcopy-crawler"), *options,
+                                             str(self.volume)],
                                             stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                             start_new_session=True)
         atexit.register(self._end, self.crawler)
