@@ -2,7 +2,7 @@
 /*
  * main.c - the module: registration with Ganesha.
  *
- * Loaded with RTLD_DEEPBIND as libfsalstub.so for "Name = STUB".
+ * Loaded with RTLD_DEEPBIND for "Name = STUB", through the door (door.c).
  */
 #include "config.h"
 #include "fsal.h"
@@ -57,7 +57,10 @@ MODULE_INIT static void stubfs_load(void)
 	struct fsal_module *fsal = &STUBFS.module;
 
 	if (register_fsal(fsal, "STUB", FSAL_MAJOR_VERSION, FSAL_MINOR_VERSION, FSAL_ID_NO_PNFS)) {
-		LogCrit(COMPONENT_FSAL, "STUB: Ganesha refuses the module");
+		LogCrit(COMPONENT_FSAL,
+			"STUB: Ganesha refuses the module, which was built for nfs-ganesha "
+			POSTCOPY_GANESHA_VERSION ": install the package nfs-ganesha-stub that was "
+			"built for this nfs-ganesha");
 		return;
 	}
 	fsal->m_ops.create_export = stubfs_create_export;
