@@ -113,6 +113,8 @@ static int volume_open(struct stubvfs *x, const char *path, const char *uuid)
 		r = 0;
 	if (r == 0 && uuid)
 		r = stub_volume_expect(x->gate.volume, path, uuid);
+	if (r == 0 && uuid && !x->gate.volume && stat(path, &st) == 0) /* finished, and still this one */
+		x->dev = st.st_dev;
 	glue_root_leave(root);
 	return r;
 }

@@ -395,11 +395,36 @@ NTSTATUS stubvfs_get_real_filename_at(struct vfs_handle_struct *handle,
 
 /* ---- other paths ---- */
 
+/*
+ * smbd goes to the share's path again with each change of user or share.  When the file system
+ * that the client was let into is detached meanwhile (umount -l), or another one is mounted over
+ * it, that is what lies below or above: none of it is shown, and nothing written there.  Looked at
+ * before: smbd would not know that a chdir() which failed has changed the directory.
+ */
+static bool is_away(struct vfs_handle_struct *handle, const char *path)
+{
+	struct stubvfs *x = handle->data;
+	const char *top = handle->conn->connectpath;
+	struct stat st;
+
+	if (!x || !x->dev || path[0] != '/' || stat(top, &st) < 0 || st.st_dev == x->dev)
+		return false;
+	if (!x->away)
+		DBG_ERR("share at %s: access refused: its file system is not mounted there any more: "
+			"mount it again\n", top);
+	x->away = true;
+	return true;
+}
+
 int stubvfs_chdir(struct vfs_handle_struct *handle, const struct smb_filename *name)
 {
 	struct stub_wait wait = { 0 };
 	int r, tries = 0;
 
+	if (is_away(handle, name->base_name)) {
+		errno = EIO;
+		return -1;
+	}
 	if (stubvfs_hides(handle, AT_FDCWD, name->base_name)) {
 		errno = ENOENT;
 		return -1;

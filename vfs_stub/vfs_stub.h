@@ -53,7 +53,8 @@ struct stubvfs {
 	struct smbd_server_connection *sconn;
 	struct stub_gate gate; /* with the volume, if there is anything to migrate */
 	char *root;		    /* path of the volume */
-	dev_t dev;		    /* its file system */
+	dev_t dev;		    /* its file system; 0: none is known that it must be */
+	bool away;		    /* said that it is not mounted any more */
 	unsigned int wait_ms;	    /* a call may stop the session for so long */
 	unsigned int give_up;	    /* seconds after which an asynchronous wait is an error */
 	char who[STUB_WHO_MAX + 1]; /* for the recall budget, see recall.c */
