@@ -66,7 +66,8 @@ static int check_file_system(int fd, const struct stub_log *log)
 
 static int make_state(int dirfd)
 {
-	struct stub_state_page page = { .magic = STUB_STATE_MAGIC, .version = 1 };
+	struct stub_state_page page = { .magic = STUB_STATE_MAGIC,
+					.version = STUB_STATE_VERSION };
 	char block[4096] = { 0 };
 	int fd CLEANUP_CLOSE = openat(dirfd, STUB_STATE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	int r;

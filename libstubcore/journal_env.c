@@ -128,8 +128,12 @@ static int open_queues(MDB_env *env, unsigned int flags, MDB_dbi dbi[STUB_QUEUES
 		rc = mdb_put(txn, unnamed, &key, &val, 0);
 	else if (rc == 0)
 		rc = mdb_get(txn, unnamed, &key, &val);
-	if (rc == 0 && (val.mv_size != sizeof(format) || memcmp(val.mv_data, format, val.mv_size)))
+	if (rc == 0 && val.mv_size != sizeof(format))
 		rc = MDB_INVALID;
+	else if (rc == 0)
+		rc = stub_get_le(val.mv_data, 4) == FORMAT ? 0 :
+		     stub_get_le(val.mv_data, 4) > FORMAT  ? EPROTONOSUPPORT :
+							     MDB_INVALID;
 	for (int q = 0; q < STUB_QUEUES && rc == 0; q++) {
 		unsigned int have = 0;
 
@@ -233,7 +237,8 @@ static int open_checked(struct stub_jenv *e)
 	rc = open_alone(e, path, 0);
 	if (rc) {
 		stub_log(&e->log, STUB_LOG_ERROR, "pending journal: cannot open: %s",
-			 mdb_strerror(rc));
+			 rc == EPROTONOSUPPORT ? "it is of a newer release of postcopy" :
+						 mdb_strerror(rc));
 		return stub_jenv_errno(rc);
 	}
 	mdb_reader_check(e->env, NULL);

@@ -70,7 +70,12 @@ static int map_state(struct stub_volume *v)
 	/* The page must not be read from the disk again, where an older era may be.  Without
 	 * the privilege to lock it that is only unlikely. */
 	mlock(p, sizeof(*v->state));
-	return v->state->magic == STUB_STATE_MAGIC ? 0 : -EBADMSG;
+	if (v->state->magic != STUB_STATE_MAGIC || v->state->version < STUB_STATE_VERSION)
+		return -EBADMSG;
+	if (v->state->version == STUB_STATE_VERSION)
+		return 0;
+	stub_log(&v->log, STUB_LOG_ERROR, STUB_DIR "/" STUB_STATE ": of a newer release of postcopy");
+	return -EPROTONOSUPPORT;
 }
 
 static int open_parts(struct stub_volume *v)

@@ -67,6 +67,7 @@ enum {
  * process may have it open for writing.
  *   -EBUSY    another process is writing it
  *   -EBADMSG  it is damaged or not a journal
+ *   -EPROTONOSUPPORT  a newer release has made it
  *   -ENOENT   there is none (read-only, existing)
  */
 int stub_journal_open(const char *dir, unsigned int flags, stub_log_fn log, void *log_arg,

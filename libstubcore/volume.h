@@ -21,6 +21,7 @@
 #define STUB_ABORTED "aborted"
 
 #define STUB_STATE_MAGIC 0x31706350u /* "Pcp1" */
+#define STUB_STATE_VERSION 1
 
 uint64_t stub_boot_id(void);
 

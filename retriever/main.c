@@ -136,6 +136,13 @@ static int settle(struct retriever *r, const char *dir)
 	return e < 0 ? complain("volume.conf", e) : 0;
 }
 
+static int of_newer(const char *dir)
+{
+	fprintf(stderr, "postcopy-retriever: %s was made by a newer release of postcopy: install that "
+			"one, or a later one (here is " POSTCOPY_VERSION ")\n", dir);
+	return EXIT_ELSEWHERE;
+}
+
 static int open_volume(struct retriever *r, const char *dir)
 {
 	char path[4200];
@@ -151,11 +158,8 @@ static int open_volume(struct retriever *r, const char *dir)
 		fprintf(stderr, "postcopy-retriever: %s is not where it was made, see above\n", dir);
 		return EXIT_ELSEWHERE;
 	}
-	if (e == -EPROTONOSUPPORT) {
-		fprintf(stderr, "postcopy-retriever: %s was made by a newer release of postcopy: install "
-				"that one, or a later one (here is " POSTCOPY_VERSION ")\n", dir);
-		return EXIT_ELSEWHERE;
-	}
+	if (e == -EPROTONOSUPPORT)
+		return of_newer(dir);
 	if (e < 0)
 		return complain(dir, e);
 	snprintf(path, sizeof(path), "%s/" STUB_DIR "/journal", dir);
@@ -164,6 +168,8 @@ static int open_volume(struct retriever *r, const char *dir)
 		fprintf(stderr, "postcopy-retriever: another retriever is serving %s\n", dir);
 		return 1;
 	}
+	if (e == -EPROTONOSUPPORT)
+		return of_newer(path);
 	if (e == -EBADMSG || e == -ENOENT) {
 		fprintf(stderr, "postcopy-retriever: %s is damaged or missing; see \"Damaged journal\" in "
 				"postcopy-retriever(8)\n", path);

@@ -67,7 +67,9 @@ static int open_journal(struct verdict *v, struct opened *o)
 	r = stub_journal_open(path, STUB_JOURNAL_READONLY, verdict_log, NULL, &o->journal);
 	if (r < 0)
 		return verdict_fail(v, FAIL_JOURNAL, "cannot read the pending journal of %s: %s",
-				    o->path, strerror(-r));
+				    o->path,
+				    r == -EPROTONOSUPPORT ? "it is of a newer release of postcopy" :
+							    strerror(-r));
 	return 0;
 }
 

@@ -265,6 +265,29 @@ def test_newer_volume(source, new_migration, fresh_dir, formats, monkeypatch):
     same(read_both(m), (b"is here" * 1000, b"has not come" * 1000))
 
 
+def test_journal_and_state_of_later(source, new_migration, fresh_dir, moddir, monkeypatch):
+    """Should only these be newer, they are refused all the same, and not called damaged."""
+    later = other_release(moddir / "later", ["FORMAT=2", "STUB_STATE_VERSION=2"])
+    m = new_migration(source.url(), fresh_dir)
+    with monkeypatch.context() as patch:
+        patch.setattr("lib.migration.VOLUME_TOOL", later / "crawler" / "postcopy-volume")
+        m.init()
+    state = fresh_dir / ".postcopy" / "state"
+    for program, said in (("retriever/postcopy-retriever", "was made by a newer release"),
+                          ("crawler/postcopy-crawler", "was made by a newer release")):
+        done = subprocess.run([str(BUILD / program), str(fresh_dir)], capture_output=True,
+                              text=True, timeout=60)
+        assert done.returncode == 4 and ".postcopy/state: of a newer release" in done.stderr, done
+        assert said in done.stderr
+    state.write_bytes(state.read_bytes()[:4] + b"\1" + state.read_bytes()[5:])
+    done = subprocess.run([str(BUILD / "retriever/postcopy-retriever"), str(fresh_dir)],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 4 and "journal was made by a newer release" in done.stderr, done
+    assert "damaged" not in done.stderr
+    done = m.postcopy("parked", m.volume, check=False)
+    assert done.returncode == 52 and "newer release" in done.stderr, done
+
+
 # -- the SMB worker ------------------------------------------------------------------------
 
 def test_worker_of_another_build(make, new_samba, tree, newer):
