@@ -16,6 +16,7 @@ import pytest
 from lib import programs
 from lib.ganesha import Ganesha
 from lib.migration import Migration
+from lib.programs import BASE
 from lib.server import RUNNING, BadLog
 from lib.smbd import Samba
 from lib.volume import LoopVolume, sweep_stale
@@ -26,8 +27,6 @@ pytest_plugins = ["lib.fixtures"]
 # They make a root of another release, and this is one (tests/tools/debian-run).
 if os.environ.get("POSTCOPY_DEBIAN"):
     collect_ignore_glob = ["conformance/test_*debian13.py"]
-
-BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 
 
 def pytest_configure():

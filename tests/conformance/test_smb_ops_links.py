@@ -49,11 +49,13 @@ def test_followed(tree, smb, path, to):
     same(smb.read_file(tree.path(to)), tree.data(to))
 
 
-def test_listed(tree, smb):
-    """What leads to nothing, or out of the share, is not shown."""
+def test_listed(tree, smb, world):
+    """What leads to nothing, or out of the share, is not shown; nor does a stock Samba 4.22 show
+    what leads through another link, but in the share's root."""
     assert smb.names(tree.path("dir")) == ["e", "h", "up"]
     names = smb.names(tree.path())
-    assert {"d", "dir", "file", "twice"} <= set(names)
+    shown = {"d", "dir", "file"} | ({"twice"} if world.smbd.version < (4, 22) else set())
+    assert shown <= set(names)
     assert not {"out", "in"} & set(names)
 
 

@@ -96,6 +96,33 @@ def test_create_below(case, smb, state):
     assert smb.names(case.path("d")) == ["new", "old"]
 
 
+@pytest.fixture(scope="module")
+def exact(world, new_samba):
+    """A session of another smbd on the volume: looking for a name in another case would list."""
+    was = world.smbd
+    server = new_samba("exact", world.volume, vfs=was.shares[0].vfs, more="case sensitive = yes",
+                       module_dir=was.module_dir, release=was.release)
+    with server.client() as c:
+        yield c
+
+
+def test_a_directory_made_lists_nothing(case, exact):
+    """Of the directory that it is made in only the name is asked for: Samba 4.22 makes it under
+    another one first.  Where the old server has the name, nothing is left of that."""
+    case.dir("d")
+    case.file("d/f")
+    case.dir("d/old")
+    case.enter_dir("unlisted")
+    exact.mkdir(case.path("d/new"))
+    case.made("d/new", DIR)
+    assert smb_status(exact.mkdir, case.path("d/old")) == "OBJECT_NAME_COLLISION"
+    assert not case.world.listings(case.node("d"))
+    asked = {bytes(call.name) for call in case.world.calls("LOOKUP", case.node("d"))}
+    assert asked <= {b"new", b"old"}, asked
+    assert sorted(os.listdir(case.world.volume / case.path("d"))) == ["new", "old"]
+    assert exact.names(case.path("d")) == ["f", "new", "old"]
+
+
 # -- remove --------------------------------------------------------------------------
 
 def test_remove(case, smb, place):

@@ -23,7 +23,7 @@ from lib.wait import wait_until
 from lib.world import NfsWorld
 from nfsclient import PROTOCOLS
 
-OPTIONS = ("ATTR_CACHE", "CONF", "FSAL_MORE", "MORE")
+OPTIONS = ("ATTR_CACHE", "CONF", "FSAL_MORE", "MORE", "RELEASE")
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 
+from lib import debian
 from lib.ganesha import Ganesha
 from lib.programs import BUILD, MODULES, PLUGINS, POSTCOPY, VOLUME_TOOL
 from lib.smbd import STACK, Samba, Share
@@ -243,10 +244,12 @@ class SmbMigration(Migration):
     """The same whose new server is an smbd with our module; its clients are SMB sessions."""
 
     def __init__(self, workdir, url, volume, shim=None, conf="", more="", allow=(), wrap=(),
-                 stack=STACK, **smbd):
-        """more: lines of the share; smbd: options of class Samba; the rest as Migration."""
+                 stack=STACK, release=None, **smbd):
+        """more: lines of the share; release: of Debian, whose smbd it is; smbd: options of class
+        Samba; the rest as Migration."""
         super().__init__(workdir, url, volume, shim=shim, conf=conf, allow=allow, wrap=wrap)
-        self.server = Samba(self.workdir / "smbd", module_dir=MODULES,
+        self.server = Samba(self.workdir / "smbd", release=release,
+                            module_dir=debian.modules(release) if release else MODULES,
                             shares=[Share(str(volume), vfs=stack, more=more)], **smbd)
 
     def client(self, user="root", **options):

@@ -4,16 +4,19 @@ import os
 import pathlib
 import subprocess
 
+from lib import debian
+
+BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = TESTS / "tools"
 
-BUILD = pathlib.Path(os.environ.get("POSTCOPY_BUILD", TESTS.parent / "build" / "check"))
+BUILD = debian.BUILD
 POSTCOPY = BUILD / "crawler" / "postcopy"
 VOLUME_TOOL = BUILD / "crawler" / "postcopy-volume"
 CRAWLER = BUILD / "crawler" / "postcopy-crawler"
 RETRIEVER = BUILD / "retriever" / "postcopy-retriever"
 PLUGINS = BUILD / "fsal_stub"
-MODULES = BUILD / "vfs_stub"
+MODULES = debian.modules(debian.RELEASE)
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
 

@@ -24,8 +24,9 @@ import signal
 import subprocess
 from dataclasses import dataclass
 
+from lib import debian
 from lib.ports import free_port
-from lib.programs import TOOLS, build_smbshim
+from lib.programs import BASE, build_smbshim
 from lib.server import Server
 from lib.wait import wait_until
 from smb2client import Client
@@ -70,18 +71,18 @@ class Share:
 
 class Samba(Server):
     BAD_WORDS = BAD_WORDS
-    WRAP = ()           # command in front of smbd and its tools
     # it ends by the signal itself or in order, as it happens to be told
     ENDS_WELL = (*Server.ENDS_WELL, -signal.SIGTERM, 128 + signal.SIGTERM)
 
     def __init__(self, workdir, tree=None, *, shares=None, vfs=STOCK, more="", conf="",
                  module_dir=None, shim=None, env=None, preload=(), allow=(), log_level=1,
-                 name=None, readonly=False):
+                 name=None, readonly=False, release=None):
         """shares= gives several Share; otherwise tree= and its friends one.
 
         conf: further lines of [global]; module_dir: of VFS modules that are not
         installed; env, preload: for sanitizer builds; allow: regular expressions
-        of log lines that are fine; log_level: 0 to 10, as smbd counts them.
+        of log lines that are fine; log_level: 0 to 10, as smbd counts them; release: of
+        Debian, whose smbd it is, if not this machine's.
         """
         self.workdir = pathlib.Path(workdir)
         self.shares = list(shares or [Share(str(tree), vfs=vfs, more=more,
@@ -93,6 +94,7 @@ class Samba(Server):
         self.host = "127.0.0.1"
         self.port = self.process = None
         self._scanned = {}
+        self.release = release or (module_dir and debian.RELEASE)
 
     # -- files --------------------------------------------------------------
 
@@ -174,9 +176,15 @@ map readonly = no
                    NSS_WRAPPER_GROUP=str(self.workdir / "group"))
         return env
 
+    @property
+    def wrap(self):
+        """The command in front of smbd and its tools; all they use is in the tests' directory."""
+        dirs = [BASE] + [self.module_dir] * bool(self.module_dir)
+        return debian.wrap(self.release, *dirs) if self.release else ()
+
     def tool(self, *argv, text="", check=True):
         """A program of Samba on this server's own databases (pdbedit, net, ...)."""
-        done = subprocess.run([*self.WRAP, *argv, "-s", str(self.config)], input=text, text=True,
+        done = subprocess.run([*self.wrap, *argv, "-s", str(self.config)], input=text, text=True,
                               capture_output=True, env=self.environment(), timeout=60)
         if check:
             assert done.returncode == 0, (argv, done.stdout, done.stderr)
@@ -191,6 +199,10 @@ map readonly = no
                       text="%s\n%s\n" % (PASSWORD, PASSWORD))
         self.tool("net", "sam", "rights", "grant", "root", *PRIVILEGES)
 
+    @property
+    def version(self):
+        return tuple(map(int, re.findall(r"\d+", self.tool("smbd", "--version").stdout)[:2]))
+
     def sid(self, user):
         return "%s-%d" % (SID, USERS[user][2])
 
@@ -202,8 +214,8 @@ map readonly = no
     def _spawn(self):
         self.write_config()
         self._make_users()
-        self._popen([*self.WRAP, BINARY, "--foreground", "--no-process-group", "-s", str(self.config)],
-                    self.workdir / "log" / "smbd.out", self.environment())
+        self._popen([*self.wrap, BINARY, "--foreground", "--no-process-group", "-s",
+                     str(self.config)], self.workdir / "log" / "smbd.out", self.environment())
 
     def _ready(self):
         self._is_up()
@@ -303,16 +315,3 @@ map readonly = no
     def smbclient(self, commands, *argv, user="root", share=None, timeout=120):
         return self.client_tool("smbclient", self.unc(share), "-c", commands, *argv,
                                 user=user, timeout=timeout)
-
-
-def of_debian(release, top):
-    """A class Samba whose smbds are those of another release of Debian; @top: a directory
-    with all that they use."""
-    root = subprocess.run([TOOLS / "debian-root", release, "samba", "samba-vfs-modules",
-                           "libnss-wrapper"], check=True, capture_output=True, text=True,
-                          timeout=1200).stdout.strip()
-
-    class Other(Samba):
-        WRAP = (str(TOOLS / "debian-chroot"), root, str(top))
-
-    return Other

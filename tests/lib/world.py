@@ -17,6 +17,7 @@ import pathlib
 import socket
 import subprocess
 
+from lib import debian
 from lib.case import BLOCK, OLD, SIZE, Case, pattern
 from lib.migration import Migration, SmbMigration, counted
 from lib.programs import MODULES, STUBTOOL
@@ -157,9 +158,10 @@ class BothWorld(NfsWorld):
     SMB = True
 
     def __init__(self, home, volume, shim=None, more="", stack=STACK, smb_conf="", attr_cache=0,
-                 **options):
+                 release=None, **options):
         super().__init__(home, volume, shim, attr_cache=attr_cache, **options)
-        self.smbd = Samba(self.m.workdir / "smbd", module_dir=MODULES, conf=smb_conf,
+        self.smbd = Samba(self.m.workdir / "smbd", conf=smb_conf, release=release,
+                          module_dir=debian.modules(release) if release else MODULES,
                           shares=[Share(str(volume), vfs=stack, more=more)]).start()
 
     def seen(self, client, path):

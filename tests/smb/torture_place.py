@@ -10,9 +10,10 @@ import re
 import subprocess
 from pathlib import Path
 
+from lib import debian
 from lib.ganesha import Ganesha
 from lib.migration import SmbMigration
-from lib.programs import MODULES, build_rpcshim
+from lib.programs import MODULES, STUBTOOL, build_rpcshim
 from lib.server import BadLog
 from lib.smbd import STOCK, USERS, Samba, Share
 from lib.volume import LoopVolume, VolumeError
@@ -102,7 +103,8 @@ class Place(contextlib.ExitStack):
                       more=SPECIAL.get(kind, "") + "\n" + more) for suite, kind in kinds]
 
     def start(self, shares, **options):
-        self.server = Samba(self.home / "smbd", shares=shares, conf=GLOBAL, **options)
+        self.server = Samba(self.home / "smbd", shares=shares, conf=GLOBAL,
+                            release=debian.RELEASE, **options)
         try:
             self.server.start()
         except (AssertionError, TimeoutError) as err:
@@ -165,8 +167,8 @@ def migrating(place, target, suites):
 
 def ask(top, where, *request):
     """As a server asks the retriever about an object."""
-    tool = MODULES.parent / "tests" / "tools" / "stubtool"
-    done = subprocess.run([tool, "ask", str(top), where, *request], capture_output=True, text=True)
+    done = subprocess.run([STUBTOOL, "ask", str(top), where, *request], capture_output=True,
+                          text=True)
     if done.returncode:
         raise PlaceError("stubtool ask %s: %s" % (where, done.stderr.strip()))
 
