@@ -62,7 +62,8 @@ def logs_since(top, start):
 # for one in the end.
 LONGEST = ("debian13", "model", "smb_source", "smb_depot", "smb_kerberos", "smb_meta", "limits", "both",
            "ops_rename", "init_check", "smb_torture", "recall_budget", "ops_setattr",
-           "broken_volume", "bad_input", "fragments", "kills", "refused")
+           "two_releases", "disk_missing", "broken_volume", "bad_input", "fragments", "kills",
+           "refused")
 
 
 def pytest_collection_modifyitems(items):

@@ -12,12 +12,13 @@ import subprocess
 import pytest
 
 from lib.migration import SmbMigration
-from lib.programs import CRAWLER, RETRIEVER
+from lib.programs import CRAWLER, MODULES, RETRIEVER
+from lib.refusal import export_refused, share_refused
+from lib.smbd import Samba
 from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
-from nfsclient.rpc import RpcBroken
 from smb2client import SmbError
 
 SIZE = 70000
@@ -138,8 +139,7 @@ def test_a_copied_stub_over_smb(source, fresh_dir, workdir):
 
 @pytest.mark.allow_log(".*")
 @pytest.mark.parametrize("known", [True, False])
-def test_a_copied_volume_is_refused(source, fresh_dir, new_volume, new_migration, known,
-                                    monkeypatch):
+def test_a_copied_volume_is_refused(source, fresh_dir, new_volume, new_migration, known):
     """Also one of an early release, that does not know where it was made."""
     m = new_migration(source.url(), fresh_dir)
     m.init().start()
@@ -160,24 +160,16 @@ def test_a_copied_volume_is_refused(source, fresh_dir, new_volume, new_migration
             assert done.returncode == 56 and "copy" in done.stderr, done
         m2 = new_migration(source.url(), there, allow=[COPY])
         m2.server.allow = [".*"]
-        refused(m2, monkeypatch, "it is a copy of a volume")
+        with export_refused(m2.server, "it is a copy of a volume"):
+            pass
+        with share_refused(Samba(m2.workdir / "smbd", str(there), vfs=("stub",),
+                                 module_dir=MODULES, allow=[".*"]), "it is a copy of a volume"):
+            pass
     # and the original goes on
     m.start()
     m.crawl()
     m.audit(complete=True)
     disk.destroy()
-
-
-def refused(m, monkeypatch, why):
-    """The server runs without this export."""
-    with monkeypatch.context() as patch:
-        patch.setattr(m.server, "_ready", lambda: why in m.server.log_text())
-        m.server.start()
-    try:
-        with pytest.raises((NfsError, OSError, RpcBroken)):
-            m.client().close()
-    finally:
-        m.server.stop(scan=False)
 
 
 def forget_home(m):

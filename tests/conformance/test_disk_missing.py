@@ -296,7 +296,7 @@ def try_all(c):
 
 
 @pytest.mark.allow_log(".*")
-@pytest.mark.parametrize("below", ["nothing", "alike"])
+@pytest.mark.parametrize("below", ["nothing", "alike", "over"])
 def test_detached_smb(source, disk, workdir, below):
     """Sessions that have it open see it, or errors; never what is below, where names may be the
     same; and nobody comes in anew."""
@@ -311,8 +311,9 @@ def test_detached_smb(source, disk, workdir, below):
         for c in sessions:
             assert c.read_file("d/f") == DATA
         f = sessions[0].open("d/f")
-        subprocess.run(["umount", "-l", str(disk.path)], check=True)
-        if below == "alike":
+        subprocess.run(["umount", "-l", str(disk.path)] if below != "over" else
+                       ["mount", "-t", "tmpfs", "tmpfs", str(disk.path)], check=True)
+        if below != "nothing":
             (disk.path / "d").mkdir()
             for name in NAMES:
                 (disk.path / "d" / name).write_bytes(b"below")
@@ -325,7 +326,7 @@ def test_detached_smb(source, disk, workdir, below):
             with contextlib.suppress(SmbError):
                 call()
         assert sorted(map(str, disk.path.rglob("*"))) == before
-        for name in NAMES if below == "alike" else ():
+        for name in NAMES if below != "nothing" else ():
             assert (disk.path / "d" / name).read_bytes() == b"below"
         with pytest.raises(SmbError):
             m.client().close()
@@ -333,7 +334,10 @@ def test_detached_smb(source, disk, workdir, below):
         assert "is its file system mounted?" in said
         assert 1 <= said.count("its file system is not mounted there any more") <= len(sessions)
         subprocess.run(["find", str(disk.path), "-mindepth", "1", "-delete"], check=True)
-        disk.mount()                    # and they go on
+        if below == "over":             # and they go on
+            subprocess.run(["umount", str(disk.path)], check=True)
+        else:
+            disk.mount()
         for c in (*sessions, stack.enter_context(m.client())):
             for name in NAMES:
                 assert c.read_file("d/" + name) == DATA

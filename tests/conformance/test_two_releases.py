@@ -145,7 +145,8 @@ def test_newer_servers(case, proto, world, newer):
         smb = stack.enter_context(world.smbd.client())
         waiting = read_that_waits(case, smb)
         served_meanwhile(case, client, smb)
-        assert lines(world.m.server.log, "the retriever at", "is of an earlier release than ganesha",
+        assert lines(world.m.server.log, "the retriever at",
+                     "is of an earlier release than ganesha.nfsd",
                      "restart 'postcopy-retriever@*'")
         assert smbd_lines(world, "the retriever at", "is of an earlier release than smbd",
                           "restart 'postcopy-retriever@*'")

@@ -151,7 +151,8 @@ class Migration:
         conf.write_text(("" if "finish_delay" in self.conf else AT_ONCE) + self.conf)
         with open(self.log, "ab") as out, open(os.devnull, "rb") as null:   # as systemd's
             self.retriever = subprocess.Popen(
-                [*self.wrap, str(self.build / "retriever" / "postcopy-retriever"), "--config", str(conf), str(self.volume)],
+                [*self.wrap, str(self.build / "retriever" / "postcopy-retriever"), "--config",
+                 str(conf), str(self.volume)],
                 stdin=null, stdout=out, stderr=out, start_new_session=True)
         atexit.register(self._end, self.retriever)
         if wait:
@@ -181,7 +182,7 @@ class Migration:
         if not stay:
             options += "--leave-parked",
         with open(self.workdir / "crawler.log", "ab") as out:
-            self.crawler = subprocess.Popen([str(self.build / "crawler" / "postcopy-crawler"), *options,
+            self.crawler = subprocess.Popen([self.build / "crawler" / "postcopy-crawler", *options,
                                              str(self.volume)],
                                             stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                             start_new_session=True)
