@@ -30,6 +30,23 @@ int stub_volume_create(const char *dir, const struct stub_volume_info *info,
 		       const struct stub_origin *root, const struct stub_attr *attr, bool dummy,
 		       stub_log_fn log, void *log_arg);
 
+/* ---- volume.conf ---------------------------------------------------------- */
+
+struct stub_conf_problem {
+	unsigned int line; /* where, from 1; 0: of the file as a whole */
+	char key[132];	   /* printable; "": none */
+	char text[256];
+};
+
+/*
+ * What the volume at @dir says of itself, without opening it; what is wrong with it.
+ *   -ENOENT           there is none
+ *   -EBADMSG          it is damaged, or says what this release does not know
+ *   -EPROTONOSUPPORT  made by a newer release
+ *   -errno            it cannot be read
+ */
+int stub_conf_check(const char *dir, struct stub_volume_info *info, struct stub_conf_problem *why);
+
 /* ---- scan --------------------------------------------------------------- */
 
 struct stub_scan {

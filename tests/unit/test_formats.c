@@ -218,15 +218,25 @@ static void test_journal(void **state)
 
 /* ---- volume.conf ---- */
 
+static char told[512];
+
+static void tell(void *arg, enum stub_log_level level, const char *msg)
+{
+	snprintf(told, sizeof(told), "%s", msg);
+}
+
 static int load(const char *text, struct stub_volume_info *info)
 {
+	const struct stub_log log = { tell, NULL };
 	char dir[] = "/var/tmp/postcopy-unit-XXXXXX";
 	int fd, r;
+
+	told[0] = '\0';
 
 	assert_non_null(mkdtemp(dir));
 	fd = open(dir, O_RDONLY | O_DIRECTORY);
 	assert_int_equal(stub_io_write_file(fd, STUB_CONF, text), 0);
-	r = stub_conf_load(fd, NULL, info);
+	r = stub_conf_load(fd, &log, info);
 	unlinkat(fd, STUB_CONF, 0);
 	close(fd);
 	rmdir(dir);
@@ -276,8 +286,41 @@ static void test_volume_conf_of_later(void **state)
 
 	(void)state;
 	assert_int_equal(load(CONF("3", "flavour=new\n"), &v), -EPROTONOSUPPORT);
+	assert_string_equal(told, ".postcopy/volume.conf line 1: made by a newer release of postcopy");
 	assert_int_equal(load(CONF("2", "flavour=new\n"), &v), -EBADMSG);
+	assert_string_equal(told, ".postcopy/volume.conf line 4: unknown key \"flavour\": written by a "
+				  "newer postcopy?");
 	assert_int_equal(load(CONF("4294967296", ""), &v), -EBADMSG);
+	assert_string_equal(told, ".postcopy/volume.conf line 1: format is not a number from 0 to "
+				  "4294967295");
+}
+
+/* What is wrong, and in which line. */
+static void test_volume_conf_damaged(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} cases[] = {
+		{ "", "line 0: its last line has no end: it was cut off" },
+		{ CONF("2", "source_id=1\nsource_id\n"),
+		  "line 5: no '=' in the line" },
+		{ CONF("2", "\n\n\033[2J\"=1\n"),
+		  "line 6: unknown key \"\\x1b[2J\\x22\": written by a newer postcopy?" },
+		{ CONF("2", "source_id=65536\n"), "line 4: source_id is not a number from 0 to 65535" },
+		{ CONF("2", "depot_id=-1\n"),
+		  "line 4: depot_id is not a number from 0 to 18446744073709551615" },
+		{ CONF("2", "uuid=0f0e0d0c-0b0a-4908-8706-0504030201000\n"),
+		  "line 4: uuid is longer than 36 bytes" },
+		{ "format=2\nuuid=1\n", "line 2: no line \"source=\" up to here: the file is damaged" },
+		{ "format=2\nuuid=1\nsour", "line 0: its last line has no end: it was cut off" },
+	};
+	struct stub_volume_info v;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(load(cases[i].text, &v), -EBADMSG);
+		assert_string_equal(told + strlen(".postcopy/volume.conf "), cases[i].says);
+	}
 }
 
 int main(void)
@@ -287,6 +330,7 @@ int main(void)
 		cmocka_unit_test(test_journal),
 		cmocka_unit_test(test_volume_conf),
 		cmocka_unit_test(test_volume_conf_of_later),
+		cmocka_unit_test(test_volume_conf_damaged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
