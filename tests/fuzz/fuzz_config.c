@@ -19,16 +19,44 @@ static bool within(unsigned int x, unsigned int low, unsigned int high)
 	return x >= low && x <= high;
 }
 
-static void try_file(const uint8_t *data, size_t size)
+struct told {
+	unsigned int bad, last_line;
+};
+
+static void on_problem(void *arg, const struct config_problem *p)
 {
-	struct config c;
+	struct told *t = arg;
+
+	CHECK(p->text[0] && !strchr(p->text, '\n'));
+	CHECK(p->line == 0 || p->line >= t->last_line);
+	for (const char *s = p->key; *s; s++)
+		CHECK(*s >= ' ' && *s < 127);
+	t->last_line = p->line;
+	t->bad += !p->harmless;
+}
+
+static int read_bytes(const void *data, size_t size, struct told *t, struct config *c)
+{
 	char path[32];
 	int fd = memfd_create("config", MFD_CLOEXEC), r;
 
 	CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	r = config_read(path, &c);
+	r = config_read_telling(path, on_problem, t, c);
 	close(fd);
+	return r;
+}
+
+static void try_file(const uint8_t *data, size_t size)
+{
+	static const char good[] = "connections = 7";
+	struct told t = { 0 }, none = { 0 };
+	struct config c, next;
+	int r = read_bytes(data, size, &t, &c);
+
+	CHECK((r < 0) == (t.bad > 0));
+	/* whatever was left open in it, the next file begins outside of it */
+	CHECK(read_bytes(good, sizeof(good) - 1, &none, &next) == 0 && next.connections == 7);
 	if (r < 0) {
 		CHECK(r == -EINVAL || r == -ENOENT);
 		return;
