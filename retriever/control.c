@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
@@ -15,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config_json.h"
 #include "control.h"
 #include "resolve.h"
 #include "source/trace.h"
@@ -68,6 +68,11 @@ static void add_u(struct json_object *o, const char *key, uint64_t x)
 static void add_b(struct json_object *o, const char *key, bool x)
 {
 	json_object_object_add(o, key, json_object_new_boolean(x));
+}
+
+static void add_s(struct json_object *o, const char *key, const char *s)
+{
+	json_object_object_add(o, key, json_object_new_string(s));
 }
 
 static void add_f(struct json_object *o, const char *key, double x)
@@ -155,8 +160,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	source_state(c->c.source, &src);
 	watch_rates(c->watch, &rates);
 	o = answer_ok();
-	json_object_object_add(o, "state", json_object_new_string(
-						   state_name(c, &s, &src, add_found(c, o))));
+	add_s(o, "state", state_name(c, &s, &src, add_found(c, o)));
 	add_u(o, "pending", n.total - n.errors - n.conflicts);
 	add_u(o, "done", f.done);
 	add_u(o, "parked", n.errors);
@@ -165,23 +169,20 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "links_split", f.split);
 	add_u(o, "inflight", f.inflight);
 	add_u(o, "kept_back", f.kept);
-	add_u(o, "finish_delay_s", c->c.finish_delay);
+	add_u(o, "finish_delay_s", c->c.config->finish_delay);
 	add_u(o, "bytes_done", s.bytes);
 	add_f(o, "rate_files", rates.files);
 	add_f(o, "rate_bytes", rates.bytes);
-	json_object_object_add(o, "source",
-			       json_object_new_string(stub_volume_info(c->c.volume)->source));
+	add_s(o, "source", stub_volume_info(c->c.volume)->source);
 	add_b(o, "source_connected", src.connected);
 	add_f(o, "source_lost_s",
 	      src.lost_since_ms ? (double)(stub_now_ms() - src.lost_since_ms) / 1000 : 0);
 	if (src.trouble[0])
-		json_object_object_add(o, "source_trouble", json_object_new_string(src.trouble));
+		add_s(o, "source_trouble", src.trouble);
 	else if (s.source_lost)
-		json_object_object_add(o, "source_trouble",
-				       json_object_new_string("the old server answers, but its "
-							      "root is gone, denied or another "
-							      "one: is its disk mounted?"));
-	json_object_object_add(o, "source_refused", json_object_new_boolean(src.refused));
+		add_s(o, "source_trouble", "the old server answers, but its root is gone, denied or "
+					   "another one: is its disk mounted?");
+	add_b(o, "source_refused", src.refused);
 	if (src.refused)
 		add_f(o, "source_next_try_s", (double)src.next_try_ms / 1000);
 	add_u(o, "source_reconnects", src.reconnects);
@@ -198,8 +199,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "throttle_bytes_per_s", s.throttle);
 	add_f(o, "uptime_s", rates.uptime);
 	add_b(o, "debug", trace_on());
-	json_object_object_add(o, "volume_error",
-			       json_object_new_string(s.store_error ? strerror(s.store_error) : ""));
+	add_s(o, "volume_error", s.store_error ? strerror(s.store_error) : "");
 	add_f(o, "volume_error_s", (double)s.store_error_ms / 1000);
 	add_u(o, "bytes_passed", s.passed);
 	add_u(o, "metadata_lost", s.lost);
@@ -208,10 +208,9 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	if (source_uri_kind(stub_volume_info(c->c.volume)->source) == SOURCE_SMB)
 		add_u(o, "mangled", src.mangled);
 	if (stub_volume_info(c->c.volume)->join[0]) {
-		json_object_object_add(o, "join",
-				       json_object_new_string(stub_volume_info(c->c.volume)->join));
+		add_s(o, "join", stub_volume_info(c->c.volume)->join);
 		add_u(o, "mismatches", src.mismatches);
-		json_object_object_add(o, "mismatch", json_object_new_string(src.mismatch));
+		add_s(o, "mismatch", src.mismatch);
 	}
 	add_u(o, "held", s.held);
 	add_u(o, "later", s.later);
@@ -247,28 +246,6 @@ static struct json_object *cmd_retry(struct control *c, struct json_object *in)
 	return o;
 }
 
-static bool take_handle(struct json_object *in, struct stub_handle *h)
-{
-	struct json_object *type, *hex;
-	const char *s;
-	unsigned int byte;
-
-	memset(h, 0, sizeof(*h));
-	if (!json_object_object_get_ex(in, "type", &type) ||
-	    !json_object_is_type(type, json_type_int) ||
-	    !json_object_object_get_ex(in, "handle", &hex) ||
-	    !json_object_is_type(hex, json_type_string))
-		return false;
-	h->type = json_object_get_int(type);
-	s = json_object_get_string(hex);
-	while (isxdigit((unsigned char)s[0]) && isxdigit((unsigned char)s[1]) &&
-	       h->len < STUB_HANDLE_MAX && sscanf(s, "%2x", &byte) == 1) {
-		h->bytes[h->len++] = (uint8_t)byte;
-		s += 2;
-	}
-	return h->len && !*s;
-}
-
 static struct json_object *cmd_resolve(struct control *c, struct json_object *in)
 {
 	const char *how = "", *path = "";
@@ -280,7 +257,7 @@ static struct json_object *cmd_resolve(struct control *c, struct json_object *in
 		how = json_object_get_string(x);
 	if (json_object_object_get_ex(in, "path", &x))
 		path = json_object_get_string(x);
-	if (!take_handle(in, &h))
+	if (!resolve_take_handle(in, &h))
 		return answer_error("type and handle: as 'postcopy parked --json' prints them");
 	if (resolve(&c->c, how ? how : "", &h, path ? path : "", why, sizeof(why)) < 0)
 		return answer_error(why);
@@ -348,6 +325,18 @@ static struct json_object *cmd_debug(struct control *c, struct json_object *in)
 	return o;
 }
 
+static struct json_object *cmd_config(struct control *c, struct json_object *in)
+{
+	struct json_object *o = answer_ok();
+
+	pthread_mutex_lock(&c->settings_lock);
+	config_json(o, c->c.config,
+		    &(struct config_over){ &c->c.settings, trace_on(), c->c.debug_option });
+	pthread_mutex_unlock(&c->settings_lock);
+	add_b(o, "changed", config_changed(c->c.config));
+	return o;
+}
+
 static struct json_object *cmd_drain(struct control *c, struct json_object *in)
 {
 	stub_finisher_drain(c->c.finisher);
@@ -367,6 +356,7 @@ static const struct {
 	{ "status", cmd_status }, { "retry", cmd_retry },	{ "pause", cmd_pause },
 	{ "resume", cmd_resume }, { "throttle", cmd_throttle }, { "drain", cmd_drain },
 	{ "stop", cmd_stop },	  { "resolve", cmd_resolve }, { "debug", cmd_debug },
+	{ "config", cmd_config },
 };
 
 static struct json_object *run_line(struct control *c, const char *line)

@@ -10,6 +10,7 @@
  *   {"cmd":"pause"} {"cmd":"resume"}  the crawler's work
  *   {"cmd":"throttle","bytes_per_s":N} the crawler's data, 0 = no limit
  *   {"cmd":"debug","on":true}         or false: level debug, until the retriever ends
+ *   {"cmd":"config"}                  the settings in force, see postcopy(8)
  *   {"cmd":"drain"}                   answers when all finished objects are durable
  *   {"cmd":"stop"}                    end the retriever
  *
@@ -18,6 +19,7 @@
 #ifndef RETRIEVER_CONTROL_H
 #define RETRIEVER_CONTROL_H
 
+#include "config.h"
 #include "jobs/jobs.h"
 #include "settings.h"
 
@@ -27,7 +29,8 @@ struct control_config {
 	struct stub_finisher *finisher;
 	struct source *source;
 	struct jobs *jobs;
-	unsigned int finish_delay; /* seconds, for the status */
+	const struct config *config; /* what was read at the start */
+	bool debug_option; /* level debug was asked for on the command line */
 	/* end the process in good order; @gone: the volume has been removed while we served it */
 	void (*stop)(void *arg, bool gone);
 	void *stop_arg;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "config_json.h"
 #include "control.h"
 #include "jobs/jobs.h"
 #include "journald.h"
@@ -35,6 +36,7 @@
 
 struct retriever {
 	struct config config;
+	bool debug_option;
 	struct stub_volume *volume;
 	struct stub_journal *journal;
 	struct stub_finisher *finisher;
@@ -100,7 +102,7 @@ static void stop_process(void *arg, bool gone)
 /* Settings made by command count more than the configuration. */
 static void take_settings(struct retriever *r, struct settings *s)
 {
-	int e = settings_load(r->volume, s);
+	int e = settings_load(stub_volume_fd(r->volume), s);
 
 	if (e < 0)
 		log_line(NULL, STUB_LOG_WARN,
@@ -296,7 +298,8 @@ static int start(struct retriever *r)
 		.finisher = r->finisher,
 		.source = r->source,
 		.jobs = r->jobs,
-		.finish_delay = c->finish_delay,
+		.config = c,
+		.debug_option = r->debug_option,
 		.stop = stop_process,
 		.stop_arg = r,
 		.debug = set_debug,
@@ -379,6 +382,7 @@ static void wait_for_end(struct retriever *r, const sigset_t *set)
 static void usage(FILE *f)
 {
 	fputs("usage: postcopy-retriever [--config FILE] [--debug] VOLUME\n"
+	      "       postcopy-retriever --check-config [--config FILE] [VOLUME]\n"
 	      "\n"
 	      "Serves the volume at directory VOLUME: brings names, attributes and data over\n"
 	      "from the old server when the file servers and the crawler ask for them.\n"
@@ -386,6 +390,8 @@ static void usage(FILE *f)
 	      "  -c, --config FILE  settings (default " CONFIG_DEFAULT_PATH ", may be absent)\n"
 	      "  -d, --debug        log at level debug: each ask, and what is done for it\n"
 	      "                     ('postcopy debug' does so while it runs)\n"
+	      "      --check-config only say what is wrong in FILE and in the volume's own\n"
+	      "                     settings, as JSON; 'postcopy config check' tells it to people\n"
 	      "  -h, --help         this text\n"
 	      "  -V, --version      version\n"
 	      "\n"
@@ -399,12 +405,13 @@ static int parse(int argc, char **argv, struct retriever *r, const char **dir)
 		{ "config", required_argument, NULL, 'c' },
 		{ "debug", no_argument, NULL, 'd' },
 		{ "verbose", no_argument, NULL, 'd' }, /* as earlier releases call it, and -v */
+		{ "check-config", no_argument, NULL, 'C' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
 	const char *file = NULL;
-	bool debug = false;
+	bool check = false;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "c:dvhV", options, NULL)) != -1) {
@@ -414,7 +421,10 @@ static int parse(int argc, char **argv, struct retriever *r, const char **dir)
 			break;
 		case 'd':
 		case 'v':
-			debug = true;
+			r->debug_option = true;
+			break;
+		case 'C':
+			check = true;
 			break;
 		case 'h':
 			usage(stdout);
@@ -427,6 +437,8 @@ static int parse(int argc, char **argv, struct retriever *r, const char **dir)
 			return 2;
 		}
 	}
+	if (check && argc - optind < 2)
+		exit(config_check(file, argv[optind]));
 	if (argc - optind != 1) {
 		usage(stderr);
 		return 2;
@@ -435,7 +447,7 @@ static int parse(int argc, char **argv, struct retriever *r, const char **dir)
 	if (config_read(file, &r->config) < 0)
 		return 2;
 	trace_to(log_line, NULL);
-	set_debug(r, debug || r->config.log_level == STUB_LOG_DEBUG);
+	set_debug(r, r->debug_option || r->config.log_level == STUB_LOG_DEBUG);
 	return 0;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,6 +18,28 @@ struct decision {
 	const struct stub_object *o;
 	const struct stub_journal_entry *e;
 };
+
+bool resolve_take_handle(struct json_object *in, struct stub_handle *h)
+{
+	struct json_object *type, *hex;
+	const char *s;
+	unsigned int byte;
+
+	memset(h, 0, sizeof(*h));
+	if (!json_object_object_get_ex(in, "type", &type) ||
+	    !json_object_is_type(type, json_type_int) ||
+	    !json_object_object_get_ex(in, "handle", &hex) ||
+	    !json_object_is_type(hex, json_type_string))
+		return false;
+	h->type = json_object_get_int(type);
+	s = json_object_get_string(hex);
+	while (isxdigit((unsigned char)s[0]) && isxdigit((unsigned char)s[1]) &&
+	       h->len < STUB_HANDLE_MAX && sscanf(s, "%2x", &byte) == 1) {
+		h->bytes[h->len++] = (uint8_t)byte;
+		s += 2;
+	}
+	return h->len && !*s;
+}
 
 /* ---- the list ---- */
 

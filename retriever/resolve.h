@@ -11,9 +11,14 @@
 #ifndef RETRIEVER_RESOLVE_H
 #define RETRIEVER_RESOLVE_H
 
+#include <json-c/json.h>
+
 #include "control.h"
 
 #define RESOLVED_LIST STUB_DIR "/resolved"
+
+/* The handle that "type" and "handle" of @in are; false: they are none. */
+bool resolve_take_handle(struct json_object *in, struct stub_handle *h);
 
 /*
  * @how: "theirs" (the old server's present version), "ours" (what is here) or "lost" (what

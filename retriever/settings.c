@@ -15,16 +15,16 @@
 #define PATH STUB_DIR "/settings"
 #define SIZE 64
 
-static int settings_open(const struct stub_volume *v, int flags)
+static int settings_open(int root, int flags)
 {
-	int fd = openat(stub_volume_fd(v), PATH, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = openat(root, PATH, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	return fd < 0 ? -errno : fd;
 }
 
-int settings_load(const struct stub_volume *v, struct settings *out)
+int settings_load(int root, struct settings *out)
 {
-	int fd = settings_open(v, O_RDONLY), end = 0;
+	int fd = settings_open(root, O_RDONLY), end = 0;
 	char text[SIZE + 1] = "";
 	unsigned int paused, throttled;
 	ssize_t n;
@@ -47,7 +47,7 @@ int settings_load(const struct stub_volume *v, struct settings *out)
 
 int settings_store(const struct stub_volume *v, const struct settings *s)
 {
-	int n, r, fd = settings_open(v, O_WRONLY | O_CREAT);
+	int n, r, fd = settings_open(stub_volume_fd(v), O_WRONLY | O_CREAT);
 	char text[SIZE + 1];
 
 	if (fd < 0)

@@ -13,8 +13,9 @@ struct settings {
 	uint64_t throttle; /* bytes per second, 0: no limit */
 };
 
-/* All zero if nothing was ever set.  -EBADMSG: not what settings_store() writes; other -errno. */
-int settings_load(const struct stub_volume *v, struct settings *out);
+/* Of the volume whose root is open at @root.  All zero if nothing was ever set.  -EBADMSG: not
+ * what settings_store() writes; other -errno. */
+int settings_load(int root, struct settings *out);
 int settings_store(const struct stub_volume *v, const struct settings *s);
 
 #endif

@@ -26,6 +26,7 @@
 #define WAIT_MS	       20000
 #define REFUSED_MAX    1000 /* times: clients that have gone may still be counted */
 
+static struct config config;
 static struct control_config c;
 static struct control *control;
 static char dir[200], control_path[STUB_PATH_MAX + 1], answers[ANSWERS_MAX];
@@ -87,6 +88,8 @@ static void make_retriever(void)
 	CHECK(source_create(&sc, &c.source) == 0);
 	jc.source = c.source;
 	CHECK(jobs_create(&jc, &c.jobs) == 0);
+	config_defaults(&config);
+	c.config = &config;
 	c.stop = stop;
 	c.debug = debug;
 	CHECK(control_create(&c, &control) == 0);
