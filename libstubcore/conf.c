@@ -164,7 +164,8 @@ int stub_conf_check(const char *dir, struct stub_volume_info *info, struct stub_
 {
 	int root CLEANUP_CLOSE = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int home CLEANUP_CLOSE =
-		root < 0 ? -1 : openat(root, STUB_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		root < 0 ? -1 :
+			   openat(root, STUB_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	memset(why, 0, sizeof(*why));
 	return home < 0 ? bad(why, -errno, "%s", strerror(errno)) : conf_read(home, info, why);

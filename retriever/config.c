@@ -204,7 +204,8 @@ static void wants(struct reading *r, const struct key *k, const char *value)
 		tell(r, false, k->name, "%s = %s: must be required or desired", k->name, value);
 		break;
 	case LEVEL:
-		tell(r, false, k->name, "%s = %s: must be error, warn, info or debug", k->name, value);
+		tell(r, false, k->name, "%s = %s: must be error, warn, info or debug", k->name,
+		     value);
 		break;
 	}
 }
@@ -303,7 +304,8 @@ static void unknown_key(struct reading *r, const char *name)
 	if (best <= 1 + strlen(name) / 3)
 		tell(r, false, name, "unknown key \"%s\"; did you mean %s?", name, nearest);
 	else
-		tell(r, false, name, "unknown key \"%s\"; postcopy-retriever(8) has all keys", name);
+		tell(r, false, name, "unknown key \"%s\"; postcopy-retriever(8) has all keys",
+		     name);
 }
 
 /* The line's first word, as it can be shown. */
@@ -334,8 +336,8 @@ static void refuse(struct reading *r, const char *line, const char *why)
 	else if (strstr(why, "premature end"))
 		tell(r, false, k->name, "%s: there is no value after it", k->name);
 	else if (strstr(why, "no such option"))
-		tell(r, false, k->name, "%s: more follows its value; quote values with blanks in them",
-		     k->name);
+		tell(r, false, k->name,
+		     "%s: more follows its value; quote values with blanks in them", k->name);
 	else
 		tell(r, false, k->name, "%s: %s", k->name, said);
 }

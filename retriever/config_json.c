@@ -130,7 +130,8 @@ static void check_volume(struct problems *all, const char *dir, struct settings 
 
 	snprintf(file, sizeof(file), "%s/" STUB_DIR "/volume.conf", dir);
 	if (r < 0)
-		add_problem(all, &(struct config_problem){ file, why.line, why.key, false, why.text });
+		add_problem(all, &(struct config_problem){ file, why.line, why.key, false,
+							   why.text });
 	if (r == 0)
 		check_uri(all, file, "source", info->source);
 	if (r == 0 && info->join[0])
@@ -141,8 +142,8 @@ static void check_volume(struct problems *all, const char *dir, struct settings 
 	if (fd >= 0 && settings_load(fd, settings) < 0)
 		add_problem(all, &(struct config_problem){
 					 file, 0, "", true,
-					 "what 'postcopy pause' and 'throttle' said is not known: the "
-					 "file cannot be read or is damaged" });
+					 "what 'postcopy pause' and 'throttle' said is not known: "
+					 "the file cannot be read or is damaged" });
 	if (fd >= 0)
 		close(fd);
 }
@@ -159,7 +160,8 @@ int config_check(const char *file, const char *dir)
 		check_volume(&all, dir, &settings);
 	json_object_object_add(o, "ok", json_object_new_boolean(r == 0 && !all.bad));
 	json_object_object_add(o, "problems", all.list);
-	config_json(o, &c, &(struct config_over){ &settings, c.log_level == STUB_LOG_DEBUG, false });
+	config_json(o, &c,
+		    &(struct config_over){ &settings, c.log_level == STUB_LOG_DEBUG, false });
 	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
 	json_object_put(o);
 	return r == 0 && !all.bad ? 0 : 1;

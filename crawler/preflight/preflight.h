@@ -13,6 +13,7 @@
 
 #include "config.h"
 #include "report/verdict.h"
+#include "source/uri.h"
 
 #define PREFLIGHT_SAMPLE     2000 /* entries looked at in search of proof */
 #define PREFLIGHT_SAMPLE_MS  20000 /* ... and for how long */
@@ -55,7 +56,7 @@ struct source_facts {
 	struct config config; /* what the retriever will work with */
 	bool smb;
 	bool depot; /* streams go into a depot: facts.meta names them */
-	char host[256];
+	char host[SOURCE_HOST_MAX]; /* as resolvers take it */
 	char path[STUB_URI_MAX + 1]; /* of the export, begins with '/'; SMB: "" */
 	bool local; /* the host is this machine */
 	struct stub_origin root;

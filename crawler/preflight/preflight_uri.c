@@ -70,21 +70,22 @@ static int smb_parts(struct verdict *v, struct source_facts *facts)
 		return verdict_fail(v, FAIL_URI, "source '%s': %s; want smb://host/share", facts->uri,
 				    why);
 	facts->smb = true;
-	snprintf(facts->host, sizeof(facts->host), "%s", parts.host);
+	snprintf(facts->host, sizeof(facts->host), "%s", parts.node);
 	return resolve(v, facts);
 }
 
 /* The URI that is meant, for people who write what mount takes: host:/path, //host/share. */
 static void suggest(const char *uri, char *out, size_t size)
 {
-	const char *colon = strchr(uri, ':');
+	const char *bracket = *uri == '[' ? strchr(uri, ']') : NULL;
+	const char *colon = bracket ? bracket + 1 : strchr(uri, ':');
 
 	out[0] = '\0';
 	if (!strncmp(uri, "//", 2) || !strncmp(uri, "\\\\", 2))
 		snprintf(out, size, "; did you mean 'smb://%.200s'?", uri + 2);
 	else if (!strncmp(uri, "cifs://", 7))
 		snprintf(out, size, "; did you mean 'smb://%.200s'?", uri + 7);
-	else if (colon && colon > uri && colon[1] == '/' && colon[2] != '/' &&
+	else if (colon && colon > uri && *colon == ':' && colon[1] == '/' && colon[2] != '/' &&
 		 !memchr(uri, '/', (size_t)(colon - uri)))
 		snprintf(out, size, "; did you mean 'nfs://%.*s%.200s'?", (int)(colon - uri), uri,
 			 colon + 1);
@@ -110,7 +111,7 @@ int preflight_uri(struct verdict *v, const char *uri, struct source_facts *facts
 	if (nfs_uri_parse(uri, &parts, why, sizeof(why)) < 0)
 		return verdict_fail(v, FAIL_URI, "source '%s': %s; want nfs://host/export", uri,
 				    why);
-	snprintf(facts->host, sizeof(facts->host), "%s", parts.host);
+	snprintf(facts->host, sizeof(facts->host), "%s", parts.node);
 	snprintf(facts->path, sizeof(facts->path), "%s", parts.path);
 	return resolve(v, facts);
 }

@@ -57,6 +57,7 @@
 #include "source/pool.h"
 #include "source/source_ops.h"
 #include "source/trace.h"
+#include "source/uri.h"
 
 #define NFS_CONNECTIONS_MAX  16
 #define NFS_READ_MAX	     (1024 * 1024) /* libnfs drops a reply that is longer */
@@ -77,7 +78,8 @@
 /* ---- nfs_uri.c ---- */
 
 struct nfs_uri {
-	char host[256];
+	char host[SOURCE_HOST_MAX]; /* as it is shown: IPv6 addresses in brackets */
+	char node[SOURCE_HOST_MAX]; /* as resolvers take it: without */
 	char path[STUB_URI_MAX + 1]; /* of the export; starts with '/' */
 	uint16_t nfsport; /* 0: ask the portmapper */
 	uint16_t mountport;

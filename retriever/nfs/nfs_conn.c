@@ -296,7 +296,9 @@ static int come_back(struct nfs_conn *c, struct nfs_dial *d, const char *address
 	return r;
 }
 
-static int connect_once(struct nfs_conn *c, unsigned int attempt, char *why, size_t why_size)
+/* @turn: which of the host's addresses. */
+static int connect_once(struct nfs_conn *c, unsigned int turn, unsigned int attempt, char *why,
+			size_t why_size)
 {
 	struct nfs_dial d = {
 		.uri = &c->s->uri,
@@ -310,7 +312,7 @@ static int connect_once(struct nfs_conn *c, unsigned int attempt, char *why, siz
 
 	d.deadline_ms = stub_now_ms() + c->s->config.call_timeout_ms;
 	if (!r) {
-		const char *address = a.text[attempt % a.n];
+		const char *address = a.text[turn % a.n];
 
 		r = known ? come_back(c, &d, address) : learn(c, &d, address, attempt);
 	}
@@ -347,12 +349,13 @@ static void *conn_main(void *arg)
 {
 	struct nfs_conn *c = arg;
 	uint64_t backoff = 0;
-	unsigned int attempt = 0;
+	unsigned int attempt = 0, turn = 0;
 	char why[NFS_WHY_MAX];
 
 	while (!is_stopped(c)) {
-		if (connect_once(c, attempt++, why, sizeof(why))) {
+		if (connect_once(c, turn, attempt++, why, sizeof(why))) {
 			complain(c, why);
+			turn++; /* that which answered last is the first one again */
 		} else {
 			if (c->ever)
 				nfs_log(c->s, STUB_LOG_INFO, "source %s: connection %u is back",

@@ -25,6 +25,8 @@
 
 #include "nfs/nfs.h"
 
+#include <nfsc/libnfs-raw-portmap.h>
+
 #define PORTMAPPER    111
 #define EXPORTS_SHOWN 8
 
@@ -50,10 +52,10 @@ int nfs_dial_resolve(struct nfs_dial *d, struct nfs_addresses *out)
 
 	out->n = 0;
 	/* AI_ADDRCONFIG ignores loopback addresses: try again without it for these. */
-	r = getaddrinfo(d->uri->host, NULL, &hints, &list);
+	r = getaddrinfo(d->uri->node, NULL, &hints, &list);
 	if (r) {
 		hints.ai_flags = 0;
-		r = getaddrinfo(d->uri->host, NULL, &hints, &list);
+		r = getaddrinfo(d->uri->node, NULL, &hints, &list);
 	}
 	if (r)
 		return fail(d, -EHOSTUNREACH, "unknown host %s: %s", d->uri->host,
@@ -215,19 +217,53 @@ static void take_port(struct nfs_dial *d, void *data)
 	*(uint32_t *)d->out = *(uint32_t *)data;
 }
 
+/* One to three digits after the dot at @dot, then @after: a byte, or 256. */
+static unsigned int byte_behind(const char *dot, char after)
+{
+	size_t n = strspn(dot + 1, "0123456789");
+	unsigned int x = 0;
+
+	if (n < 1 || n > 3 || dot[1 + n] != after)
+		return 256;
+	for (size_t i = 1; i <= n; i++)
+		x = x * 10 + (unsigned int)(dot[i] - '0');
+	return x < 256 ? x : 256;
+}
+
+/* Universal address: the address, and two bytes of the port in decimal, with dots between them. */
+static void take_universal(struct nfs_dial *d, void *data)
+{
+	const char *s = ((struct pmap3_string_result *)data)->addr;
+	const char *lo = s ? strrchr(s, '.') : NULL;
+	const char *hi = lo && lo > s ? memrchr(s, '.', (size_t)(lo - s)) : NULL;
+
+	if (hi && byte_behind(hi, '.') < 256 && byte_behind(lo, '\0') < 256)
+		*(uint32_t *)d->out = byte_behind(hi, '.') << 8 | byte_behind(lo, '\0');
+}
+
+/* Version 2 knows nothing of IPv6: it tells ports of IPv4, if it answers there at all. */
+static int ask_port(struct nfs_dial *d, struct rpc_context *rpc, uint32_t program, bool v6)
+{
+	struct pmap3_mapping m = {
+		.prog = program, .vers = 3, .netid = "tcp6", .addr = "", .owner = ""
+	};
+
+	return v6 ? rpc_pmap3_getaddr_async(rpc, &m, nfs_dial_on_step, d) :
+		    rpc_pmap2_getport_async(rpc, (int)program, 3, IPPROTO_TCP, nfs_dial_on_step, d);
+}
+
 static int find_port(struct nfs_dial *d, const char *address, uint32_t program, const char *what,
 		     uint32_t *out)
 {
+	bool v6 = strchr(address, ':');
 	struct rpc_context *rpc;
 	int r = dial(d, address, PORTMAPPER, "portmapper", &rpc);
 
 	if (r)
 		return r;
-	nfs_dial_begin(d, take_port, out);
-	r = nfs_dial_finish(d, rpc,
-			    rpc_pmap2_getport_async(rpc, (int)program, 3, IPPROTO_TCP,
-						    nfs_dial_on_step, d),
-			    "portmapper");
+	*out = 0;
+	nfs_dial_begin(d, v6 ? take_universal : take_port, out);
+	r = nfs_dial_finish(d, rpc, ask_port(d, rpc, program, v6), "portmapper");
 	rpc_destroy_context(rpc);
 	if (!r && (*out < 1 || *out > 65535))
 		return fail(d, -EPROTO, "the portmapper of %s knows no %s version 3 over TCP",

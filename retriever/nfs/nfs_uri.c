@@ -2,13 +2,12 @@
 /*
  * nfs_uri.c - nfs://host[:port]/export[?option=value[&...]]
  *
- *   host       name, IPv4 address, or [IPv6 address]
+ *   host       name, IPv4 address, or [IPv6 address] without a zone
  *   port       the same as nfsport
  *   export     as in the server's list of exports; %XX for bytes that URIs reserve
  *   nfsport, mountport   ports of the two services; else the portmapper is asked
  *   version    only 3
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,60 +27,6 @@ static const char *find(const char *p, const char *end, char c)
 		if (*p == c)
 			return p;
 	return NULL;
-}
-
-/* A decimal number from 1 to 65535 in [p, end). */
-static bool parse_port(const char *p, const char *end, uint16_t *out)
-{
-	uint32_t n = 0;
-
-	if (p == end || end - p > 5)
-		return false;
-	for (; p < end; p++) {
-		if (*p < '0' || *p > '9')
-			return false;
-		n = n * 10 + (uint32_t)(*p - '0');
-	}
-	if (n < 1 || n > 65535)
-		return false;
-	*out = (uint16_t)n;
-	return true;
-}
-
-/* host[:port] in [p, end). */
-static int parse_host(const char *p, const char *end, struct nfs_uri *out, char *why, size_t size)
-{
-	const char *host = p, *host_end, *port = NULL;
-
-	if (p < end && *p == '[') {
-		host = p + 1;
-		host_end = find(host, end, ']');
-		if (!host_end)
-			return bad(why, size, "no ']' after the IPv6 address");
-		if (host_end + 1 < end) {
-			if (host_end[1] != ':')
-				return bad(why, size, "something other than a port after ']'");
-			port = host_end + 2;
-		}
-	} else {
-		host_end = find(p, end, ':');
-		if (host_end)
-			port = host_end + 1;
-		else
-			host_end = end;
-	}
-	if (host == host_end)
-		return bad(why, size, "no host");
-	if ((size_t)(host_end - host) >= sizeof(out->host))
-		return bad(why, size, "the host's name is too long");
-	for (p = host; p < host_end; p++)
-		if (!isgraph((unsigned char)*p) || strchr("@%/\\\"'", *p))
-			return bad(why, size, "the host's name has a character it cannot have");
-	memcpy(out->host, host, (size_t)(host_end - host));
-	out->host[host_end - host] = '\0';
-	if (port && !parse_port(port, end, &out->nfsport))
-		return bad(why, size, "the port is not a number from 1 to 65535");
-	return 0;
 }
 
 /* The export's path in [p, end), which starts with '/'. */
@@ -132,7 +77,7 @@ static int parse_option(const char *p, const char *end, struct nfs_uri *out, cha
 		snprintf(why, size, "%s is given twice", names[i]);
 		return -EINVAL;
 	}
-	if (!eq || !parse_port(eq + 1, end, port)) {
+	if (!eq || !source_uri_port(eq + 1, end, port)) {
 		snprintf(why, size, "%s is not a number from 1 to 65535", names[i]);
 		return -EINVAL;
 	}
@@ -155,7 +100,7 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 	path = find(p, query ? query : end, '/');
 	if (!path)
 		return bad(why, why_size, "no export after the host: nfs://host/export");
-	r = parse_host(p, path, out, why, why_size);
+	r = source_uri_host(p, path, out->host, out->node, &out->nfsport, why, why_size);
 	if (!r)
 		r = parse_path(path, query ? query : end, out, why, why_size);
 	while (!r && query && query < end) {

@@ -32,6 +32,7 @@
 #include "source/pool.h"
 #include "source/source_ops.h"
 #include "source/trace.h"
+#include "source/uri.h"
 
 #define SMB_CONNECTIONS_MAX 16
 #define SMB_BACKOFF_MIN_MS  100
@@ -43,7 +44,8 @@
 /* ---- smb_uri.c ---- */
 
 struct smb_uri {
-	char host[256];
+	char host[SOURCE_HOST_MAX]; /* as it is shown: IPv6 addresses in brackets */
+	char node[SOURCE_HOST_MAX]; /* as resolvers take it: without */
 	char share[256];
 	char root[STUB_ORIGIN_MAX + 1]; /* below the share, '/' between names; "" */
 	uint16_t port;			/* 0: the usual one */

@@ -313,7 +313,7 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 		.dir_mode = o->dir_mode,
 		.xattr_value = o->xattr_value,
 		.xattr_all = o->xattr_all,
-		.host = text(s->uri.host),
+		.host = text(s->uri.node),
 		.share = text(s->uri.share),
 		.root = text(s->uri.root),
 		.user = text(s->ticket ? tickets.user : s->login.user),

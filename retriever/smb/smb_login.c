@@ -55,14 +55,16 @@ static int start_tickets(struct smb_source *s, const struct source_smb *o, char 
 		.keytab = o->kerberos_keytab,
 		.principal = o->kerberos_principal,
 		.cache = o->kerberos_cache,
-		.host = s->uri.host,
+		.host = s->uri.node,
 		.changed = on_tickets,
 		.tell = on_told,
 		.arg = s,
 	};
-	struct in_addr address;
+	uint8_t address[16];
 
-	if (inet_pton(AF_INET, s->uri.host, &address) == 1 || !strcasecmp(s->uri.host, "localhost")) {
+	if (inet_pton(AF_INET, s->uri.node, address) == 1 ||
+	    inet_pton(AF_INET6, s->uri.node, address) == 1 ||
+	    !strcasecmp(s->uri.node, "localhost")) {
 		snprintf(why, size, "Kerberos wants the server's name in the URI, not %.100s",
 			 s->uri.host);
 		return -EACCES;

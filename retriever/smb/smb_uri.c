@@ -2,10 +2,9 @@
 /*
  * smb_uri.c - smb://host[:port]/share[/directory...]
  *
- *   host   name or IPv4 address
+ *   host   name, IPv4 address, or [IPv6 address] without a zone
  *   share, directory   %XX for bytes that URIs reserve; UTF-8
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,31 +16,6 @@ static int bad(char *why, size_t size, const char *text)
 {
 	snprintf(why, size, "%s", text);
 	return -EINVAL;
-}
-
-static int parse_host(const char *p, const char *end, struct smb_uri *out, char *why, size_t size)
-{
-	const char *colon = memchr(p, ':', (size_t)(end - p)), *last = colon ? colon : end;
-	unsigned int port = 0;
-
-	if (p == last)
-		return bad(why, size, "no host");
-	if ((size_t)(last - p) >= sizeof(out->host))
-		return bad(why, size, "the host's name is too long");
-	for (const char *c = p; c < last; c++)
-		if (!isalnum((unsigned char)*c) && !strchr("-._", *c))
-			return bad(why, size, *c == '@' ?
-						      "no user here: it belongs into smb_credentials" :
-						      "the host's name has a character it cannot have");
-	memcpy(out->host, p, (size_t)(last - p));
-	if (!colon)
-		return 0;
-	for (p = colon + 1; p < end && *p >= '0' && *p <= '9' && port <= 65535; p++)
-		port = port * 10 + (unsigned int)(*p - '0');
-	if (p != end || port < 1 || port > 65535)
-		return bad(why, size, "the port is not a number from 1 to 65535");
-	out->port = (uint16_t)port;
-	return 0;
 }
 
 /* One name of the path, decoded, to @to; returns its length or -EINVAL. */
@@ -86,7 +60,7 @@ int smb_uri_parse(const char *uri, struct smb_uri *out, char *why, size_t size)
 	slash = strchr(p, '/');
 	if (!slash || slash + 1 == end)
 		return bad(why, size, "no share after the host: smb://host/share");
-	if (parse_host(p, slash, out, why, size) < 0)
+	if (source_uri_host(p, slash, out->host, out->node, &out->port, why, size) < 0)
 		return -EINVAL;
 	for (p = slash + 1; p < end; p = slash + (slash < end)) {
 		char *to = out->share;

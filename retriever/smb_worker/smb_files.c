@@ -34,20 +34,24 @@ void worker_attr(const struct worker *w, const char *path, const char *name,
 	};
 }
 
+/* libsmbclient knows no brackets: it takes what is behind the first colon for a port, and decodes
+ * the host after that. */
 char *worker_url(const struct worker *w, const char *path)
 {
-	size_t size = 3 * strlen(path) + 1;
-	char *encoded = malloc(size), *url = NULL, port[8] = "";
+	size_t size = 3 * strlen(path) + 1, host_size = 3 * strlen(w->host) + 1;
+	char *encoded = malloc(size), *host = malloc(host_size), *url = NULL, port[8] = "";
 
 	if (w->port)
 		snprintf(port, sizeof(port), ":%u", w->port);
-	if (!encoded)
-		return NULL;
-	smbc_urlencode(encoded, (char *)path, (int)size);
-	if (asprintf(&url, "smb://%s%s/%s%s%s", w->host, port, w->share, *path ? "/" : "",
-		     encoded) < 0)
-		url = NULL;
+	if (encoded && host) {
+		smbc_urlencode(encoded, (char *)path, (int)size);
+		smbc_urlencode(host, w->host, (int)host_size);
+		if (asprintf(&url, "smb://%s%s/%s%s%s", host, port, w->share, *path ? "/" : "",
+			     encoded) < 0)
+			url = NULL;
+	}
 	free(encoded);
+	free(host);
 	return url;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <stddef.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "source/uri.h"
@@ -17,6 +19,92 @@ enum source_kind source_uri_kind(const char *uri)
 		if (!strncmp(uri, kinds[i].scheme, strlen(kinds[i].scheme)))
 			return kinds[i].kind;
 	return SOURCE_UNKNOWN;
+}
+
+static int bad(char *why, size_t size, const char *text)
+{
+	snprintf(why, size, "%s", text);
+	return -EINVAL;
+}
+
+bool source_uri_port(const char *p, const char *end, uint16_t *out)
+{
+	uint32_t n = 0;
+
+	if (p >= end || end - p > 5)
+		return false;
+	for (; p < end; p++) {
+		if (*p < '0' || *p > '9')
+			return false;
+		n = n * 10 + (uint32_t)(*p - '0');
+	}
+	if (n < 1 || n > 65535)
+		return false;
+	*out = (uint16_t)n;
+	return true;
+}
+
+/* The address between the brackets.  A link-local one means another host on each interface, and
+ * volumes live longer than names of interfaces. */
+static int check_address(const char *node, char *why, size_t size)
+{
+	struct in6_addr a;
+
+	if (strchr(node, '%'))
+		return bad(why, size, "an IPv6 address with a zone (%) cannot be used: take the "
+				      "server's name, or an address that is not link-local");
+	if (inet_pton(AF_INET6, node, &a) != 1)
+		return bad(why, size, "what is between [ and ] is no IPv6 address");
+	if (IN6_IS_ADDR_LINKLOCAL(&a))
+		return bad(why, size, "a link-local IPv6 address (fe80:...) cannot be used: take the "
+				      "server's name, or another address of it");
+	if (IN6_IS_ADDR_UNSPECIFIED(&a) || IN6_IS_ADDR_MULTICAST(&a))
+		return bad(why, size, "the IPv6 address is not one that a server has");
+	return 0;
+}
+
+static int check_name(const char *node, char *why, size_t size)
+{
+	for (; *node; node++)
+		if (!isalnum((unsigned char)*node) && !strchr("-._", *node))
+			return bad(why, size, "the host's name has a character it cannot have");
+	return 0;
+}
+
+int source_uri_host(const char *p, const char *end, char *shown, char *node, uint16_t *port,
+		    char *why, size_t size)
+{
+	bool address = p < end && *p == '[';
+	const char *last = memchr(p, address ? ']' : ':', (size_t)(end - p)), *after;
+	size_t n;
+	int r;
+
+	*port = 0;
+	if (memchr(p, '@', (size_t)(end - p)))
+		return bad(why, size, "there can be no user before the host (for SMB: "
+				      "smb_credentials)");
+	if (address && !last)
+		return bad(why, size, "no ']' after the IPv6 address");
+	p += address;
+	after = last ? last + address : end; /* the port's colon, or the end */
+	n = (size_t)((last ? last : end) - p);
+	if (n == 0)
+		return bad(why, size, "no host");
+	if (n + 3 > SOURCE_HOST_MAX)
+		return bad(why, size, "the host's name is too long");
+	memcpy(node, p, n);
+	node[n] = '\0';
+	snprintf(shown, SOURCE_HOST_MAX, address ? "[%s]" : "%s", node);
+	r = address ? check_address(node, why, size) : check_name(node, why, size);
+	if (r < 0 || after == end)
+		return r;
+	if (*after != ':')
+		return bad(why, size, "something other than a port after ']'");
+	if (!address && memchr(after + 1, ':', (size_t)(end - after - 1)))
+		return bad(why, size, "an IPv6 address stands between [ and ]");
+	return source_uri_port(after + 1, end, port) ?
+		       0 :
+		       bad(why, size, "the port is not a number from 1 to 65535");
 }
 
 static int hex(char c)

@@ -272,7 +272,8 @@ def test_not_a_volume(fresh_dir, argv, status):
     ("conections = 4", "conections"), ("connections = 0", "between 1 and 16"),
     ("connections = many", "connections"), ("block_size = 1", "between 65536"),
     ("give_up_after = -1", "give_up_after"), ('log_level = "loud"', "loud"),
-    ("connections =", "line 1: connections: there is no value"), ("throttle = 99999999999", "throttle"), (None, "cannot read")])
+    ("connections =", "line 1: connections: there is no value"),
+    ("throttle = 99999999999", "throttle"), (None, "cannot read")])
 def test_configuration_errors(fresh_dir, text, say):
     conf = fresh_dir / "postcopy.conf"
     if text is not None:

@@ -2,7 +2,6 @@
 """`postcopy export` prints what init printed, byte for byte, at any time of the migration; the
 servers take it."""
 import json
-import re
 import subprocess
 
 import pytest
@@ -103,7 +102,7 @@ def test_samba_takes_it(m, tmp_path):
     conf.write_text("[global]\n%s" % export(m, "samba", "--name", "data"))
     said = subprocess.run(["testparm", "-s", "--section-name", "data", str(conf)],
                           capture_output=True, text=True, timeout=60)
-    assert said.returncode == 0 and re.search(r"path = %s\n" % re.escape(str(m.volume)), said.stdout)
+    assert said.returncode == 0 and "path = %s\n" % m.volume in said.stdout
 
 
 def test_without_a_volume(tmp_path):

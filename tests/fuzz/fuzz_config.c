@@ -13,6 +13,7 @@
 #include "config.h"
 #include "fuzz.h"
 #include "nfs/nfs.h"
+#include "smb/smb.h"
 
 static bool within(unsigned int x, unsigned int low, unsigned int high)
 {
@@ -71,6 +72,33 @@ static void try_file(const uint8_t *data, size_t size)
 	CHECK(c.log_level <= STUB_LOG_DEBUG);
 }
 
+/* Names have no colons, addresses have, and brackets where they are shown. */
+static void check_host(const char *host, const char *node)
+{
+	size_t n = strnlen(node, SOURCE_HOST_MAX);
+	bool address = strchr(node, ':');
+
+	CHECK(n > 0 && n < SOURCE_HOST_MAX && strlen(host) == n + (address ? 2 : 0));
+	CHECK(!memcmp(host + address, node, n));
+	CHECK(!address || (host[0] == '[' && host[n + 1] == ']'));
+	CHECK(!strpbrk(node, "[]/%@ \n"));
+}
+
+static void try_smb_uri(const uint8_t *data, size_t size)
+{
+	char *uri = fuzz_text(data, size), why[NFS_WHY_MAX] = "";
+	struct smb_uri u;
+
+	if (smb_uri_parse(uri, &u, why, sizeof(why)) == 0) {
+		check_host(u.host, u.node);
+		CHECK(u.share[0] && strnlen(u.share, sizeof(u.share)) < sizeof(u.share));
+		CHECK(strnlen(u.root, sizeof(u.root)) < sizeof(u.root));
+	} else {
+		CHECK(why[0]);
+	}
+	free(uri);
+}
+
 static void try_uri(const uint8_t *data, size_t size)
 {
 	char *uri = fuzz_text(data, size), why[NFS_WHY_MAX];
@@ -78,7 +106,7 @@ static void try_uri(const uint8_t *data, size_t size)
 
 	why[0] = '\0';
 	if (nfs_uri_parse(uri, &u, why, sizeof(why)) == 0) {
-		CHECK(u.host[0] && strnlen(u.host, sizeof(u.host)) < sizeof(u.host));
+		check_host(u.host, u.node);
 		CHECK(u.path[0] == '/' && strnlen(u.path, sizeof(u.path)) < sizeof(u.path));
 	} else {
 		CHECK(why[0] && strnlen(why, sizeof(why)) < sizeof(why));
@@ -90,6 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size >= 6 && !memcmp(data, "nfs://", 6))
 		try_uri(data, size);
+	else if (size >= 6 && !memcmp(data, "smb://", 6))
+		try_smb_uri(data, size);
 	else
 		try_file(data, size);
 	return 0;

@@ -255,7 +255,8 @@ NFS_KRB5 { Active_krb5 = false; }
     def url(self, export=None):
         """The URL that libnfs, nfstree and the retriever take."""
         return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (
-            self.host, export or self.pseudo, self.port, self.mount_port)
+            ("[%s]" if ":" in self.host else "%s") % self.host, export or self.pseudo, self.port,
+            self.mount_port)
 
 
 def of_debian(release, *dirs):

@@ -133,9 +133,11 @@ class FakeServer:
 
     mount_port = port
 
-    def url(self):
+    def url(self, host=None):
+        """host: a name of its address."""
+        host = host or ("[%s]" if ":" in self.rpc.host else "%s") % self.rpc.host
         return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (
-            self.rpc.host, self.export, self.port, self.port)
+            host, self.export, self.port, self.port)
 
     def client(self, **options):
         from .client3 import Client3

@@ -157,7 +157,8 @@ class RpcConnection:
     # -- connecting ---------------------------------------------------------
 
     def _connect(self):
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET,
+                             socket.SOCK_STREAM)
         try:
             if self.privileged:
                 _bind_reserved(sock)

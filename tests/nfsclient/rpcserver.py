@@ -87,7 +87,9 @@ class RpcServer:
         self._running.set()
 
     def start(self):
-        self._listener = socket.create_server((self.host, self.port or free_port()), backlog=64)
+        self._listener = socket.create_server(
+            (self.host, self.port or free_port()), backlog=64,
+            family=socket.AF_INET6 if ":" in self.host else socket.AF_INET)
         self.port = self._listener.getsockname()[1]
         self._pool = ThreadPoolExecutor(self.threads, "fake-nfs")
         self._acceptor = threading.Thread(target=self._accept, args=(self._listener,),

@@ -102,7 +102,8 @@ static void files_of_windows(void **state)
 {
 	struct config c;
 
-	assert_int_equal(read_text("\xef\xbb\xbf" "connections = 7\r\n# x\r\n\r\ninflight = 5", &c), 0);
+	assert_int_equal(read_text("\xef\xbb\xbf"
+				   "connections = 7\r\n# x\r\n\r\ninflight = 5", &c), 0);
 	assert_string_equal(told, "");
 	assert_int_equal(c.connections, 7);
 	assert_int_equal(c.inflight, 5);

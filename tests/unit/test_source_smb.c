@@ -33,6 +33,8 @@ static void uri_good(void **state)
 		{ "smb://h/s//a//b c/", "h", "s", "a/b c", 0 },
 		{ "smb://h/My%20Share/100%25/%c3%BC", "h", "My Share", "100%/\xc3\xbc", 0 },
 		{ "smb://h/s/a@b#c=d&e", "h", "s", "a@b#c=d&e", 0 },
+		{ "smb://[fd00::1]/s", "[fd00::1]", "s", "", 0 },
+		{ "smb://[::1]:4455/s", "[::1]", "s", "", 4455 },
 	};
 
 	(void)state;
@@ -56,7 +58,7 @@ static void uri_bad(void **state)
 		"smb://h:1x/s", "smb://h:99999999999999999999/s", "smb://h/s%", "smb://h/s%4",
 		"smb://h/s%4g", "smb://h/s%00", "smb://h/s/..", "smb://h/../s", "smb://h/s/./a",
 		"smb://h/s/%2e%2e", "smb://h/a%2fb", "smb://h/a\\b", "smb://h/a:b", "smb://h/a*",
-		"smb://h/s?x=1", "smb://h/s\n", "smb://h h/s", "smb://[::1]/s",
+		"smb://h/s?x=1", "smb://h/s\n", "smb://h h/s", "smb://::1/s", "smb://[fe80::1%eth0]/s", "smb://[h]/s",
 	};
 	char text[STUB_URI_MAX + 2], why[128];
 	struct smb_uri u;

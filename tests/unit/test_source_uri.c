@@ -53,6 +53,79 @@ static void fewer_are_none(void **state)
 	assert_int_equal(source_uri_unescape(short_one, short_one + 2), -EINVAL);
 }
 
+/* ---- source_uri_host ---- */
+
+static char shown[SOURCE_HOST_MAX], node[SOURCE_HOST_MAX], why[256];
+
+static int host(const char *text, uint16_t *port)
+{
+	return source_uri_host(text, text + strlen(text), shown, node, port, why, sizeof(why));
+}
+
+static void hosts_are_names_and_addresses(void **state)
+{
+	static const struct {
+		const char *text, *shown, *node;
+		uint16_t port;
+	} good[] = {
+		{ "old-1.example.org", "old-1.example.org", "old-1.example.org", 0 },
+		{ "192.0.2.1:2049", "192.0.2.1", "192.0.2.1", 2049 },
+		{ "[fd00::1]", "[fd00::1]", "fd00::1", 0 },
+		{ "[2001:db8::a:0:1]:65535", "[2001:db8::a:0:1]", "2001:db8::a:0:1", 65535 },
+		{ "[::ffff:192.0.2.1]", "[::ffff:192.0.2.1]", "::ffff:192.0.2.1", 0 },
+	};
+	uint16_t port;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(host(good[i].text, &port), 0);
+		assert_string_equal(shown, good[i].shown);
+		assert_string_equal(node, good[i].node);
+		assert_int_equal(port, good[i].port);
+	}
+}
+
+static void what_is_no_host_is_said(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} bad[] = {
+		{ "", "no host" },
+		{ ":5", "no host" },
+		{ "[]", "no host" },
+		{ "[::1", "no ']'" },
+		{ "[::1]x", "other than a port" },
+		{ "[::1]:", "the port" },
+		{ "h:65536", "the port" },
+		{ "fd00::1", "stands between [ and ]" },
+		{ "::1", "no host" },
+		{ "[fd00::g]", "no IPv6 address" },
+		{ "[192.0.2.1]", "no IPv6 address" },
+		{ "[fe80::1]", "link-local" },
+		{ "[fe80::1%eth0]", "with a zone" },
+		{ "[fe80::1%25eth0]", "with a zone" },
+		{ "[::]", "not one that a server has" },
+		{ "[ff02::1]", "not one that a server has" },
+		{ "me@h", "no user" },
+		{ "me:secret@h", "no user" },
+		{ "h h", "a character" },
+		{ "h\xc3\xbc", "a character" },
+	};
+	char longest[SOURCE_HOST_MAX + 1];
+	uint16_t port;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(host(bad[i].text, &port), -EINVAL);
+		if (!strstr(why, bad[i].says))
+			fail_msg("%s: %s", bad[i].text, why);
+	}
+	memset(longest, 'h', sizeof(longest));
+	longest[SOURCE_HOST_MAX - 3] = '\0';
+	assert_int_equal(host(longest, &port), 0);
+	longest[SOURCE_HOST_MAX - 3] = 'h';
+	longest[SOURCE_HOST_MAX - 2] = '\0';
+	assert_int_equal(host(longest, &port), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -60,6 +133,8 @@ int main(void)
 		cmocka_unit_test(all_else_is_unknown),
 		cmocka_unit_test(two_digits_are_a_byte),
 		cmocka_unit_test(fewer_are_none),
+		cmocka_unit_test(hosts_are_names_and_addresses),
+		cmocka_unit_test(what_is_no_host_is_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
