@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The tree of the demo's old server: real files, and everything that is odd.
 
-Sizes: "small" takes /usr/include, "full" /usr/share and /usr/include. Both get
-the same odd objects, a deep path and one big file.
+Sizes: "tiny" takes /usr/include/linux, "small" /usr/include, "full" /usr/share and
+/usr/include. All get the same odd objects, a deep path and one big file.
 """
 import os
 import socket
@@ -11,10 +11,11 @@ import subprocess
 from pathlib import Path
 
 MIB = 1 << 20
-REAL = {"small": ["/usr/include"], "full": ["/usr/share", "/usr/include"]}
-BIG = {"small": 64 * MIB, "full": 1024 * MIB}
-WIDTH = {"small": 20, "full": 200}      # entries beside each level of the deep path
-CROWD = {"small": 500, "full": 5000}    # files of the one big directory
+REAL = {"tiny": ["/usr/include/linux"], "small": ["/usr/include"],
+        "full": ["/usr/share", "/usr/include"]}
+BIG = {"tiny": 16 * MIB, "small": 64 * MIB, "full": 1024 * MIB}
+WIDTH = {"tiny": 5, "small": 20, "full": 200}       # entries beside each level of the deep path
+CROWD = {"tiny": 100, "small": 500, "full": 5000}   # files of the one big directory
 DEPTH = 16
 NS = 10 ** 9
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The tree of the demo's old SMB server: real files, and everything that SMB knows.
 
-Sizes: "small" takes /usr/include, "full" /usr/share and /usr/include.
+Sizes: as in oldtree.
 """
 import os
 import shutil
@@ -12,7 +12,7 @@ import oldtree
 from lib.smbtree import Builder, descriptor, parts_of
 
 MIB = 1 << 20
-CROWD = {"small": 500, "full": 5000}    # files of the one big directory
+CROWD = {"tiny": 100, "small": 500, "full": 5000}   # files of the one big directory
 HOME = "D:PARAI(A;OICI;FA;;;{alice})(A;OICI;FR;;;S-1-22-2-70010)S:ARAI(AU;OICISAFA;FA;;;WD)"
 
 
