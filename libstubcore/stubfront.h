@@ -30,10 +30,6 @@
 
 #pragma GCC visibility push(default) /* what libstubcore.so exports */
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- gate ------------------------------------------------------------------- */
 
 struct stub_gate;
@@ -347,10 +343,6 @@ struct stub_passing {
  *   as stub_bracket_look(); errors of read()
  */
 ssize_t stub_front_pass(struct stub_front *f, struct stub_wait *w, const struct stub_passing *p);
-
-#ifdef __cplusplus
-}
-#endif
 
 #pragma GCC visibility pop
 
