@@ -63,7 +63,7 @@ def logs_since(top, start):
 LONGEST = ("debian13", "model", "smb_source", "smb_depot", "smb_kerberos", "smb_meta", "limits", "both",
            "ops_rename", "init_check", "smb_torture", "recall_budget", "ops_setattr",
            "two_releases", "disk_missing", "broken_volume", "bad_input", "fragments", "kills",
-           "refused")
+           "refused", "guides")
 
 
 def pytest_collection_modifyitems(items):
