@@ -28,6 +28,7 @@ DEADSESSION = 10078
 COMPLETE_ALREADY = 10054
 BADCHAR = 10040
 WRONG_TYPE = 10083
+ATTRNOTSUPP = 10032
 OP_ILLEGAL = 10044
 
 NAMES = {value: name for name, value in list(globals().items())
