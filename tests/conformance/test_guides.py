@@ -179,7 +179,8 @@ def migrated(prepared):
     assert "may write at the root" not in tour.said
     m.ok("ip address add 192.0.2.30/24 dev eth0")          # of the old server, as yet
     tour.section(RUNBOOK, "4.")
-    tour.type("postcopy blocks /srv/data")
+    for server, block in ("ganesha", "Name = STUB;"), ("samba", "stub:volume = "):
+        assert block in tour.type("postcopy export %s /srv/data" % server)
     assert "192.0.2.30" in m.ok("ip address show dev eth0")
     m.ok("sed -i 's/ filer$//; s/ new$/ new filer/' /etc/hosts")
     assert tour.type("getent hosts filer").startswith("192.0.2.20")
