@@ -22,7 +22,8 @@ SCRIPT = """
 . /etc/os-release
 printf '\\nDebian %s\\n' $VERSION_ID
 ganesha.nfsd -v
-meson test -C $POSTCOPY_BUILD --no-rebuild --suite unit fsal_ops fsal_symbols source_nfs
+meson test -C $POSTCOPY_BUILD --no-rebuild --suite unit fsal_ops fsal_symbols source_nfs \\
+	vfs_ops vfs_symbols smb_meta
 exec python3 -m pytest -q "$@"
 """
 JOBS = 4                # they wait for each other, and for time-outs, most of the time
@@ -71,8 +72,9 @@ def test_it_is_newer(there):
 
 
 def test_unit_tests(there):
-    """The plugin's tables of operations against the structures of that server; libnfs."""
-    assert re.search(r"^Ok: +3\b", there[1], re.MULTILINE), there[1]
+    """The plugins' tables of operations against the structures of those servers; libnfs, and
+    Samba's encodings."""
+    assert re.search(r"^Ok: +6\b", there[1], re.MULTILINE), there[1]
 
 
 def test_a_plugin_of_another_release(moddir, loop_xfs, rpcshim):
