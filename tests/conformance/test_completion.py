@@ -43,6 +43,7 @@ def command_table():
 
 
 TABLE = command_table()
+POSITIONAL = {("window",): {"show", "none"}}     # words that argparse does not know of
 
 
 def complete(*words, env=None, cwd="/"):
@@ -61,7 +62,7 @@ def complete(*words, env=None, cwd="/"):
 
 @pytest.mark.parametrize("path", sorted(TABLE), ids=lambda path: "-".join(path) or "postcopy")
 def test_what_the_command_knows(path):
-    words = TABLE[path]
+    words = TABLE[path] | POSITIONAL.get(path, set())
     options = {w for w in words if w.startswith("-")}
     assert set(complete(*path, "--")) == options
     offered = set(complete(*path, ""))

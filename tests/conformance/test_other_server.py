@@ -132,8 +132,8 @@ def test_samba_of_debian_13(moddir, source, smb):
     smb.server.stop()
     modules = shutil.copytree(MODULES, moddir / "modules",          # in the root, too
                               ignore=shutil.ignore_patterns("*.p", "*.a"))
-    newer = smbd.of_debian("trixie", moddir.parent)(
-        moddir / "newer", str(smb.volume), vfs=smbd.STACK, module_dir=modules, allow=[".*"])
+    newer = smbd.Samba(moddir / "newer", str(smb.volume), vfs=smbd.STACK, module_dir=modules,
+                       allow=[".*"], release="trixie")
     with share_refused(newer, WANTED % ("samba-vfs-stub", "samba", "samba")):
         version = newer.tool("smbd", "--version").stdout
         assert int(version.split(".")[1]) >= 22, version
