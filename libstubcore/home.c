@@ -120,7 +120,11 @@ int stub_home_check(const struct stub_volume *v)
 	return -EXDEV;
 }
 
-/* Is anything of what the journal names here, and still its own stub?  1, 0, -errno. */
+/*
+ * Is anything of what the journal names here, and still its own stub?  1, 0, -errno.  Where the
+ * volume's root is known to be the same, one that has all come will do: its handle, which has the
+ * inode's generation, opens, and entries may stay a moment longer than records.
+ */
 static int journal_is_here(struct stub_volume *v, struct stub_journal *j)
 {
 	struct stub_journal_cursor at = { 0 };
@@ -133,9 +137,12 @@ static int journal_is_here(struct stub_volume *v, struct stub_journal *j)
 	if (!e || !rec)
 		return -ENOMEM;
 	while ((n = stub_journal_next(j, &at, true, e, 256)) > 0) {
-		for (int i = 0; i < n; i++)
-			if (stub_record_load_at(v, &e[i].h, &st, rec) == 0)
+		for (int i = 0; i < n; i++) {
+			int r = stub_record_load_at(v, &e[i].h, &st, rec);
+
+			if (r == 0 || (r == -ENOENT && v->info.home[0]))
 				return 1;
+		}
 		any = true;
 	}
 	return n < 0 ? n : !any;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libstubcore/home.c: a volume opens where it was made, and nowhere else. */
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "fixture.h"
 
@@ -123,6 +125,29 @@ static void test_another_uuid(void **state)
 	assert_int_equal(try_open(x, 0), 0);
 }
 
+/* The last entry of the journal is of a file that has all come. */
+static void test_another_uuid_in_the_end(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("a", S_IFREG | 0644, 10);
+	char line[600], rest[512], path[PATH_MAX];
+
+	fixture_reopen(x);
+	fixture_list(x, &e, 1);
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	fixture_close(x);
+	snprintf(path, sizeof(path), "%s/a", x->dir);
+	assert_int_equal(removexattr(path, "trusted.postcopy"), 0);
+	root_line(rest);
+	snprintf(line, sizeof(line), "ext4:0123456789abcdef%s", rest);
+	conf_set(x, "home=", line);
+	assert_int_equal(settle(x), 0);
+	assert_int_equal(try_open(x, 0), 0);
+
+	conf_set(x, "home=", NULL); /* nothing is known of the root then */
+	assert_int_equal(settle(x), -EXDEV);
+}
+
 static void test_without(void **state)
 {
 	struct fixture *x = *state;
@@ -226,6 +251,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_VOLUME(test_another_root),
 		ON_VOLUME(test_another_uuid),
+		ON_VOLUME(test_another_uuid_in_the_end),
 		ON_VOLUME(test_without),
 		ON_VOLUME(test_without_and_copied),
 		ON_VOLUME(test_who_serves),
