@@ -22,8 +22,9 @@ import signal
 import subprocess
 from dataclasses import dataclass
 
+from lib import debian
 from lib.ports import free_port
-from lib.programs import TOOLS, build_rpcshim
+from lib.programs import build_rpcshim
 from lib.server import Server
 from lib.wait import wait_until
 from nfsclient import connect
@@ -262,11 +263,9 @@ NFS_KRB5 { Active_krb5 = false; }
 def of_debian(release, *dirs):
     """A class Ganesha whose servers are those of another release of Debian, in the root that
     tests/tools/debian-build has for it; @dirs: directories with all that they use."""
-    root = subprocess.run([TOOLS / "debian-build", "--root", release], check=True, text=True,
-                          stdout=subprocess.PIPE, timeout=1200).stdout.strip()
 
     class Other(Ganesha):
-        WRAP = (str(TOOLS / "debian-chroot"), root, ":".join(map(str, dirs)))
+        WRAP = debian.wrap(release, *dirs)
         CORE = "" if release == "bookworm" else NO_FLUSHER
 
     return Other

@@ -27,6 +27,20 @@ def nobody_gets_in(server, export, shown=()):
 
 
 @contextlib.contextmanager
+def refusing(server, ready):
+    """It runs; ready(): it has refused."""
+    server._ready = ready
+    try:
+        server.start()
+    finally:
+        del server._ready
+    try:
+        yield
+    finally:
+        server.stop(scan=False)
+
+
+@contextlib.contextmanager
 def export_refused(server, *why, export=None, shown=()):
     """Each text of why is in the log."""
     seen = len(server.log_text())
@@ -41,16 +55,9 @@ def export_refused(server, *why, export=None, shown=()):
         with server.client("v4.1", export="/", timeout=5):
             return all(text in server.log_text()[seen:] for text in why)
 
-    server._ready = ready
-    try:
-        server.start()
-    finally:
-        del server._ready
-    try:
+    with refusing(server, ready):
         nobody_gets_in(server, export or server.pseudo, shown)
         yield
-    finally:
-        server.stop(scan=False)
 
 
 @contextlib.contextmanager
@@ -64,15 +71,8 @@ def share_refused(server, *why):
         return "tree connect failed" in done.stdout + done.stderr and all(
             text in server.log_text()[seen:] for text in why)
 
-    server._ready = ready
-    try:
-        server.start()
-    finally:
-        del server._ready
-    try:
+    with refusing(server, ready):
         for user in ("root", "alice"):
             with pytest.raises(SmbError):
                 server.client(user).close()
         yield
-    finally:
-        server.stop(scan=False)
