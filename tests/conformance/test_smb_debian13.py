@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lib import debian, smbd, smbtree
-from lib.smbsource import with_worker
+from lib.smbsource import PATIENT, with_worker
 from lib.smbtree import Builder, compare
 from test_smb_meta import build_access
 
@@ -41,7 +41,7 @@ def test_it_is_newer(server):
 
 
 def test_everything_comes_over(new_samba, make, server, old):
-    m = make(server.url()).init().start()
+    m = make(server.url(), call_timeout=PATIENT).init().start()
     m.crawl()
     m.audit(complete=True)
     assert m.status()["metadata_lost"] == m.status()["source_reconnects"] == 0, m.status()

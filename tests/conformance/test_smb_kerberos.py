@@ -14,7 +14,7 @@ import pytest
 from lib import smbd
 from lib.kdc import HOST, REALM, Kdc
 from lib.programs import RETRIEVER
-from lib.smbsource import migrations, settings, with_worker
+from lib.smbsource import PATIENT, migrations, settings, with_worker
 from lib.wait import wait_until
 from test_smb_source import children, compare
 
@@ -106,7 +106,7 @@ def old(moddir, realm, tree):
 def make(moddir, new_volume, rpcshim, homes):
     with migrations(moddir, new_volume, rpcshim) as begin:
         yield lambda url, *lines, **kw: begin(
-            url, settings(**dict(lines), call_timeout=5000), size="1G", **kw)
+            url, settings(**{"call_timeout": 5000, **dict(lines)}), size="1G", **kw)
 
 
 def workers(m):
@@ -247,15 +247,15 @@ def test_the_servers_key(make, moddir, quick, tree):
 
 @pytest.fixture
 def slow(make, moddir, tmp_path):
-    """A migration that is not over before it is let go: slow(realm, setting), to be used
+    """A migration that is not over before it is let go: slow(realm, *settings), to be used
     with `with`; its filer and its data are m.filer and m.data."""
 
     @contextlib.contextmanager
-    def begin(realm, setting):
+    def begin(realm, *lines):
         data = fill(tmp_path / "data", 24, MIB)
         with running(Filer(moddir / realm.workdir.name.replace("kdc", "filer"), data,
                            realm)) as filer:
-            m = make(filer.url(), setting).init()
+            m = make(filer.url(), *lines).init()
             m.conf += "throttle = 512\n"
             m.filer, m.data = filer, data
             m.start()
@@ -274,7 +274,8 @@ def slow(make, moddir, tmp_path):
 def test_renewal(slow, quick):
     """Newer tickets in time: all connections move on, and none is lost by it."""
     realm = quick(16)
-    with slow(realm, ("smb_kerberos_keytab", realm.keytab("root"))) as m:
+    with slow(realm, ("smb_kerberos_keytab", realm.keytab("root")),
+              ("call_timeout", PATIENT)) as m:
         first = workers(m)
         wait_until(lambda: len(workers(m) - first) == 4, 60, "new workers")
         times = realm.issued("root")[-2:]

@@ -56,6 +56,8 @@ class Migration:
         self.workdir.mkdir(parents=True, exist_ok=True)
         self.url, self.join, self.volume = url, join, pathlib.Path(volume)
         self.conf, self.allow, self.wrap = conf, list(allow), list(wrap)
+        keys = [line.split("=")[0].strip() for line in conf.splitlines()]
+        assert len(keys) == len(set(keys)), "the last one counts: %s" % conf
         self.server = Ganesha(self.workdir / "new", str(volume), fsal="stub",
                               plugin_dir=PLUGINS, shim=shim, fsal_more=fsal_more,
                               pseudo="/export")

@@ -7,9 +7,10 @@
         gate.refuse(); gate.accept()        # away, and back
         gate.delay = 0.002                  # of every request
     gate.refusal = lambda name, options: wire status of this open, or 0: it goes on
+    gate.unseen = options that the server does not see of those that go on
 
-Requests are read, answers pass unread; nothing may be encrypted, and nothing signed
-that is refused here.
+Nothing may be encrypted, and nothing signed that is refused here.  The server gets an ECHO
+in place of what is refused, as it must see every message number, and gives credits for it.
 """
 import contextlib
 import socket
@@ -20,7 +21,7 @@ import time
 from lib.ports import free_port
 from nfsclient.rpcserver import end_listener
 
-CREATE = 5
+CREATE, ECHO = 5, 13
 
 
 def receive(sock, size):
@@ -37,7 +38,7 @@ class SmbGate:
     def __init__(self, samba):
         self.target, self.share = (samba.host, samba.port), samba.shares[0].name
         self.port, self.delay = 0, 0.0
-        self.refusal, self.refused = None, 0
+        self.refusal, self.refused, self.unseen = None, 0, 0
         self.errors = []                # of actions
         self._listener, self._pairs = None, set()
         self._lock, self._wanted = threading.Lock(), {}
@@ -105,27 +106,40 @@ class SmbGate:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._pairs.add((client, server))
+            refused = {}                    # message number -> what is answered
             for run in (self._requests, self._answers):
-                threading.Thread(target=run, args=(client, server), daemon=True).start()
+                threading.Thread(target=run, args=(client, server, refused), daemon=True).start()
 
-    def _requests(self, client, server):
+    @staticmethod
+    def _message(sock):
+        return receive(sock, int.from_bytes(receive(sock, 4)[1:], "big"))
+
+    @staticmethod
+    def _send(sock, body):
+        sock.sendall(struct.pack(">I", len(body)) + body)
+
+    def _requests(self, client, server, refused):
         with contextlib.suppress(OSError):
             while True:
-                head = receive(client, 4)
-                body = receive(client, int.from_bytes(head[1:], "big"))
+                body = self._message(client)
                 self._act(body)
                 if self.delay:
                     time.sleep(self.delay)
                 if refusal := self._refuse(body):
-                    client.sendall(refusal)
-                else:
-                    server.sendall(head + body)
+                    refused[body[24:32]] = refusal
+                    body = self._command(body, ECHO) + struct.pack("<HH", 4, 0)
+                self._send(server, self._seen(body))
         self._close(client, server)
 
-    def _answers(self, client, server):
+    def _answers(self, client, server, refused):
         with contextlib.suppress(OSError):
-            while data := server.recv(1 << 20):
-                client.sendall(data)
+            while True:
+                body = self._message(server)
+                if status := refused.pop(body[24:32], None):
+                    header = bytearray(self._command(body, CREATE))
+                    struct.pack_into("<I", header, 8, status)
+                    body = bytes(header) + struct.pack("<HBBIB", 9, 0, 0, 0, 0)
+                self._send(client, body)
         self._close(client, server)
 
     def _close(self, client, server):
@@ -138,28 +152,35 @@ class SmbGate:
         client.close()
         server.close()
 
+    @staticmethod
+    def _command(body, command):
+        """The header of a message, for another command."""
+        return body[:12] + struct.pack("<H", command) + body[14:64]
+
+    @staticmethod
+    def _opens(body):
+        return body[:4] == b"\xfeSMB" and struct.unpack_from("<H", body, 12)[0] == CREATE
+
+    def _seen(self, body):
+        if not self.unseen or not self._opens(body):
+            return body
+        options, = struct.unpack_from("<I", body, 64 + 40)
+        return body[:64 + 40] + struct.pack("<I", options & ~self.unseen) + body[64 + 44:]
+
     def _refuse(self, body):
-        """The answer of a server that does not do this CREATE, or None."""
-        if not self.refusal or body[:4] != b"\xfeSMB" or \
-                struct.unpack_from("<H", body, 12)[0] != CREATE:
-            return None
+        """The status of this CREATE's answer, or 0: the server does it."""
+        if not self.refusal or not self._opens(body):
+            return 0
         at, length = struct.unpack_from("<HH", body, 64 + 44)
         options, = struct.unpack_from("<I", body, 64 + 40)
         status = self.refusal(body[at:at + length].decode("utf-16-le"), options)
-        if not status:
-            return None
-        self.refused += 1
-        header = bytearray(body[:64])
-        struct.pack_into("<I", header, 8, status)
-        struct.pack_into("<HI", header, 14, 0, 1)       # no credits, an answer
-        header[48:64] = bytes(16)
-        answer = bytes(header) + struct.pack("<HBBIB", 9, 0, 0, 0, 0)
-        return struct.pack(">I", len(answer)) + answer
+        self.refused += status != 0
+        return status
 
     def _act(self, body):
         """Do what is to be done before this CREATE; no other one goes on meanwhile, as that of
         a client that has given this one up."""
-        if body[:4] != b"\xfeSMB" or struct.unpack_from("<H", body, 12)[0] != CREATE:
+        if not self._opens(body):
             return
         at, length = struct.unpack_from("<HH", body, 64 + 44)
         with self._acting:

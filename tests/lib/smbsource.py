@@ -36,6 +36,9 @@ def migrations(home, new_volume, rpcshim):
             m.stop()
 
 
+PATIENT = 120000        # ms, of call_timeout: no connection is given up for being slow
+
+
 def settings(**values):
     """Lines of postcopy.conf; the worker's is among them."""
     return "".join("%s = %s\n" % (key, value if isinstance(value, int) else '"%s"' % value)
