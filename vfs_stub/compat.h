@@ -91,6 +91,9 @@ static inline bool compat_appends(const struct files_struct *fsp)
  * request off only before it opens a file. */
 #define COMPAT_DEFERS_DIRECTORIES false
 
+/* Flags of those openat(2) that smbd makes on the way to the object that a client names. */
+#define COMPAT_ON_THE_WAY O_DIRECTORY
+
 #elif SMB_VFS_INTERFACE_VERSION == 50
 
 #define COMPAT_FORWARDED
@@ -125,6 +128,8 @@ static inline bool compat_appends(const struct files_struct *fsp)
 /* While another client's lease on the directory is broken; it must not be taken for the first run
  * then.  The mark is taken off before any kind of open. */
 #define COMPAT_DEFERS_DIRECTORIES true
+
+#define COMPAT_ON_THE_WAY (O_DIRECTORY | O_PATH)
 
 #else
 #error "this VFS interface is unknown: vfs_stub is for those of Samba 4.17 and 4.22"

@@ -321,7 +321,7 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 			fd = SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, &below);
 		while (fd < 0 && again(handle, &wait, dirfd, name->base_name, false, &tries));
 		/* smbd takes any other error on the way for "no such path" */
-		if (fd < 0 && wait.begun && how->flags & O_DIRECTORY && errno != ENOENT &&
+		if (fd < 0 && wait.begun && how->flags & COMPAT_ON_THE_WAY && errno != ENOENT &&
 		    errno != ENOTDIR && errno != ELOOP)
 			errno = EACCES;
 	}
