@@ -121,7 +121,7 @@ STUB_PUBLIC int stub_fill_attr_and(struct stub_volume *v, const struct stub_obje
 		return -ENOMEM;
 	r = attr_same_object(o, attr);
 	if (r == 0)
-		r = stub_lock_record(v, o->fd, &o->h, &ino, &st, rec);
+		r = stub_lock_record(v, o, &ino, &st, rec);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	if (rec->flags & STUB_FLAG_DUMMY)
@@ -160,7 +160,7 @@ STUB_PUBLIC int stub_object_move(struct stub_volume *v, struct stub_object *o,
 
 	if (!rec)
 		return -ENOMEM;
-	r = stub_lock_record(v, o->fd, &o->h, &ino, &st, rec);
+	r = stub_lock_record(v, o, &ino, &st, rec);
 	if (r < 0)
 		return r;
 	rec->origin = *origin;
@@ -262,7 +262,7 @@ STUB_PUBLIC int64_t stub_fill_data_left(struct stub_volume *v, const struct stub
 		left->n = 0;
 	if (!rec)
 		return -ENOMEM;
-	r = stub_lock_record(v, o->fd, &o->h, &ino, &st, rec);
+	r = stub_lock_record(v, o, &ino, &st, rec);
 	if (r < 0)
 		return r;
 	if (rec->flags & STUB_FLAG_DUMMY)

@@ -39,7 +39,7 @@
 #define REST_MAX_MS 30000
 #define SPLIT_TOLD 1000 /* lines of the log */
 
-enum how { HOW_DONE, HOW_LAST, HOW_STALE };
+enum how { HOW_DONE, HOW_LAST, HOW_STALE, HOW_WHOLE };
 
 struct item {
 	struct stub_handle h;
@@ -165,6 +165,11 @@ STUB_PUBLIC void stub_finisher_add(struct stub_finisher *f, const struct stub_ha
 	add(f, h, HOW_DONE);
 }
 
+STUB_PUBLIC void stub_finisher_add_whole(struct stub_finisher *f, const struct stub_handle *h)
+{
+	add(f, h, HOW_WHOLE);
+}
+
 STUB_PUBLIC void stub_finisher_add_last(struct stub_finisher *f, const struct stub_handle *h)
 {
 	add(f, h, HOW_LAST);
@@ -182,11 +187,11 @@ static uint64_t names_here(const struct stub_finisher *f, const struct stub_reco
 	return st->st_nlink - (stub_provisional_exists(f->v, rec) ? 1 : 0);
 }
 
-/* May the record be dropped once everything is synced?  1 yes, 0 not yet, -errno. */
+/* May the record be dropped once everything is synced?  1 yes, 0 not yet, -errno.  @fd: O_PATH. */
 static int judge(struct stub_finisher *f, int fd, const struct item *it, struct stub_record *rec,
 		 struct stat *st)
 {
-	int r = stub_record_load(f->v, fd, &it->h, st, rec);
+	int r = stub_record_load_path(f->v, fd, &it->h, st, rec);
 	unsigned int needs;
 
 	if (r < 0)
@@ -210,12 +215,16 @@ static void remember(struct handles *list, const struct stub_handle *h)
 	p[list->n++] = *h;
 }
 
-/* Step 1. */
+/* Step 1.  Of what is whole this is known: who stored its last bytes has seen the record. */
 static void look(struct stub_finisher *f, struct item *it, struct stub_record *rec)
 {
-	int r, fd CLEANUP_CLOSE = stub_handle_open(f->v, &it->h, O_PATH);
+	int r, fd CLEANUP_CLOSE = -1;
 	struct stat st;
 
+	it->candidate = it->how == HOW_WHOLE;
+	if (it->candidate)
+		return;
+	fd = stub_handle_open(f->v, &it->h, O_PATH);
 	r = fd < 0 ? fd : judge(f, fd, it, rec, &st);
 	it->candidate = r == 1;
 	if (r == -ESTALE || r == -ENOENT)
@@ -253,11 +262,14 @@ static int drop_locked(struct stub_finisher *f, int fd, const struct item *it,
 	if (r <= 0)
 		return r == 0 ? -EAGAIN : r;
 	names = names_here(f, rec, &st);
-	r = S_ISDIR(st.st_mode) && !rec->roomy ? 0 : stub_times_restore(fd, rec);
+	if (stub_time_cmp(st.st_mtim, rec->mtime) != 0 && (!S_ISDIR(st.st_mode) || rec->roomy))
+		r = stub_times_restore(fd, rec);
+	else
+		r = 0;
 	if (r == 0 && (rec->flags & STUB_FLAG_LINKS))
 		r = stub_provisional_unlink(f->v, rec);
 	if (r == 0)
-		r = stub_record_drop(fd);
+		r = stub_record_drop_path(fd);
 	if (r == 0 && (rec->flags & STUB_FLAG_LINKS) && names && names < rec->nlink_shown)
 		tell_split(f, rec, names);
 	return r;
@@ -281,7 +293,7 @@ static uint64_t name_asked(struct stub_finisher *f, int dir_fd, const struct dir
 	pthread_mutex_unlock(&f->lock);
 	if (at || (d->d_type != DT_DIR && d->d_type != DT_UNKNOWN))
 		return at;
-	if (stub_record_load(f->v, fd, &h, &st, rec) < 0 || !S_ISDIR(st.st_mode) ||
+	if (stub_record_load_path(f->v, fd, &h, &st, rec) < 0 || !S_ISDIR(st.st_mode) ||
 	    stub_record_needs(rec) != STUB_NEEDS_FINISH)
 		return 0;
 	pthread_mutex_lock(&f->lock);

@@ -308,11 +308,15 @@ int stub_volume_enter(struct stub_volume *v); /* -EBUSY: stub_volume_alone() */
  *   fgetxattr */
 int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
 		     struct stat *st, struct stub_record *out);
+/* The same of a descriptor that was opened with O_PATH: one system call less. */
+int stub_record_load_path(const struct stub_volume *v, int fd, const struct stub_handle *h,
+			  struct stat *st, struct stub_record *out);
 /* The inode's exclusion, to be given back by stub_unlock(&v->locks, ino, 1).  0 or -errno:
  * nothing is held. */
 int stub_lock_inode(struct stub_volume *v, int fd, uint64_t *ino, struct stat *st);
-/* The same, and its record as it is from then on; further: errors of stub_record_load(). */
-int stub_lock_record(struct stub_volume *v, int fd, const struct stub_handle *h, uint64_t *ino,
+/* The same of an open object, and its record as it is from then on; further: errors of
+ * stub_record_load(). */
+int stub_lock_record(struct stub_volume *v, const struct stub_object *o, uint64_t *ino,
 		     struct stat *st, struct stub_record *rec);
 /* The record of the inode behind @h, without the exclusion; further: -ESTALE it is gone,
  * others as open_by_handle_at. */
@@ -339,6 +343,7 @@ int stub_record_sync(struct stub_volume *v, const struct stub_handle *h, struct 
  * this works, there is room for what must be stored after it. */
 int stub_record_rehearse(const struct stub_volume *v, int fd, const struct stub_record *r);
 int stub_record_drop(int fd); /* -ENOENT: there was none */
+int stub_record_drop_path(int fd); /* of one opened with O_PATH */
 /* Set mtime back to what clients are shown; atime stays. */
 int stub_times_restore(int fd, const struct stub_record *r);
 

@@ -106,7 +106,7 @@ static int batch_link(struct stub_volume *v, const struct stub_object *dir, stru
 	while (i < b->n_staged && r == 0) {
 		size_t end = i + 128 < b->n_staged ? i + 128 : b->n_staged;
 
-		r = stub_lock_record(v, dir->fd, &dir->h, &ino, &st, rec);
+		r = stub_lock_record(v, dir, &ino, &st, rec);
 		if (r < 0)
 			return r;
 		if (!(rec->flags & STUB_FLAG_UNLISTED))
@@ -244,7 +244,7 @@ static int list_close(struct stub_volume *v, const struct stub_object *dir,
 {
 	struct stat st;
 	uint64_t ino;
-	int r = stub_lock_record(v, dir->fd, &dir->h, &ino, &st, rec);
+	int r = stub_lock_record(v, dir, &ino, &st, rec);
 
 	if (r == -ENOENT)
 		return 0; /* listed already */
@@ -350,7 +350,7 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 		r = stub_stage(v, dir, e, &s);
 	if (r < 0)
 		return r;
-	r = stub_lock_record(v, dir->fd, &dir->h, &ino, &st, rec);
+	r = stub_lock_record(v, dir, &ino, &st, rec);
 	if (r == 0) {
 		r = make_locked(v, dir, e, name, rec, &s);
 		if (r == 0)

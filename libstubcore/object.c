@@ -23,7 +23,8 @@ struct fd_path {
 	char s[32];
 };
 
-/* xattr calls refuse O_PATH descriptors; their /proc name works for every type. */
+/* xattr calls refuse O_PATH descriptors; their /proc name works for every type, but costs a walk
+ * through /proc. */
 static struct fd_path fd_path(int fd)
 {
 	struct fd_path p;
@@ -32,11 +33,11 @@ static struct fd_path fd_path(int fd)
 	return p;
 }
 
-static ssize_t record_read(int fd, void *buf, size_t size)
+static ssize_t record_read(int fd, bool o_path, void *buf, size_t size)
 {
-	ssize_t n = fgetxattr(fd, STUB_XATTR, buf, size);
+	ssize_t n = o_path ? -1 : fgetxattr(fd, STUB_XATTR, buf, size);
 
-	if (n < 0 && errno == EBADF)
+	if (o_path || (n < 0 && errno == EBADF))
 		n = getxattr(fd_path(fd).s, STUB_XATTR, buf, size);
 	if (n >= 0)
 		return n;
@@ -49,18 +50,19 @@ static ssize_t record_read(int fd, void *buf, size_t size)
 
 STUB_PUBLIC int stub_marked(int fd)
 {
-	ssize_t n = record_read(fd, NULL, 0);
+	ssize_t n = record_read(fd, false, NULL, 0);
 
 	return n > 0 ? 1 : n == 0 || n == -ENOENT || n == -EOPNOTSUPP ? 0 : (int)n;
 }
 
 /* Load without looking at the size. */
-static int record_load_raw(const struct stub_volume *v, int fd, const struct stub_handle *h,
-			   const struct stat *st, struct stub_record *out)
+static int record_load_raw(const struct stub_volume *v, int fd, bool o_path,
+			   const struct stub_handle *h, const struct stat *st,
+			   struct stub_record *out)
 {
 	uint8_t buf[STUB_RECORD_MAX];
 	uint64_t boot = stub_volume_boot(v); /* read first: the era may end while we load */
-	ssize_t n = record_read(fd, buf, sizeof(buf));
+	ssize_t n = record_read(fd, o_path, buf, sizeof(buf));
 	int r;
 
 	if (n < 0)
@@ -79,15 +81,15 @@ static int record_load_raw(const struct stub_volume *v, int fd, const struct stu
 	return 0;
 }
 
-int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
-		     struct stat *st, struct stub_record *out)
+static int record_load(const struct stub_volume *v, int fd, bool o_path,
+		       const struct stub_handle *h, struct stat *st, struct stub_record *out)
 {
 	int r;
 
 	out->foreign = false;
 	if (fstat(fd, st) < 0)
 		return -errno;
-	r = record_load_raw(v, fd, h, st, out);
+	r = record_load_raw(v, fd, o_path, h, st, out);
 	if (r == 0 && S_ISREG(st->st_mode) && !(out->flags & STUB_FLAG_DUMMY)) {
 		stub_map_clip(&out->now, (uint64_t)st->st_size);
 		stub_map_clip(&out->durable, (uint64_t)st->st_size);
@@ -95,12 +97,24 @@ int stub_record_load(const struct stub_volume *v, int fd, const struct stub_hand
 	return r;
 }
 
+int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
+		     struct stat *st, struct stub_record *out)
+{
+	return record_load(v, fd, false, h, st, out);
+}
+
+int stub_record_load_path(const struct stub_volume *v, int fd, const struct stub_handle *h,
+			  struct stat *st, struct stub_record *out)
+{
+	return record_load(v, fd, true, h, st, out);
+}
+
 int stub_record_load_at(struct stub_volume *v, const struct stub_handle *h, struct stat *st,
 			struct stub_record *out)
 {
 	int fd CLEANUP_CLOSE = stub_handle_open(v, h, O_PATH);
 
-	return fd < 0 ? fd : stub_record_load(v, fd, h, st, out);
+	return fd < 0 ? fd : stub_record_load_path(v, fd, h, st, out);
 }
 
 int stub_lock_inode(struct stub_volume *v, int fd, uint64_t *ino, struct stat *st)
@@ -113,14 +127,17 @@ int stub_lock_inode(struct stub_volume *v, int fd, uint64_t *ino, struct stat *s
 	return stub_lock(&v->locks, ino, 1, &n);
 }
 
-int stub_lock_record(struct stub_volume *v, int fd, const struct stub_handle *h, uint64_t *ino,
+int stub_lock_record(struct stub_volume *v, const struct stub_object *o, uint64_t *ino,
 		     struct stat *st, struct stub_record *rec)
 {
-	int r = stub_lock_inode(v, fd, ino, st);
+	unsigned int n;
+	int r;
 
+	*ino = o->ino;
+	r = stub_lock(&v->locks, ino, 1, &n);
 	if (r < 0)
 		return r;
-	r = stub_record_load(v, fd, h, st, rec);
+	r = stub_record_load(v, o->fd, &o->h, st, rec);
 	if (r < 0)
 		stub_unlock(&v->locks, ino, 1);
 	return r;
@@ -210,7 +227,12 @@ int stub_record_drop(int fd)
 {
 	if (fremovexattr(fd, STUB_XATTR) == 0)
 		return 0;
-	if (errno == EBADF && removexattr(fd_path(fd).s, STUB_XATTR) == 0)
+	return errno == EBADF ? stub_record_drop_path(fd) : errno == ENODATA ? -ENOENT : -errno;
+}
+
+int stub_record_drop_path(int fd)
+{
+	if (removexattr(fd_path(fd).s, STUB_XATTR) == 0)
 		return 0;
 	return errno == ENODATA ? -ENOENT : -errno;
 }
@@ -231,12 +253,12 @@ static void view_of(const struct stub_record *r, const struct stat *st, struct s
 	out->size = S_ISDIR(st->st_mode) ? r->size : 0;
 }
 
-static int view_fd(struct stub_volume *v, int fd, const struct stub_handle *h,
+static int view_fd(struct stub_volume *v, int fd, bool o_path, const struct stub_handle *h,
 		   struct stub_view *out)
 {
 	struct stub_record rec;
 	struct stat st;
-	int r = stub_record_load(v, fd, h, &st, &rec);
+	int r = record_load(v, fd, o_path, h, &st, &rec);
 
 	memset(out, 0, sizeof(*out));
 	if (r == -ENOENT)
@@ -270,7 +292,7 @@ STUB_PUBLIC int stub_view(struct stub_volume *v, const struct stub_handle *h, st
 
 	if (fd < 0)
 		return fd;
-	return view_fd(v, fd, h, out);
+	return view_fd(v, fd, true, h, out);
 }
 
 STUB_PUBLIC int stub_view_fd(struct stub_volume *v, int fd, struct stub_view *out)
@@ -278,7 +300,7 @@ STUB_PUBLIC int stub_view_fd(struct stub_volume *v, int fd, struct stub_view *ou
 	struct stub_handle h;
 	int r = stub_handle_of_fd(fd, &h);
 
-	return r < 0 ? r : view_fd(v, fd, &h, out);
+	return r < 0 ? r : view_fd(v, fd, false, &h, out);
 }
 
 static uint64_t end_of(uint64_t offset, uint64_t length)
@@ -333,7 +355,7 @@ STUB_PUBLIC int stub_object_open(struct stub_volume *v, const struct stub_handle
 
 	if (fd < 0)
 		return fd;
-	r = stub_record_load(v, fd, h, &st, &rec);
+	r = stub_record_load_path(v, fd, h, &st, &rec);
 	if (r < 0)
 		return r;
 	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
@@ -346,6 +368,7 @@ STUB_PUBLIC int stub_object_open(struct stub_volume *v, const struct stub_handle
 	}
 	*out = (struct stub_object){
 		.h = *h,
+		.ino = st.st_ino,
 		.needs = stub_record_needs(&rec),
 		.depth = rec.depth,
 		.origin = rec.origin,

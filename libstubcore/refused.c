@@ -165,7 +165,7 @@ STUB_PUBLIC int stub_refused_make(struct stub_volume *v, struct stub_journal *j,
 			r = stub_journal_add(j, &s.entry, 1);
 	}
 	if (r == 0)
-		r = stub_lock_record(v, dir->fd, &dir->h, &ino, &st, rec);
+		r = stub_lock_record(v, dir, &ino, &st, rec);
 	if (r == 0) {
 		r = settle(v, dir, &s, name, len, rec);
 		stub_unlock(&v->locks, &ino, 1);

@@ -68,7 +68,7 @@ STUB_PUBLIC int stub_resolve_theirs(struct stub_volume *v, const struct stub_obj
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
 	uint64_t ino;
-	int r = rec ? stub_lock_record(v, o->fd, &o->h, &ino, &st, rec) : -ENOMEM;
+	int r = rec ? stub_lock_record(v, o, &ino, &st, rec) : -ENOMEM;
 
 	if (r < 0)
 		return r;
@@ -137,7 +137,7 @@ STUB_PUBLIC int stub_resolve_here(struct stub_volume *v, const struct stub_objec
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
 	uint64_t ino;
-	int r = rec ? stub_lock_record(v, o->fd, &o->h, &ino, &st, rec) : -ENOMEM;
+	int r = rec ? stub_lock_record(v, o, &ino, &st, rec) : -ENOMEM;
 
 	if (r < 0)
 		return r;

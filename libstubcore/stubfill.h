@@ -123,6 +123,7 @@ bool stub_crawler_runs(const struct stub_volume *v);
 /* An object opened by handle, with its record as it is now. */
 struct stub_object {
 	struct stub_handle h;
+	uint64_t ino;
 	int fd; /* O_RDWR for files, O_RDONLY for directories and on a read-only file system */
 	unsigned int needs;
 	uint16_t depth;
@@ -324,6 +325,9 @@ int stub_finisher_create(struct stub_volume *v, struct stub_journal *j, stub_log
 /* Stops; what is not finished stays in the journal. */
 void stub_finisher_destroy(struct stub_finisher *f);
 void stub_finisher_add(struct stub_finisher *f, const struct stub_handle *h);
+/* As stub_finisher_add(), of a file of one name in which stub_fill_data() has left nothing
+ * missing: it need not be looked at before the sync. */
+void stub_finisher_add_whole(struct stub_finisher *f, const struct stub_handle *h);
 /* As stub_finisher_add(), once every directory is listed: a hard-linked inode whose
  * other names have not come by now is finished without them. */
 void stub_finisher_add_last(struct stub_finisher *f, const struct stub_handle *h);

@@ -109,6 +109,8 @@ static int next_missing(struct transfer *t, uint64_t from, struct stub_range *ou
 	const struct stub_range *first = &t->o->missing;
 	bool fresh = t->fresh;
 
+	if (from >= t->o->size || t->left == 0) /* nothing is missing behind the end; a map never grows */
+		return 0;
 	t->fresh = false;
 	if (!fresh || from < first->start || from >= first->end)
 		return stub_fill_next(t->j->c.volume, t->o, from, out);
@@ -358,6 +360,15 @@ static struct transfer transfer_of(struct jobs *j, struct job *job, const struct
 	};
 }
 
+/* All that was wanted has come: @left bytes are missing in the file, -1: not known. */
+static void hand_in(struct jobs *j, const struct stub_object *o, int64_t left)
+{
+	if (left == 0 && o->nlink == 1)
+		stub_finisher_add_whole(j->c.finisher, &o->h);
+	else
+		stub_finisher_add(j->c.finisher, &o->h);
+}
+
 int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	struct transfer t = transfer_of(j, job, o);
@@ -365,6 +376,8 @@ int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
 
 	t.until_ms = stub_now_ms() + SLICE_MS;
 	r = transfer_run(&t);
+	if (r == 0)
+		hand_in(j, o, t.left);
 	return r == -E2BIG ? -EAGAIN : r;
 }
 
@@ -437,7 +450,7 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 	if (r == -E2BIG) /* too fragmented still: the whole file, from the front */
 		return job_fill_file(j, job, o);
 	if (r == 0 && t.left == 0)
-		stub_finisher_add(j->c.finisher, &job->h);
+		hand_in(j, o, t.left);
 	if (r == 0)
 		read_ahead(j, job, o);
 	return r;
@@ -460,6 +473,6 @@ int job_room(struct jobs *j, struct job *job, struct stub_object *o)
 	if (r == -E2BIG) /* of a part that came out of order; others have made room */
 		r = 0;
 	if (r == 0 && t.left == 0)
-		stub_finisher_add(j->c.finisher, &job->h);
+		hand_in(j, o, t.left);
 	return r;
 }

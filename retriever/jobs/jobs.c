@@ -90,9 +90,9 @@ static int run_fill(struct jobs *j, struct job *job)
 	} else if (r == 0 && o.type == S_IFREG) {
 		r = job_fill_file(j, job, &o);
 	}
-	stub_object_close(&o);
-	if (r == 0)
+	if (r == 0 && o.type != S_IFREG) /* job_fill_file() hands in what it has filled */
 		stub_finisher_add(j->c.finisher, &job->h);
+	stub_object_close(&o);
 	return r;
 }
 

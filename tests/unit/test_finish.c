@@ -203,6 +203,56 @@ static void local_changes_of_a_directory_stay(void **state)
 	close(fd);
 }
 
+/* Who says that a file is whole is not believed where it counts. */
+static void what_is_not_whole_stays(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("half", S_IFREG | 0644, 8);
+	struct stub_object o;
+	struct stub_handle h;
+	struct stat st;
+	int fd;
+
+	fixture_list(x, &e, 1);
+	h = fixture_handle(x, "half");
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	assert_int_equal(stub_fill_data(x->v, &o, 0, "data", 4), 4);
+	stub_finisher_add_whole(x->f, &h);
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(fixture_view(x, "half").needs, STUB_NEEDS_DATA);
+	assert_int_equal(fixture_scan(x).journal, 1);
+	assert_int_equal(stub_fill_data(x->v, &o, 4, "more", 4), 0);
+	stub_object_close(&o);
+	stub_finisher_add_whole(x->f, &h);
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(fixture_view(x, "half").needs, 0);
+	assert_int_equal(fixture_scan(x).journal, 0);
+	fd = fixture_open(x, "half", O_RDONLY);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_mtim.tv_sec, e.attr.mtime.tv_sec);
+	close(fd);
+}
+
+/* Something has set the time of a whole file, a fill that died perhaps: the record's is right. */
+static void the_time_is_the_records(void **state)
+{
+	struct fixture *x = *state;
+	const char *const name = "f";
+	struct stub_handle h;
+	struct stat st;
+	int fd;
+
+	make(x, &name, &h, 1);
+	fd = fixture_open(x, "f", O_RDONLY);
+	assert_int_equal(futimens(fd, NULL), 0);
+	stub_finisher_add_whole(x->f, &h);
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(fixture_view(x, "f").needs, 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_mtim.tv_sec, fixture_entry("f", S_IFREG, 4).attr.mtime.tv_sec);
+	close(fd);
+}
+
 #define with_volume(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -214,6 +264,8 @@ int main(void)
 		with_volume(a_directory_waits_for_what_is_in_it),
 		with_volume(a_directory_waits_for_those_in_it),
 		with_volume(local_changes_of_a_directory_stay),
+		with_volume(what_is_not_whole_stays),
+		with_volume(the_time_is_the_records),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
