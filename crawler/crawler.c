@@ -3,7 +3,7 @@
  * crawler.c - the loop: answers in, asks out, wait.
  *
  * Invariants
- *   - Not more than `workers` asks are in flight.
+ *   - Not more than `workers` asks are in flight, and not more than pace.h finds useful.
  *   - An entry that was asked for rests, as long as the table below says for its
  *     answer, and is asked for again while the journal has it: it is done when it has
  *     left the journal, not when the retriever says so.
@@ -23,6 +23,7 @@
 
 #include "notify.h"
 #include "window/window.h"
+#include "pace.h"
 #include "queue.h"
 
 #define CONNECT_MIN_MS 100
@@ -49,6 +50,8 @@ struct crawl {
 	struct queue *queue;
 	struct stub_link *link;
 	struct flight *flight; /* c->workers of them */
+	struct pace pace;
+	bool busy; /* when it was looked last, as many were in flight as there may be */
 	struct crawl_stats s;
 
 	bool said_waiting;
@@ -98,6 +101,9 @@ static void answer_take(struct crawl *w, struct flight *f, int result, uint64_t 
 	const struct answer *a = answer_find(result);
 
 	bool part = result == -EAGAIN && now - f->asked_ms >= PART_MS;
+
+	if (result == 0)
+		pace_done(&w->pace, now, w->busy);
 
 	++*(uint64_t *)((char *)&w->s + a->counter);
 	queue_rest(w->queue, &f->h, part ? now : now + a->rest_ms);
@@ -254,7 +260,7 @@ static bool pass_over(const struct crawl *w)
 /* How many asks may be in flight. */
 static unsigned int places(const struct crawl *w)
 {
-	return w->full ? 1 : w->c->workers;
+	return w->full ? 1 : w->pace.window;
 }
 
 /* Fill the free places. 0 or -errno of the journal. */
@@ -271,6 +277,7 @@ static int refill(struct crawl *w, uint64_t now)
 		if (r == 0 || send_one(w, &e, now) < 0)
 			break;
 	}
+	w->busy = w->s.inflight >= places(w);
 	return 0;
 }
 
@@ -459,6 +466,7 @@ int crawl(const struct crawl_config *c, struct crawl_stats *out)
 	struct crawl w = { .c = c, .connect_wait_ms = CONNECT_MIN_MS };
 	int r;
 
+	pace_init(&w.pace, c->workers_min, c->workers);
 	w.flight = calloc(c->workers, sizeof(*w.flight));
 	if (!w.flight)
 		return -ENOMEM;

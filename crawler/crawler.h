@@ -2,7 +2,7 @@
 /*
  * crawler.h - asks the retriever for everything nobody has asked for yet.
  *
- * One thread, one link to the retriever, up to `workers` asks in flight. The
+ * One thread, one link to the retriever, as many asks in flight as are useful. The
  * crawler holds no state that matters: killed at any time, the next one begins
  * with the journal as it is.
  */
@@ -31,7 +31,8 @@ struct crawl_stats {
 struct crawl_config {
 	struct stub_volume *volume;
 	const char *journal; /* its directory */
-	unsigned int workers; /* asks in flight, 1..CRAWL_WORKERS_MAX */
+	unsigned int workers; /* asks in flight, 1..CRAWL_WORKERS_MAX: at most so many ... */
+	unsigned int workers_min; /* ... and as many as are useful from here on, see pace.h */
 	bool once; /* one pass, then end */
 	bool debug; /* each ask and its answer are told at level debug */
 	bool leave_parked; /* end also when only parked entries are left */

@@ -16,11 +16,12 @@
 #include "notify.h"
 #include "report/json_out.h"
 
-#define WORKERS_DEFAULT 16
+#define WORKERS_LEAST 16
+#define WORKERS_MOST  256
 #define EXIT_ELSEWHERE	4 /* no volume of this place or release: trying again does not help */
 
 struct options {
-	unsigned int workers;
+	unsigned int workers, workers_min;
 	bool once, leave_parked, progress, json, debug;
 	const char *volume;
 };
@@ -41,7 +42,8 @@ static void usage(FILE *f)
 		"Asks the retriever for everything in VOLUME that is not migrated yet, until\n"
 		"nothing is left.\n"
 		"\n"
-		"  -w, --workers N  asks in flight, 1 to %d (default %d)\n"
+		"  -w, --workers N  asks in flight, 1 to %d (default: as many as bring\n"
+		"                   something, %d to %d)\n"
 		"  -1, --once       go through the pending journal once, then end\n"
 		"  -l, --leave-parked  end also when only parked objects are left, instead of\n"
 		"                   waiting until they are tried again\n"
@@ -50,7 +52,7 @@ static void usage(FILE *f)
 		"  -d, --debug      each ask and its answer, on stderr\n"
 		"  -V, --version    print the version\n"
 		"  -h, --help       print this text\n",
-		CRAWL_WORKERS_MAX, WORKERS_DEFAULT);
+		CRAWL_WORKERS_MAX, WORKERS_LEAST, WORKERS_MOST);
 }
 
 /* 0 to go on, or the exit status + 1. */
@@ -71,7 +73,7 @@ static int options_parse(int argc, char **argv, struct options *o)
 	long n;
 	int c;
 
-	*o = (struct options){ .workers = WORKERS_DEFAULT };
+	*o = (struct options){ .workers = WORKERS_MOST, .workers_min = WORKERS_LEAST };
 	while ((c = getopt_long(argc, argv, "w:1lpjdVh", longs, NULL)) != -1) {
 		switch (c) {
 		case 'w':
@@ -84,7 +86,7 @@ static int options_parse(int argc, char **argv, struct options *o)
 					CRAWL_WORKERS_MAX, optarg);
 				return 3;
 			}
-			o->workers = (unsigned int)n;
+			o->workers = o->workers_min = (unsigned int)n;
 			break;
 		case '1':
 			o->once = true;
@@ -283,6 +285,7 @@ int main(int argc, char **argv)
 	n = crawl(&(struct crawl_config){ .volume = volume,
 					  .journal = journal,
 					  .workers = o.workers,
+					  .workers_min = o.workers_min,
 					  .once = o.once,
 					  .leave_parked = o.leave_parked,
 					  .stop_fd = stop_fd,

@@ -37,7 +37,7 @@ static const struct key {
 } keys[] = {
 #define K(kind, name, def, min, max) { #name, kind, offsetof(struct config, name), def, min, max }
 	K(NUMBER, connections, 4, 1, 16),
-	K(NUMBER, inflight, 32, 1, 256),
+	K(NUMBER, inflight, 64, 1, 256),
 	K(NUMBER, read_size, 1 << 20, 4096, 1 << 20),
 	K(NUMBER, readdir_size, 128 << 10, 8 << 10, 256 << 10),
 	K(NUMBER, call_timeout, 15000, 1000, 600000),
@@ -60,7 +60,7 @@ static const struct key {
 	K(NUMBER, block_size, 10 << 20, 64 << 10, 256 << 20),
 	K(NUMBER, buffer, 48 << 20, 4 << 20, 1 << 30),
 	K(NUMBER, demand_workers, 32, 1, 256),
-	K(NUMBER, fill_workers, 32, 1, 256),
+	K(NUMBER, fill_workers, 256, 1, 256),
 	K(NUMBER, throttle, 0, 0, 1 << 30),
 	K(NUMBER, recall_files_per_minute, 0, 0, 1000000),
 	K(NUMBER, recall_burst, 100, 1, 1000000),

@@ -164,6 +164,8 @@ static void push(struct queue *q, struct job *job)
 	q->tail = &job->queue_next;
 	q->length++;
 	pthread_cond_signal(&q->wake);
+	if (q->more && q->length > q->idle)
+		q->more(q->more_arg, q);
 }
 
 void job_queue(struct job_table *t, struct job *job)

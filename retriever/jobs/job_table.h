@@ -51,6 +51,9 @@ struct queue {
 	pthread_cond_t wake;
 	unsigned int length;
 	unsigned int idle; /* workers that wait for one */
+	unsigned int workers, workers_max; /* that there are, and that there may be */
+	void (*more)(void *arg, struct queue *q); /* more jobs wait than workers do; or NULL */
+	void *more_arg;
 	uint64_t taken; /* jobs, by workers */
 	uint64_t seen; /* job_table_moves(): taken at its last look */
 };

@@ -4,7 +4,8 @@
  */
 #include "jobs/jobs_internal.h"
 
-#define WORKER_STACK (512 * 1024)
+#define WORKER_STACK  (512 * 1024)
+#define WORKERS_FIRST 8 /* of each queue, from the start */
 
 /* ---- running ---- */
 
@@ -209,29 +210,51 @@ static void *worker_thread(void *arg)
 
 /* ---- life ---- */
 
-static int start_workers(struct jobs *j, struct queue *q, unsigned int n)
+/* With the lock held. */
+static int start_worker(struct jobs *j, struct queue *q)
 {
+	struct worker *w = malloc(sizeof(*w));
 	pthread_attr_t attr;
-	int r = 0;
+	int r;
 
+	if (!w)
+		return -ENOMEM;
+	*w = (struct worker){ j, q };
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, WORKER_STACK);
-	for (unsigned int i = 0; i < n && r == 0; i++) {
-		struct worker *w = malloc(sizeof(*w));
-
-		if (!w) {
-			r = ENOMEM;
-			break;
-		}
-		*w = (struct worker){ j, q };
-		r = pthread_create(&j->threads[j->n_threads], &attr, worker_thread, w);
-		if (r)
-			free(w);
-		else
-			j->n_threads++;
-	}
+	r = pthread_create(&j->threads[j->n_threads], &attr, worker_thread, w);
 	pthread_attr_destroy(&attr);
-	return -r;
+	if (r) {
+		free(w);
+		return -r;
+	}
+	j->n_threads++;
+	q->workers++;
+	return 0;
+}
+
+/* More jobs wait than workers do.  If it fails those who are there do all of it. */
+static void one_more(void *arg, struct queue *q)
+{
+	struct jobs *j = arg;
+
+	if (q->workers < q->workers_max && !j->table.stop)
+		start_worker(j, q);
+}
+
+/* The first of them; others come when they are needed. */
+static int start_workers(struct jobs *j, struct queue *q, unsigned int max)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&j->table.lock);
+	q->workers_max = max;
+	q->more = one_more;
+	q->more_arg = j;
+	while (r == 0 && q->workers < max && q->workers < WORKERS_FIRST)
+		r = start_worker(j, q);
+	pthread_mutex_unlock(&j->table.lock);
+	return r;
 }
 
 int jobs_create(const struct jobs_config *c, struct jobs **out)
