@@ -210,6 +210,8 @@ static void tell_manager(struct watch *w)
 {
 	struct stub_journal_counts n;
 
+	if (!notify_wanted())
+		return;
 	if (w->untold) {
 		w->untold--;
 		return;

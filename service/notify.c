@@ -62,7 +62,7 @@ int notify(const char *fmt, ...)
 	int fd, n, r = 0;
 	va_list ap;
 
-	if (!manager.len)
+	if (!notify_wanted())
 		return 1;
 	va_start(ap, fmt);
 	n = vsnprintf(text, sizeof(text), fmt, ap);
@@ -77,6 +77,11 @@ int notify(const char *fmt, ...)
 		r = -errno;
 	close(fd);
 	return r;
+}
+
+bool notify_wanted(void)
+{
+	return manager.len != 0;
 }
 
 uint64_t notify_watchdog_ms(void)

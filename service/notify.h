@@ -7,6 +7,7 @@
 #ifndef SERVICE_NOTIFY_H
 #define SERVICE_NOTIFY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Reads the environment, and takes out of it what is not for our children: call it once,
@@ -18,6 +19,9 @@ void notify_begin(void);
  * to know; -errno.  Never blocks: one that the manager has no room for is lost (-EAGAIN).
  */
 int notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Is there anybody to tell?  What costs something to find out need not be, without. */
+bool notify_wanted(void);
 
 /* So long, in ms, the manager waits for a WATCHDOG=1; 0: it does not. */
 uint64_t notify_watchdog_ms(void);

@@ -94,6 +94,15 @@ static void print_counts(struct json *j, const struct stub_journal_counts *c)
 	json_u64(j, "conflicts", c->conflicts);
 }
 
+/* Without a word if they cannot be read: that is for 'window' to tell. */
+static void print_windows(struct json *j, const struct stub_volume *volume)
+{
+	struct windows w;
+
+	if (windows_load(stub_volume_fd(volume), &w) == 0)
+		volume_tool_windows(j, &w);
+}
+
 int volume_counts(struct verdict *v, int argc, char **argv)
 {
 	const struct stub_volume_info *info;
@@ -129,6 +138,7 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 		json_bool(&j, "complete", c.total == 0 && stub_volume_complete(o.volume));
 		json_bool(&j, "crawler", stub_crawler_runs(o.volume));
 		print_counts(&j, &c);
+		print_windows(&j, o.volume);
 		r = json_end(&j) < 0 ? 1 : 0;
 	}
 	close_all(&o);

@@ -11,7 +11,9 @@
 
 #include <limits.h>
 
+#include "report/json_out.h"
 #include "report/verdict.h"
+#include "window/window.h"
 
 #define STATUS_DIRTY 3 /* scan: it found what must not be; check: something will be lost */
 #define STATUS_INTERRUPTED 130 /* check: SIGINT or SIGTERM while it walked */
@@ -19,6 +21,9 @@
 /* Open the volume at @dir, whose real path is put into @path; -1 with the verdict set. */
 int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 		     struct stub_volume **out);
+
+/* What 'window' prints of them. */
+void volume_tool_windows(struct json *j, const struct windows *w);
 
 int volume_init(struct verdict *v, int argc, char **argv); /* volume_init.c */
 int volume_check(struct verdict *v, int argc, char **argv); /* volume_check.c */

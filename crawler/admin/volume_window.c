@@ -23,28 +23,34 @@ static int take(struct verdict *v, char **argv, struct windows *out)
 	return 0;
 }
 
-static int print(const char *path, const struct windows *w)
+void volume_tool_windows(struct json *j, const struct windows *w)
 {
 	time_t now = time(NULL), at = windows_change(w, now);
 	char text[64];
-	struct json j;
 	struct tm tm;
+
+	json_array(j, "windows");
+	for (unsigned int i = 0; i < w->n; i++) {
+		window_text(&w->w[i], text);
+		json_str(j, NULL, text);
+	}
+	json_array_end(j);
+	json_bool(j, "window_open", windows_open(w, now));
+	if (at && localtime_r(&at, &tm)) {
+		strftime(text, sizeof(text), "%a %F %H:%M %Z", &tm);
+		json_i64(j, "window_change", at);
+		json_str(j, "window_change_at", text);
+	}
+}
+
+static int print(const char *path, const struct windows *w)
+{
+	struct json j;
 
 	json_begin(&j, stdout);
 	json_bool(&j, "ok", true);
 	json_str(&j, "volume", path);
-	json_array(&j, "windows");
-	for (unsigned int i = 0; i < w->n; i++) {
-		window_text(&w->w[i], text);
-		json_str(&j, NULL, text);
-	}
-	json_array_end(&j);
-	json_bool(&j, "window_open", windows_open(w, now));
-	if (at && localtime_r(&at, &tm)) {
-		strftime(text, sizeof(text), "%a %F %H:%M %Z", &tm);
-		json_i64(&j, "window_change", at);
-		json_str(&j, "window_change_at", text);
-	}
+	volume_tool_windows(&j, w);
 	return json_end(&j) < 0 ? 1 : 0;
 }
 

@@ -6,13 +6,15 @@ It is about noon for all that is tested here: TZ says so, whatever the time of d
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lib.programs import CRAWLER, TOOLS, build_c
+from lib.programs import CRAWLER, POSTCOPY, TOOLS, VOLUME_TOOL, build_c
 from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
@@ -158,6 +160,24 @@ def test_what_it_shows(m):
     m.kill_retriever()
     window(m, NOT_NOW)                                  # it is the crawler's: needs no retriever
     assert json.loads(m.postcopy("status", "--json", m.volume).stdout)["window_open"] is False
+
+
+def test_one_look_runs_the_helper_once(m, tmp_path):
+    """What is pending and the windows come in one answer, with a retriever and without."""
+    shutil.copy(POSTCOPY, tmp_path)
+    tool, runs = tmp_path / VOLUME_TOOL.name, tmp_path / "runs"
+    tool.write_text('#!/bin/sh\necho "$1" >> %s\nexec %s "$@"\n' % (
+        shlex.quote(str(runs)), shlex.quote(str(VOLUME_TOOL))))
+    tool.chmod(0o755)
+    window(m, NOW)
+    for running in True, False:
+        done = subprocess.run(["/usr/bin/python3", str(tmp_path / "postcopy"), "status", "--json",
+                               str(m.volume)], capture_output=True, text=True, timeout=60)
+        status = json.loads(done.stdout)
+        assert (status["windows"], status["state"] != "retriever-down") == ([NOW], running)
+        assert runs.read_text().split() == ["counts"], running
+        runs.unlink()
+        m.kill_retriever()
 
 
 def test_many_commands_at_once(m):

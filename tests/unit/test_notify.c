@@ -42,6 +42,7 @@ static void without_a_manager_nothing_is_told(void **state)
 	unsetenv("WATCHDOG_USEC");
 	notify_begin();
 	assert_int_equal(notify("READY=1"), 1);
+	assert_false(notify_wanted());
 	assert_int_equal(notify_watchdog_ms(), 0);
 }
 
@@ -54,6 +55,7 @@ static void it_is_told_at_a_path(void **state)
 	fd = listen_at(path, strlen(path));
 	setenv("NOTIFY_SOCKET", path, 1);
 	notify_begin();
+	assert_true(notify_wanted());
 	assert_null(getenv("NOTIFY_SOCKET")); /* a child is not the service */
 	assert_int_equal(notify("READY=1\nSTATUS=%d to go", 7), 0);
 	assert_told(fd, "READY=1\nSTATUS=7 to go");
