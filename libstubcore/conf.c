@@ -60,6 +60,15 @@ static int conf_number(const char *value, uint64_t max, uint64_t *out,
 	return 0;
 }
 
+/* A user, and a password, before the host of a URI: no release makes such a volume, and whoever
+ * shows the URI would show the password. */
+static bool has_user(const char *uri)
+{
+	const char *host = strstr(uri, "://"), *at = host ? strchr(host, '@') : NULL;
+
+	return at && !memchr(host + 3, '/', (size_t)(at - host - 3));
+}
+
 static int conf_line(struct stub_volume_info *info, const char *key, const char *value,
 		     struct stub_conf_problem *why)
 {
@@ -131,6 +140,9 @@ static int conf_parse(char *text, struct stub_volume_info *info, struct stub_con
 			return r;
 		why->key[0] = '\0';
 	}
+	if (has_user(info->source) || has_user(info->join))
+		return bad(why, -EBADMSG, "source and join can have no user or password before the "
+			   "host: take it out (for SMB: smb_credentials)");
 	return conf_has_all(info, why);
 }
 

@@ -57,9 +57,7 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 				return -1;
 			break;
 		default:
-			return verdict_fail(v, FAIL_USAGE,
-					    "init: '%s' is unknown or wants a value (see --help)",
-					    argv[optind - 1]);
+			return option_bad(v, "init", argv[optind - 1]);
 		}
 	}
 	if (!o->source)

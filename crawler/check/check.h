@@ -139,6 +139,8 @@ struct check_options {
 /* --streams xattr | depot:DIR of @command: *depot is NULL or DIR, in @text.  -1 with the
  * verdict set. */
 int streams_parse(struct verdict *v, const char *command, const char *text, const char **depot);
+/* @option of @command is none, or has no value.  -1 with the verdict set. */
+int option_bad(struct verdict *v, const char *command, const char *option);
 /* Can the share @join (NULL: none) be joined with @source?  -1 with the verdict set. */
 int join_check(struct verdict *v, const char *command, const char *source, const char *join);
 /* -1 with the verdict set. */

@@ -53,6 +53,15 @@ static bool sayable(const char *dir)
 	return true;
 }
 
+int option_bad(struct verdict *v, const char *command, const char *option)
+{
+	char shown[SOURCE_SHOWN_MAX];
+
+	source_uri_shown(option, shown, sizeof(shown)); /* --sorce=smb://... */
+	return verdict_fail(v, FAIL_USAGE, "%s: '%s' is unknown or wants a value (see --help)",
+			    command, shown);
+}
+
 int join_check(struct verdict *v, const char *command, const char *source, const char *join)
 {
 	if (!join || (source_uri_kind(source) == SOURCE_NFS && source_uri_kind(join) == SOURCE_SMB))
@@ -179,9 +188,7 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 		else if (c == 't')
 			r = streams_parse(v, "check", optarg, &o->depot);
 		else
-			r = verdict_fail(v, FAIL_USAGE,
-					 "check: '%s' is unknown or wants a value (see --help)",
-					 argv[optind - 1]);
+			r = option_bad(v, "check", argv[optind - 1]);
 	}
 	o->workers = (unsigned int)workers;
 	if (r < 0)

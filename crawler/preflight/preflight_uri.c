@@ -61,14 +61,32 @@ static int resolve(struct verdict *v, struct source_facts *facts)
 	return 0;
 }
 
+static int bad(struct verdict *v, const char *which, const char *uri, const char *why,
+	       const char *want)
+{
+	char shown[SOURCE_SHOWN_MAX];
+
+	source_uri_shown(uri, shown, sizeof(shown));
+	return verdict_fail(v, FAIL_URI, "%s '%s': %s; want %s", which, shown, why, want);
+}
+
+static int check_join(struct verdict *v, const char *uri)
+{
+	struct smb_uri parts;
+	char why[256];
+
+	return smb_uri_parse(uri, &parts, why, sizeof(why)) < 0 ?
+		       bad(v, "joined source", uri, why, "smb://host/share") :
+		       0;
+}
+
 static int smb_parts(struct verdict *v, struct source_facts *facts)
 {
 	struct smb_uri parts;
-	char why[128];
+	char why[256];
 
 	if (smb_uri_parse(facts->uri, &parts, why, sizeof(why)) < 0)
-		return verdict_fail(v, FAIL_URI, "source '%s': %s; want smb://host/share", facts->uri,
-				    why);
+		return bad(v, "source", facts->uri, why, "smb://host/share");
 	facts->smb = true;
 	snprintf(facts->host, sizeof(facts->host), "%s", parts.node);
 	return resolve(v, facts);
@@ -94,23 +112,35 @@ static void suggest(const char *uri, char *out, size_t size)
 			*c = '/';
 }
 
+static int unknown_kind(struct verdict *v, const char *uri)
+{
+	char shown[SOURCE_SHOWN_MAX], meant[SOURCE_SHOWN_MAX], text[256];
+	char *user;
+
+	source_uri_shown(uri, shown, sizeof(shown));
+	snprintf(meant, sizeof(meant), "%s", shown);
+	user = strcmp(shown, uri) ? strstr(meant, "***@") : NULL;
+	if (user) /* what is right has none */
+		memmove(user, user + 4, strlen(user + 4) + 1);
+	suggest(meant, text, sizeof(text));
+	return verdict_fail(v, FAIL_URI,
+			    "source '%s': want nfs://host/export or smb://host/share%s", shown, text);
+}
+
 int preflight_uri(struct verdict *v, const char *uri, struct source_facts *facts)
 {
 	struct nfs_uri parts;
 	char why[256];
 
 	facts->uri = uri;
+	if (source_uri_kind(uri) == SOURCE_UNKNOWN)
+		return unknown_kind(v, uri);
+	if (facts->join && check_join(v, facts->join) < 0)
+		return -1;
 	if (source_uri_kind(uri) == SOURCE_SMB)
 		return smb_parts(v, facts);
-	if (source_uri_kind(uri) == SOURCE_UNKNOWN) {
-		suggest(uri, why, sizeof(why));
-		return verdict_fail(v, FAIL_URI,
-				    "source '%s': want nfs://host/export or smb://host/share%s", uri,
-				    why);
-	}
 	if (nfs_uri_parse(uri, &parts, why, sizeof(why)) < 0)
-		return verdict_fail(v, FAIL_URI, "source '%s': %s; want nfs://host/export", uri,
-				    why);
+		return bad(v, "source", uri, why, "nfs://host/export");
 	snprintf(facts->host, sizeof(facts->host), "%s", parts.node);
 	snprintf(facts->path, sizeof(facts->path), "%s", parts.path);
 	return resolve(v, facts);

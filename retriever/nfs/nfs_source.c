@@ -70,17 +70,19 @@ static void destroy(struct source *base)
 static int create(const struct source_config *c, struct source **out)
 {
 	struct nfs_source *s = allocate(c);
-	char why[NFS_WHY_MAX];
+	char why[NFS_WHY_MAX], shown[SOURCE_SHOWN_MAX];
 	unsigned int i, n;
 	int r;
 
 	if (!s)
 		return -ENOMEM;
 	r = nfs_uri_parse(c->uri, &s->uri, why, sizeof(why));
-	if (r)
-		nfs_log(s, STUB_LOG_ERROR, "source URI %s: %s", c->uri ? c->uri : "(none)", why);
-	else
+	if (r) {
+		source_uri_shown(c->uri ? c->uri : "(none)", shown, sizeof(shown));
+		nfs_log(s, STUB_LOG_ERROR, "source URI %s: %s", shown, why);
+	} else {
 		r = nfs_queue_start(s);
+	}
 	if (r) {
 		release(s);
 		return r;

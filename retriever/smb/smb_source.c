@@ -109,14 +109,15 @@ static void destroy(struct source *base)
 static int create(const struct source_config *c, struct source **out)
 {
 	struct smb_source *s = allocate(c);
-	char why[SMB_WHY_MAX];
+	char why[SMB_WHY_MAX], shown[SOURCE_SHOWN_MAX];
 	int r;
 
 	if (!s)
 		return -ENOMEM;
 	r = prepare(s, c, why, sizeof(why));
 	if (r < 0) {
-		smb_log(s, STUB_LOG_ERROR, "%s: %s", c->uri, why);
+		source_uri_shown(c->uri, shown, sizeof(shown));
+		smb_log(s, STUB_LOG_ERROR, "%s: %s", shown, why);
 		release(s);
 		return r;
 	}

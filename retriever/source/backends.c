@@ -24,11 +24,13 @@ static const struct source_ops *backend_of(const struct source_config *c)
 int source_create(const struct source_config *c, struct source **out)
 {
 	const struct source_ops *ops = backend_of(c);
+	char shown[SOURCE_SHOWN_MAX];
 
 	if (ops)
 		return ops->create(c, out);
+	source_uri_shown(c->uri ? c->uri : "(none)", shown, sizeof(shown));
 	stub_log_to(c->log, c->log_arg, STUB_LOG_ERROR,
-		    "source URI %s: no kind of source begins like this", c->uri ? c->uri : "(none)");
+		    "source URI %s: no kind of source begins like this", shown);
 	return -EINVAL;
 }
 

@@ -81,8 +81,9 @@ int source_uri_host(const char *p, const char *end, char *shown, char *node, uin
 
 	*port = 0;
 	if (memchr(p, '@', (size_t)(end - p)))
-		return bad(why, size, "there can be no user before the host (for SMB: "
-				      "smb_credentials)");
+		return bad(why, size, "no user or password can stand before the host, where others "
+				      "see it in the list of processes: for SMB they go into the "
+				      "file that smb_credentials names");
 	if (address && !last)
 		return bad(why, size, "no ']' after the IPv6 address");
 	p += address;
@@ -105,6 +106,41 @@ int source_uri_host(const char *p, const char *end, char *shown, char *node, uin
 	return source_uri_port(after + 1, end, port) ?
 		       0 :
 		       bad(why, size, "the port is not a number from 1 to 65535");
+}
+
+/* Where the host begins, in a URI or in what people write for one: host:/path, //host/share. */
+static const char *find_host(const char *uri, bool *scheme)
+{
+	const char *p = strstr(uri, "://");
+
+	*scheme = p != NULL;
+	if (p)
+		return p + 3;
+	return !strncmp(uri, "//", 2) || !strncmp(uri, "\\\\", 2) ? uri + 2 : uri;
+}
+
+/* Is [p, end) a host and nothing else?  What is not may be the beginning of a user:password that
+ * has a slash in it. */
+static bool only_host(const char *p, const char *end)
+{
+	char shown[SOURCE_HOST_MAX], node[SOURCE_HOST_MAX], why[256];
+	uint16_t port;
+
+	return source_uri_host(p, end, shown, node, &port, why, sizeof(why)) == 0;
+}
+
+void source_uri_shown(const char *uri, char *out, size_t size)
+{
+	bool scheme;
+	const char *host = find_host(uri, &scheme), *at = strrchr(host, '@');
+	const char *end = host + strcspn(host, scheme ? "/" : "/\\");
+
+	if (!scheme && end > host && end[-1] == ':')
+		end--;
+	if (!at || only_host(host, end))
+		snprintf(out, size, "%s", uri);
+	else
+		snprintf(out, size, "%.*s***%s", (int)(host - uri), uri, at);
 }
 
 static int hex(char c)

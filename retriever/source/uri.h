@@ -8,11 +8,18 @@
 #include <stdint.h>
 
 #define SOURCE_HOST_MAX 258 /* bytes of a host with its NUL: a name, or [address] */
+#define SOURCE_SHOWN_MAX 512 /* what is enough of a URI in a message */
 
 enum source_kind { SOURCE_UNKNOWN, SOURCE_NFS, SOURCE_SMB };
 
 /* By how it begins: nfs://, smb://.  NULL: unknown. */
 enum source_kind source_uri_kind(const char *uri);
+
+/*
+ * @uri as it may be shown to anybody, also one that is no good: without what may be a password,
+ * whose place is before an '@' ("***@" instead).  @size: that of @out, which is cut to it.
+ */
+void source_uri_shown(const char *uri, char *out, size_t size);
 
 /*
  * host[:port] in [p, end), where host is a name, an IPv4 address or [IPv6 address]: as it is to be

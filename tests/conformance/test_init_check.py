@@ -14,7 +14,7 @@ import pytest
 
 from lib.ganesha import release
 from lib.ports import free_port
-from lib.programs import POSTCOPY
+from lib.programs import POSTCOPY, VOLUME_TOOL
 from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
@@ -557,6 +557,31 @@ def test_errors_are_1(fake, fresh_dir):
     said(check(*url(fake), "/dev/shm"), 1, "tmpfs")
     done = check("--source", "nfs://", "--json")
     assert json.loads(done.stdout)["error"] == "uri-bad"
+
+
+@pytest.mark.parametrize("uri", [
+    "smb://me:se@cret@old/share", "nfs://me:secret@old/export", "smb://me:sec/ret@old/share",
+    "ftp://me:secret@old/x", "//me:secret@old/share", "me:secret@old:/export"])
+def test_no_password_of_a_uri_is_shown(fake, fresh_dir, uri):
+    """Whatever is wrong with the command; it is in no file either."""
+    inside = re.search("me:(.*)@old", uri)[1]
+    for command in (["init", "--check", "--source", uri], ["init", "--source", uri, fresh_dir],
+                    ["init", "--check", "--json", "--source", uri],
+                    ["init", "--json", "--source", uri, fresh_dir],
+                    ["init", *url(fake), "--join", uri, fresh_dir],
+                    ["init", *url(fake), uri], ["init", uri, fresh_dir], ["status", uri],
+                    ["status", "--json", uri], [uri], ["init", "--sauce=" + uri],
+                    ["config", "check", uri]):
+        done = subprocess.run([str(POSTCOPY), *map(str, command)], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=60)
+        assert done.returncode != 0
+        assert inside not in done.stdout + done.stderr, done
+    done = subprocess.run([str(VOLUME_TOOL), "check", "--sauce=" + uri], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 2 and inside not in done.stdout + done.stderr, done
+    done = check("--source", uri)
+    assert b"***@old" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not list(fresh_dir.iterdir())
 
 
 def test_a_stale_export_is_said(honest):

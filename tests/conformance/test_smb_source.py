@@ -439,7 +439,8 @@ def test_init_says_why(refused, new_samba, old, tree, moddir):
     assert error == "not-an-export" and "no directory no/dir on share share" in text
     error, text = refused(host + "/share/sizes/1")
     assert "is not a directory" in text
-    assert refused("smb://root:secret@127.0.0.1/share")[0] == "uri-bad"
+    error, text = refused("smb://root:secret@127.0.0.1/share")
+    assert error == "uri-bad" and "smb_credentials" in text and "secret" not in text
 
 
 def test_init_wants_a_login(refused, old, moddir):

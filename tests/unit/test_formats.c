@@ -312,6 +312,9 @@ static void test_volume_conf_damaged(void **state)
 		{ CONF("2", "uuid=0f0e0d0c-0b0a-4908-8706-0504030201000\n"),
 		  "line 4: uuid is longer than 36 bytes" },
 		{ "format=2\nuuid=1\n", "line 2: no line \"source=\" up to here: the file is damaged" },
+		{ CONF("2", "join=smb://me:se@cret@old/share\n"),
+		  "line 7: source and join can have no user or password before the host: take it "
+		  "out (for SMB: smb_credentials)" },
 		{ "format=2\nuuid=1\nsour", "line 0: its last line has no end: it was cut off" },
 	};
 	struct stub_volume_info v;

@@ -126,6 +126,50 @@ static void what_is_no_host_is_said(void **state)
 	assert_int_equal(host(longest, &port), -EINVAL);
 }
 
+/* ---- source_uri_shown ---- */
+
+static void no_password_is_shown(void **state)
+{
+	static const struct {
+		const char *uri, *shown;
+	} cases[] = {
+		{ "smb://me:secret@old/share", "smb://***@old/share" },
+		{ "smb://DOM;me:se@cret@old:445/share/dir", "smb://***@old:445/share/dir" },
+		{ "smb://me:sec/ret@old/share", "smb://***@old/share" }, /* refused: no port */
+		{ "smb://me:sec?re/t@old/a@b", "smb://***@b" },
+		{ "nfs://me:secret@[fd00::1]/export", "nfs://***@[fd00::1]/export" },
+		{ "ftp://me:secret@old/share", "ftp://***@old/share" },
+		{ "//me:secret@old/share", "//***@old/share" },
+		{ "\\\\me:secret@old\\share", "\\\\***@old\\share" },
+		{ "me:secret@old:/export", "***@old:/export" },
+		{ "smb://me:secret@", "smb://***@" },
+		{ "@", "***@" },
+	};
+	char out[SOURCE_SHOWN_MAX];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		source_uri_shown(cases[i].uri, out, sizeof(out));
+		assert_string_equal(out, cases[i].shown);
+	}
+	source_uri_shown("smb://me:secret@old/share", out, 10);
+	assert_string_equal(out, "smb://***");
+}
+
+static void all_else_is(void **state)
+{
+	static const char *const plain[] = {
+		"", "old", "nfs://old/export?nfsport=1", "smb://old/a@b", "smb://old:445/share/a@b",
+		"nfs://[fd00::1]:2049/home/me@site", "old:/home/me@site", "//old/me@site",
+		"[fd00::1]:/home/me@site",
+	};
+	char out[SOURCE_SHOWN_MAX];
+
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		source_uri_shown(plain[i], out, sizeof(out));
+		assert_string_equal(out, plain[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +179,8 @@ int main(void)
 		cmocka_unit_test(fewer_are_none),
 		cmocka_unit_test(hosts_are_names_and_addresses),
 		cmocka_unit_test(what_is_no_host_is_said),
+		cmocka_unit_test(no_password_is_shown),
+		cmocka_unit_test(all_else_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
