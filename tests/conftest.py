@@ -83,6 +83,37 @@ def workdir():
         shutil.rmtree(path, ignore_errors=True)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_list_of_volumes(workdir):
+    """That of the machine, /etc/postcopy/volumes, is its administrator's."""
+    os.environ["POSTCOPY_VOLUMES"] = str(workdir / "volumes")
+    yield
+    del os.environ["POSTCOPY_VOLUMES"]
+
+
+ETC = pathlib.Path("/etc/postcopy")
+
+
+def settings_here():
+    """The machine's, all of them."""
+    return {at: at.read_bytes() if at.is_file() else None for at in [ETC, *ETC.rglob("*")]
+            if at.exists()}
+
+
+def pytest_sessionstart(session):
+    session.settings_here = settings_here()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """With several workers it is for who started them to look, when all have ended."""
+    if hasattr(session.config, "workerinput") or settings_here() == session.settings_here:
+        return
+    session.config.get_terminal_writer().line("\n%s is not as it was before the tests" % ETC,
+                                              red=True)
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(scope="module")
 def moddir(workdir, request):
     """A private directory for one test module."""

@@ -2,6 +2,7 @@
 """`postcopy export` prints what init printed, byte for byte, at any time of the migration; the
 servers take it."""
 import json
+import pathlib
 import subprocess
 
 import pytest
@@ -53,6 +54,24 @@ def test_the_bytes_that_init_printed_at_any_time(m):
     m.postcopy("finish", m.volume)
     done = m.postcopy("export", "ganesha", m.volume, check=False)
     assert done.returncode and not done.stdout and len(done.stderr.splitlines()) == 1
+
+
+def test_the_list_of_volumes_is_where_the_environment_says(m, monkeypatch, tmp_path):
+    """All commands keep and read that one, and leave the machine's alone."""
+    machines = pathlib.Path("/etc/postcopy/volumes")
+    monkeypatch.setenv("POSTCOPY_VOLUMES", str(tmp_path / "mine"))
+    init(m)
+    assert (tmp_path / "mine").read_text() == "%s\n" % m.volume
+    assert json.loads(m.postcopy("status", "--json").stdout)["volume"] == str(m.volume)
+    assert not machines.exists() or str(m.volume) not in machines.read_text()
+    monkeypatch.setenv("POSTCOPY_VOLUMES", str(tmp_path / "none" / "mine"))
+    done = m.postcopy("status", check=False)
+    assert done.returncode == 2 and str(tmp_path / "none" / "mine") in done.stderr
+    m.start_retriever()
+    m.crawl()
+    monkeypatch.setenv("POSTCOPY_VOLUMES", str(tmp_path / "mine"))
+    m.postcopy("finish")
+    assert not (tmp_path / "mine").exists()
 
 
 def test_where_streams_are_is_the_volumes_to_say(m):

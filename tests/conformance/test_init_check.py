@@ -24,7 +24,6 @@ from nfsclient.hooks import (Gate, cut, delay, empty_pages, endless_listing, gar
 from nfsclient.nfstypes import BLK, CHR
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-VOLUMES = pathlib.Path("/etc/postcopy/volumes")
 TIB = 1 << 40
 # What NFSv3 loses whatever the server is.
 ALWAYS = {"btime", "posix-acl", "nfs4-acl", "security-descriptor", "user-xattrs", "streams",
@@ -230,13 +229,14 @@ def test_nothing_is_written(old, tree, new_volume):
     here.mkdir()
     target.remount("ro")
     image = hashlib.sha256(target.image.read_bytes()).digest()
-    volumes = VOLUMES.read_bytes() if VOLUMES.exists() else None
+    volumes = pathlib.Path(os.environ["POSTCOPY_VOLUMES"])
+    volumes.write_text("/srv/data\n")
     before = snapshot(tree)
     a = answer(*url(old), "--names", "--protocols", "nfs,smb", here)
     assert [w["code"] for w in a["warnings"]] == ["target-read-only"]
     assert hashlib.sha256(target.image.read_bytes()).digest() == image
     assert snapshot(tree) == before
-    assert (VOLUMES.read_bytes() if VOLUMES.exists() else None) == volumes
+    assert volumes.read_text() == "/srv/data\n"
 
 
 def test_init_after_check_makes_the_volume(old, fresh_dir):

@@ -141,7 +141,8 @@ class Machine:
         return ["nsenter", "--all", "--target", str(self.pid)]
 
     def run(self, *argv, check=True, input=None):
-        done = subprocess.run([*self.enter(), *map(str, argv)], input=input,
+        env = {k: v for k, v in os.environ.items() if k != "POSTCOPY_VOLUMES"}  # it has its own
+        done = subprocess.run([*self.enter(), *map(str, argv)], input=input, env=env,
                               stdin=None if input else subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=300)
         if check:

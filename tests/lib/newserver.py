@@ -149,7 +149,8 @@ class NewServer:
                    KRB5_CONFIG="/run/no-krb5.conf",
                    PATH="%s:/usr/sbin:/usr/bin:/sbin:/bin" % (self.workdir / "bin"),
                    UNIT_PRELOAD_nfs_ganesha=str(self.shim))
-        env.pop("LD_PRELOAD", None)
+        for name in "LD_PRELOAD", "POSTCOPY_VOLUMES":   # it has /etc of its own
+            env.pop(name, None)
         return env
 
     def run(self, script, stdin=None, timeout=300):
