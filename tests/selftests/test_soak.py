@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""tests/soak ends what it has started; tests/pauses leaves alone what a test has stopped."""
+import importlib.machinery
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+
+from lib.processes import state
+from lib.programs import TESTS
+from lib.wait import wait_until
+
+# One that hears no SIGINT, as a shell's jobs in the background, and one in a session of its own
+RUN = """
+trap '' INT
+sleep 1000 & echo $! > %(where)s/deaf.new
+setsid sleep 1000 & echo $! > %(where)s/apart.new
+mv %(where)s/deaf.new %(where)s/deaf; mv %(where)s/apart.new %(where)s/apart
+%(end)s
+"""
+SOAK = """
+import importlib.machinery, importlib.util, sys
+sys.path.insert(0, %(tests)r)
+loader = importlib.machinery.SourceFileLoader("soak", %(tests)r + "/soak")
+soak = importlib.util.module_from_spec(importlib.util.spec_from_loader("soak", loader))
+loader.exec_module(soak)
+soak.command, soak.ORDERLY_S = lambda *_: ["bash", "-c", %(run)r], 1
+sys.argv[1:] = ["--runs", "1", "--keep", %(keep)r]
+sys.exit(soak.main())
+"""
+
+
+def loaded(name):
+    loader = importlib.machinery.SourceFileLoader(name, str(TESTS / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def started(where, end):
+    run = RUN % {"where": where, "end": end}
+    soak = subprocess.Popen(
+        [sys.executable, "-c", SOAK % {"tests": str(TESTS), "run": run, "keep": str(where)}],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_until(lambda: (where / "apart").exists(), 60, "a run")
+    return soak, [int((where / name).read_text()) for name in ("deaf", "apart")]
+
+
+def test_what_a_soak_has_started_ends_with_it(tmp_path):
+    soak, pids = started(tmp_path, "wait")
+    soak.send_signal(signal.SIGTERM)
+    assert soak.wait(60) == 143, soak.stdout.read()
+    assert [pid for pid in pids if state(pid)] == []
+
+
+def test_what_a_run_leaves_ends_before_the_next(tmp_path):
+    soak, pids = started(tmp_path, "exit 0")
+    assert soak.wait(60) == 0, soak.stdout.read()
+    assert [pid for pid in pids if state(pid)] == []
+
+
+def test_a_pause_does_not_end_a_stop(monkeypatch):
+    pauses = loaded("pauses")
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        try:
+            assert pauses.pause(child.pid, 0)
+            wait_until(lambda: state(child.pid)[0] == "S", 60, "it goes on after a pause")
+            # a test stops it meanwhile
+            monkeypatch.setattr(pauses.time, "sleep",
+                                lambda _: os.kill(child.pid, signal.SIGSTOP))
+            assert pauses.pause(child.pid, 0)
+            monkeypatch.undo()
+            assert pauses.wanted_stopped(child.pid)
+            assert state(child.pid)[0] == "T"
+            os.kill(child.pid, signal.SIGCONT)
+            wait_until(lambda: state(child.pid)[0] == "S", 60, "it goes on when the test says so")
+        finally:
+            child.kill()
