@@ -3,6 +3,8 @@
 
 #include <ftw.h>
 
+#include "news.h"
+
 static void log_stderr(void *arg, enum stub_log_level level, const char *msg)
 {
 	(void)arg;
@@ -78,10 +80,16 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 
 int fixture_teardown(void **state)
 {
+	static const char *const beside[] = { ".sock", ".ctl", ".sock" STUB_RING_SUFFIX };
 	struct fixture *x = *state;
+	char path[128];
 
 	fixture_close(x);
 	nftw(x->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+		snprintf(path, sizeof(path), "%s%s", x->dir, beside[i]);
+		unlink(path);
+	}
 	free(x);
 	return 0;
 }
