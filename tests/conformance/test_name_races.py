@@ -107,12 +107,13 @@ def test_rename_over_a_new_name(case, client, world):
 
 # -- MDCACHE enters a name after it was made ------------------------------------------------------
 
-LATE = 3                                 # seconds that the call takes longer
+LATE = 60                                # seconds that the call takes longer, at most
+WAITS = 5       # seconds without an answer: it waits for a lock of MDCACHE's, as REMOVE for LINK's
 
 
 @contextlib.contextmanager
 def late(server, call):
-    """A system call of the server does its work, and returns later."""
+    """A system call of the server does its work, and returns at the end of this."""
     tracer = subprocess.Popen(
         ["strace", "-f", "-e", "trace=" + call, "-e",
          "inject=%s:delay_exit=%d" % (call, LATE * 1000000), "-o",
@@ -136,29 +137,36 @@ COMING = {
 @pytest.mark.parametrize("then", ["remove", "rename", "rename away"])
 @pytest.mark.parametrize("what", COMING)
 def test_what_is_done_to_a_name_that_comes(case, client3, world, what, then):
-    """While the request that makes it is not answered yet.  What MDCACHE lists afterwards is
-    what is there.  (On a machine that is too slow to do that within LATE this says nothing.)"""
+    """While the request that makes it is not answered yet: DELAY.  What MDCACHE lists afterwards
+    is what is there."""
     case.file("f")
     case.file("g")
     case.dir("d")
     case.free = True
     case.enter("normal", "f", "g")
     d = client3.fh(case.path())
-    made = "d" if what == "mkdir" else "g"
+    made, met = "d" if what == "mkdir" else "g", []
     local = world.volume / case.path("n")
     call, comes = COMING[what]
-    with world.client("v3") as other, late(world.m.server, call):
-        client3.listdir(case.path())
-        coming = threading.Thread(target=comes, args=(other, d), daemon=True)
-        coming.start()
-        wait_until(lambda: os.path.lexists(local), 60, "it is there")
-        if then == "remove":
-            (client3.rmdir if what == "mkdir" else client3.remove)((d, "n"))
-        elif then == "rename":
-            client3.rename((d, made), (d, "n"))
-        else:
-            client3.rename((d, "n"), (d, "m"))
+    going = {"remove": lambda c: (c.rmdir if what == "mkdir" else c.remove)((d, "n")),
+             "rename": lambda c: c.rename((d, made), (d, "n")),
+             "rename away": lambda c: c.rename((d, "n"), (d, "m"))}[then]
+    with world.client("v3") as other:
+        with late(world.m.server, call):
+            client3.listdir(case.path())
+            coming = threading.Thread(target=comes, args=(other, d), daemon=True)
+            coming.start()
+            wait_until(lambda: os.path.lexists(local), 60, "it is there")
+            meeting = threading.Thread(target=lambda: met.append(answer(going, client3.patient(0))),
+                                       daemon=True)
+            meeting.start()
+            meeting.join(WAITS)
         coming.join(60)
+        meeting.join(60)
+    # again only when the other one is answered: a moment before that MDCACHE enters the name
+    if met != [None]:
+        assert met == ["JUKEBOX"]
+        going(client3)
     for proto in ("v3", "v4.1"):
         with world.client(proto) as c:
             here = c.fh(case.path())
@@ -168,6 +176,15 @@ def test_what_is_done_to_a_name_that_comes(case, client3, world, what, then):
                     os.lstat(world.volume / case.path(name)).st_ino if there else None), name
             assert c.names(case.path()) == sorted(
                 os.fsencode(n) for n in os.listdir(world.volume / case.path()))
+
+
+def answer(call, client):
+    """None, or the name of the error."""
+    try:
+        call(client)
+    except NfsError as err:
+        return err.name
+    return None
 
 
 def shown(c, d, name):
