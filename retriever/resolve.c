@@ -188,8 +188,10 @@ static int take_ours(struct decision *d, char *why, size_t size)
 		r = give_up_names(d);
 	if (r < 0)
 		return complain(why, size, r);
+	/* Its end may wait for the last client that has asked for it: parked it is no more. */
+	r = stub_journal_unpark(d->c->journal, &d->o->h);
 	stub_finisher_add_last(d->c->finisher, &d->o->h);
-	return 0;
+	return r < 0 && r != -ENOENT ? complain(why, size, r) : 0;
 }
 
 int resolve(const struct control_config *c, const char *how, const struct stub_handle *h,

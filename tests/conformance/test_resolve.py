@@ -184,6 +184,28 @@ def test_lost_objects_do_not_hold_up_the_end(running):
     assert c.read_file("g") == bytes(5000)
 
 
+@pytest.mark.parametrize("way", ["--lost", "--ours"])
+def test_what_was_decided_is_parked_no_more(running, way):
+    """Also where its end waits, since clients have asked for it lately."""
+    m, server, c = running
+    m.kill_retriever()
+    m.conf += "finish_delay = 3600\n"
+    m.start_retriever()
+    conflict(m, c, server.tree.find("f"))
+    if way == "--ours":
+        c.write("f", 0, bytes(3 * MIB))
+    resolve(m, way, m.volume, "f")
+    assert c.read("f", 2 * MIB, 1000)[0] == bytes(1000)
+    s = m.status()
+    assert (s["parked"], s["conflicts"], parked(m)) == (0, 0, [])
+    assert m.postcopy("retry", "--all", m.volume).stdout == "0 objects are tried again\n"
+    m.kill_retriever()
+    m.conf = m.conf.replace("finish_delay = 3600\n", "")
+    m.start_retriever()
+    m.crawl()
+    m.audit(complete=True)
+
+
 def test_what_is_not_parked_is_left_alone(running):
     m, _server, c = running
     c.names()
