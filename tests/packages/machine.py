@@ -153,7 +153,7 @@ class Machine:
             elif verb == "stop":
                 for name in [u for pattern in names for u in fnmatch.filter(self.units, pattern)]:
                     self.stop(name)
-            elif verb != "daemon-reload":
+            elif verb not in ("daemon-reload", "list-units"):
                 raise Trouble("a maintainer script calls systemctl %s" % call)
 
     def processes(self, program):
