@@ -11,6 +11,7 @@ import tempfile
 
 import pytest
 
+from lib.ganesha import CORE
 from lib.machine import Machine
 from lib.smbsource import IDMAP, with_worker
 from lib.volume import LoopVolume
@@ -26,10 +27,10 @@ FILES = 40
 # what systemd-analyze security calls the exposure, times 10: docs/decisions/0052
 EXPOSURE = {"retriever": 32, "crawler": 11}
 GANESHA_MORE = """
-NFS_CORE_PARAM { Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; }
+NFS_CORE_PARAM { Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; %s }
 NFSV4 { Graceless = true; RecoveryBackend = fs; }
 NFS_KRB5 { Active_krb5 = false; }
-"""
+""" % CORE
 SMB_CONF = """[global]
 server role = standalone server
 interfaces = lo

@@ -19,6 +19,7 @@ import pathlib
 import shutil
 import subprocess
 
+from lib.ganesha import CORE
 from lib.programs import BUILD, TOOLS
 from lib.wait import wait_until
 
@@ -62,6 +63,7 @@ NFS_CORE_PARAM {
     Enable_RQUOTA = false;
     Enable_UDP = false;
     mount_path_pseudo = true;
+    %(core)s
 }
 NFSV4 { RecoveryBackend = fs; RecoveryRoot = "%(home)s"; Graceless = true; }
 NFS_KRB5 { Active_krb5 = false; }
@@ -81,7 +83,8 @@ NEW_CORE = """\
     Enable_NLM = false;
     Enable_RQUOTA = false;
     Enable_UDP = false;
-""" % NEW
+    %s
+""" % (NEW, CORE)
 NEW_V4 = "    RecoveryBackend = fs; Graceless = true;\n"
 NEW_MORE = "NFS_KRB5 { Active_krb5 = false; }\n"
 
@@ -171,7 +174,7 @@ class NewServer:
     def start_old(self, access="RW", address=OLD):
         conf = self.workdir / "old.conf"
         conf.write_text(OLD_CONF % {"address": address, "home": self.workdir / "recovery",
-                                    "tree": self.tree, "access": access})
+                                    "tree": self.tree, "access": access, "core": CORE})
         log = self.workdir / "old.log"
         with open(self.workdir / "old.out", "ab") as out:
             self.old = subprocess.Popen(
