@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from lib import smbd
-from lib.ganesha import Export
+from lib.ganesha import NO_LISTINGS, Export
 from lib.programs import MODULES
 from lib.smbd import STACK, Share
 from lib.smbgate import SmbGate
@@ -48,7 +48,8 @@ class Old:
 def servers(new_server, new_samba, tree):
     """They see at once what the tests change below them."""
     export = Export(str(tree), "/export", "vfs", more="Attr_Expiration_Time = 0;")
-    return new_server("old", exports=[export]), new_samba("old-smb", tree)
+    return (new_server("old", exports=[export], conf=NO_LISTINGS),
+            new_samba("old-smb", tree))
 
 
 @pytest.fixture

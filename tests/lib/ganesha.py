@@ -60,6 +60,9 @@ def release():
 # No capability for it, as in many containers: 6 ends then, if it is not told.
 NO_FLUSHER = "allow_set_io_flusher_fail = true;"
 CORE = NO_FLUSHER if release() > 4 else ""
+# For an export with Attr_Expiration_Time = 0 in which files change below the server: 6 asks for
+# attributes each time, but never again whether a listing that it keeps is still right.
+NO_LISTINGS = "MDCACHE { Dir_Chunk = 0; }" if release() > 4 else ""
 
 
 @dataclass
