@@ -12,7 +12,7 @@ import shutil
 
 import pytest
 
-from lib import smbd
+from lib import debian, smbd
 from lib.expect import same, status_of
 from lib.ganesha import Export
 from lib.migration import SmbMigration
@@ -126,6 +126,7 @@ def test_samba(smb, other_module, module):
 
 
 @with_module
+@pytest.mark.skipif(debian.other("trixie") is None, reason="this is Debian 13")
 @pytest.mark.allow_log(".*")
 def test_samba_of_debian_13(moddir, source, smb):
     """Really updated: 4.22 loads what was built for 4.17."""
