@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from lib.processes import state
+from lib.processes import descendants, state
 from lib.programs import TESTS
 from lib.wait import wait_until
 
@@ -67,8 +67,7 @@ def test_a_pause_does_not_end_a_stop(monkeypatch):
             assert pauses.pause(child.pid, 0)
             wait_until(lambda: state(child.pid)[0] == "S", 60, "it goes on after a pause")
             # a test stops it meanwhile
-            monkeypatch.setattr(pauses.time, "sleep",
-                                lambda _: os.kill(child.pid, signal.SIGSTOP))
+            monkeypatch.setattr(pauses.time, "sleep", lambda _: stop_again(child.pid))
             assert pauses.pause(child.pid, 0)
             monkeypatch.undo()
             assert pauses.wanted_stopped(child.pid)
@@ -77,3 +76,26 @@ def test_a_pause_does_not_end_a_stop(monkeypatch):
             wait_until(lambda: state(child.pid)[0] == "S", 60, "it goes on when the test says so")
         finally:
             child.kill()
+
+
+def stop_again(pid):
+    wait_until(lambda: state(pid)[0] == "T", 60, "it stands still")
+    os.kill(pid, signal.SIGSTOP)
+
+
+def test_a_pause_leaves_no_nsenter_stopped():
+    """It has stopped itself, as its child was."""
+    pauses = loaded("pauses")
+    with subprocess.Popen(["nsenter", "--target", str(os.getpid()), "--pid", "sleep", "1000"],
+                          start_new_session=True) as top:
+        try:
+            child = wait_until(lambda: next(iter(descendants(top.pid)), None), 60, "a child")
+            os.kill(child, signal.SIGSTOP)
+            wait_until(lambda: state(top.pid)[0] == "T", 60, "a stopped nsenter")
+            pauses.release(descendants(os.getpid()))
+            assert state(top.pid)[0] == "T"             # as long as its child is
+            os.kill(child, signal.SIGCONT)
+            pauses.release({top.pid: "T", child: "S"})
+            wait_until(lambda: state(top.pid)[0] == "S", 60, "it goes on")
+        finally:
+            os.killpg(top.pid, signal.SIGKILL)
