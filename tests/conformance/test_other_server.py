@@ -131,10 +131,11 @@ def test_samba(smb, other_module, module):
 def test_samba_of_debian_13(moddir, source, smb):
     """Really updated: 4.22 loads what was built for 4.17."""
     smb.server.stop()
-    modules = shutil.copytree(MODULES, moddir / "modules",          # in the root, too
+    modules = shutil.copytree(debian.modules(debian.other(debian.OLDER)),   # in the root, too
+                              moddir / "modules",
                               ignore=shutil.ignore_patterns("*.p", "*.a"))
     newer = smbd.Samba(moddir / "newer", str(smb.volume), vfs=smbd.STACK, module_dir=modules,
-                       allow=[".*"], release="trixie")
+                       allow=[".*"], release=debian.other(debian.NEWER))
     with share_refused(newer, WANTED % ("samba-vfs-stub", "samba", "samba")):
         version = newer.tool("smbd", "--version").stdout
         assert int(version.split(".")[1]) >= 22, version

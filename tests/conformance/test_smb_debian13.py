@@ -13,7 +13,7 @@ from test_smb_meta import build_access
 
 pytestmark = with_worker
 
-RELEASE = debian.other("trixie")
+RELEASE = debian.other(debian.NEWER)
 SHOWN = smbtree.RAW_NAMES + "\nveto files = /.postcopy/"
 
 

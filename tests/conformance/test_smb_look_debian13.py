@@ -17,4 +17,4 @@ from test_smb_look import (test_a_copy_at_the_server_has_data,  # noqa: F401
 pytestmark = with_module
 
 WORLD = SmbWorld
-RELEASE = debian.other("trixie")
+RELEASE = debian.other(debian.NEWER)

@@ -32,7 +32,7 @@ from test_smb_waits import (cold, patient, test_a_listing_holds_up_nothing,  # n
 pytestmark = with_module
 
 WORLD = BothWorld
-RELEASE = debian.other("trixie")
+RELEASE = debian.other(debian.NEWER)
 MORE = "stub:wait = 2000"
 POSIX = "smb3 unix extensions = yes"
 

@@ -5,6 +5,9 @@ POSTCOPY_DEBIAN=trixie: the smbd that tests start with our module is that releas
 module is built for it; all else is this machine's, as while servers are replaced one by one.
 Within tools/debian-run, which sets it too, everything is that release's already.
 POSTCOPY_DEBIAN_BUILD: such a build that is ready.
+
+A server that is newer than its plugin: that of NEWER, which may be this machine, and what was
+built for OLDER (built_for()).
 """
 import functools
 import os
@@ -13,6 +16,9 @@ import subprocess
 
 TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
 BUILD = pathlib.Path(os.environ.get("POSTCOPY_BUILD", TOOLS.parent.parent / "build" / "check"))
+
+
+OLDER, NEWER = "bookworm", "trixie"
 
 
 def other(release):
@@ -37,8 +43,13 @@ def root(release):
 
 @functools.cache
 def build(release):
-    ready = os.environ.get("POSTCOPY_DEBIAN_BUILD")
+    ready = release == RELEASE and os.environ.get("POSTCOPY_DEBIAN_BUILD")
     return pathlib.Path(ready or _said(TOOLS / "debian-build", release))
+
+
+def built_for(release):
+    """This tree's build for it: the one that is tested, if that is this machine's release."""
+    return build(release) if other(release) else BUILD
 
 
 def modules(release):

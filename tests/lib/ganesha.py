@@ -265,7 +265,11 @@ NFS_KRB5 { Active_krb5 = false; }
 
 def of_debian(release, *dirs):
     """A class Ganesha whose servers are those of another release of Debian, in the root that
-    tests/tools/debian-build has for it; @dirs: directories with all that they use."""
+    tests/tools/debian-build has for it; @dirs: directories with all that they use. None: this
+    machine's."""
+
+    if not release:
+        return Ganesha
 
     class Other(Ganesha):
         WRAP = debian.wrap(release, *dirs)
