@@ -105,6 +105,116 @@ def test_a_directory_that_is_no_volume(tmp_path):
         "%s/.postcopy/volume.conf: No such file or directory\n" % tmp_path)
 
 
+# ---- what the servers show past us ------------------------------------------------
+
+EXPORT = """EXPORT {
+    Export_Id = %(id)d; Path = %(path)s; Pseudo = "/%(id)d";
+    FSAL { Name = %(fsal)s }
+}
+"""
+OURS = 'STUB; %s FSAL { Name = VFS; }'
+ABOVE = "clients see what is unfinished as zeros, and .postcopy"
+
+
+@pytest.fixture
+def other(tmp_path):
+    (tmp_path / "other").mkdir()
+    return tmp_path / "other"
+
+
+def exports(file, *those):
+    """Of (path, FSAL), in Ganesha's words."""
+    file.write_text("# EXPORT { Path = /; }\nNFS_CORE_PARAM { NFS_Port = 2049; }\n" + "".join(
+        EXPORT % {"id": i, "path": path, "fsal": fsal} for i, (path, fsal) in enumerate(those)))
+    return file
+
+
+def seen(server, file, m, status):
+    """Lines about the server's file, which is right in itself."""
+    text = check("--" + server, file, EXAMPLE, m.volume, status=status)
+    return [line for line in text.splitlines() if not line.startswith("nothing is wrong in ")]
+
+
+def uuid(m):
+    return m.tool("counts", m.volume)["uuid"]
+
+
+def test_what_ganesha_shows_of_a_volume(m, tmp_path, other):
+    file, v = tmp_path / "ganesha.conf", m.volume
+    named = OURS % ('Volume = "%s";' % uuid(m))
+    block = m.postcopy("export", "ganesha", v).stdout
+    file.write_text(block)
+    assert seen("ganesha", file, m, 0) == []
+    assert seen("ganesha", exports(file, ('"%s"' % other, "VFS;"), (v.parent, named)), m, 0) == []
+    [line] = seen("ganesha", exports(file, ("'%s'" % v.parent, "VFS;")), m, 1)
+    assert line.startswith("%s line 3: export 0, %s, is above the volume %s, without FSAL STUB: %s"
+                           % (file, v.parent, v, ABOVE)) and "until 'postcopy finish'" in line
+    [line] = seen("ganesha", exports(file, (v, named), ("%s/" % v, "VFS;")), m, 1)
+    assert line.startswith("%s line 7: export 1, %s/, is the volume" % (file, v)), line
+    (v / "sub").mkdir()
+    assert " is in the volume " in seen("ganesha", exports(file, (v / "sub", "VFS;")), m, 1)[0]
+    (tmp_path / "link").symlink_to(v.parent)
+    assert seen("ganesha", exports(file, (tmp_path / "link", "vfs ;")), m, 1)
+    assert seen("ganesha", exports(file, ("/", "PROXY_V4;")), m, 0) == []
+    file.write_text("EXPORT { Path = /; Export_Id = 5; }\n")       # Ganesha's default is VFS
+    assert "export 5, /, is above" in seen("ganesha", file, m, 1)[0]
+
+
+def test_which_volume_ganesha_shows(m, tmp_path):
+    file, v = tmp_path / "ganesha.conf", m.volume
+    [line] = seen("ganesha", exports(file, (v, OURS % "")), m, 0)
+    assert "warning: " in line and "names no volume" in line and "postcopy export ganesha" in line
+    [line] = seen("ganesha", exports(file, (v, OURS % "Volume = 0-0;")), m, 1)
+    assert "names the volume 0-0, but %s is %s" % (v, uuid(m)) in line
+
+
+def test_what_ganesha_includes(m, tmp_path):
+    file, part = tmp_path / "ganesha.conf", tmp_path / "more" / "part.conf"
+    part.parent.mkdir()
+    exports(part, (m.volume.parent, "VFS;"))
+    for how in ("%include more/part.conf", '%%include "%s"' % part, "%dir more"):
+        file.write_text("LOG { }\n%s\n" % how)
+        [line] = seen("ganesha", file, m, 1)
+        assert line.startswith("%s line 3: export 0, " % part)
+    for text, said in (("%url rados://x/y\n", "line 1: %url rados://x/y cannot be looked at"),
+                       ("%include none.conf\n", "cannot read it"), ("A {\n", "has no }"),
+                       ("A = \"x\n", "a string has no end"), ("}\n", "a } too many"),
+                       ("%include ganesha.conf\n", "includes itself")):
+        file.write_text(text)
+        [line] = seen("ganesha", file, m, 1)
+        assert said in line
+    answer = json.loads(check("--json", "--ganesha", file, EXAMPLE, m.volume, status=1))
+    assert not answer["ok"] and answer["problems"][0]["file"] == str(file)
+
+
+def test_what_samba_shows_of_a_volume(m, tmp_path, other):
+    file, v = tmp_path / "smb.conf", m.volume
+
+    def shares(*those, top=""):
+        file.write_text("[global]\n\tdisable netbios = yes\n%s\n" % top + "".join(
+            "[s%d]\n\tpath = %s\n\t%s\n" % (i, path, more)
+            for i, (path, more) in enumerate(those)))
+        return file
+
+    named = "vfs objects = acl_xattr stub\n\tstub:volume = " + uuid(m)
+    file.write_text(m.postcopy("export", "samba", v).stdout)
+    assert seen("samba", file, m, 0) == []
+    assert seen("samba", shares((other, ""), (v.parent, "vfs objects = stub")), m, 0) == []
+    assert seen("samba", shares((v, "stub:volume = " + uuid(m)), top="vfs objects = stub"), m,
+                0) == []
+    [line] = seen("samba", shares((v, named), (v.parent, "vfs objects = acl_xattr")), m, 1)
+    assert line.startswith("%s: share [s1], %s, is above the volume %s, without 'stub' in its vfs "
+                           "objects: %s" % (file, v.parent, v, ABOVE))
+    assert " is the volume " in seen("samba", shares((v, "vfs objects =")), m, 1)[0]
+    for path in v.parent.parent / "%U", "%H/" + v.parent.name:      # whatever smbd puts in
+        assert ABOVE in seen("samba", shares((path, "")), m, 1)[0]
+    assert seen("samba", shares((other / "%U", "")), m, 0) == []
+    assert "names no volume" in seen("samba", shares((v, "vfs objects = stub")), m, 0)[0]
+    assert "but %s is" % v in seen("samba", shares(
+        (v, "vfs objects = stub\n\tstub:volume = 0-0")), m, 1)[0]
+    assert "testparm does not take it" in seen("samba", tmp_path / "none", m, 1)[0]
+
+
 # ---- show ------------------------------------------------------------------------
 
 def show(m):
