@@ -83,8 +83,15 @@ static void add_f(struct json_object *o, const char *key, double x)
 	json_object_object_add(o, key, json_object_new_double_s(x, text));
 }
 
+/* Is all that is left waiting for a person? */
+static bool only_parked(const struct stub_journal_counts *n)
+{
+	return n->total && n->total == n->errors + n->conflicts;
+}
+
 static const char *state_name(struct control *c, const struct jobs_stats *s,
-			      const struct source_state *src, enum final_state last)
+			      const struct source_state *src, enum final_state last,
+			      const struct stub_journal_counts *n)
 {
 	if (stub_volume_complete(c->c.volume))
 		return "complete";
@@ -94,7 +101,9 @@ static const char *state_name(struct control *c, const struct jobs_stats *s,
 		return "checking";
 	if (s->paused)
 		return "paused";
-	return src->connected && !s->source_lost ? "migrating" : "source-lost";
+	if (!src->connected || s->source_lost)
+		return "source-lost";
+	return only_parked(n) ? "only-parked" : "migrating";
 }
 
 /* Recalls by client, most files first. */
@@ -160,7 +169,8 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	source_state(c->c.source, &src);
 	watch_rates(c->watch, &rates);
 	o = answer_ok();
-	add_s(o, "state", state_name(c, &s, &src, add_found(c, o)));
+	add_s(o, "state", state_name(c, &s, &src, add_found(c, o), &n));
+	add_b(o, "only_parked", only_parked(&n));
 	add_u(o, "pending", n.total - n.errors - n.conflicts);
 	add_u(o, "done", f.done);
 	add_u(o, "parked", n.errors);

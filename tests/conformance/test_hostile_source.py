@@ -240,7 +240,7 @@ def crawled(loop_xfs, workdir, rpcshim):
 
 
 def test_everything_else_migrated(crawled):
-    wait_until(lambda: crawled.m.status()["state"] == "migrating", what="a connection again")
+    wait_until(lambda: crawled.m.status()["state"] == "only-parked", what="a connection again")
     assert crawled.m.status()["pending"] == 0
     assert set(crawled.parked) == {*DIRECTORIES, *ENTRIES, *(name + "/bad" for name in FILES)}
     for i in range(20):

@@ -73,7 +73,7 @@ def retry(m):
 def test_parked_and_nothing_hidden(crawled):
     m = crawled
     status, scan = m.audit(parked=1)
-    assert (status["state"], status["pending"], status["parked"]) == ("migrating", 0, 1)
+    assert (status["state"], status["pending"], status["parked"]) == ("only-parked", 0, 1)
     assert (scan["refused"], scan["unlisted"], scan["stubs"]) == (1, 0, 1)
     assert scan["clean"] and not scan["finished"] and scan["leftovers"] == 0
     (path, reason), = parked(m)

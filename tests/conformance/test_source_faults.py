@@ -352,7 +352,7 @@ def test_changed_half_way(changing, what):
     assert c.read("f", 0, 65536)[0] == OLD.read(0, 65536)
     m.crawl()
     status, _scan = m.audit(parked=1)
-    assert (status["conflicts"], status["parked"], status["state"]) == (1, 0, "migrating")
+    assert (status["conflicts"], status["parked"], status["state"]) == (1, 0, "only-parked")
     [entry] = parked(m)
     assert entry["path"] == "f" and entry["why"] == "conflict"
     word = {"content": "mtime", "replaced": "file id"}.get(what, what)

@@ -217,7 +217,8 @@ def test_with_parked_objects(running, fake):
                                         hooks.status(errors.IO)))
     m.crawl()
     status, scan = agree(m)
-    assert (status["parked"], status["pending"], status["state"]) == (1, 0, "migrating")
+    assert (status["parked"], status["pending"], status["state"]) == (1, 0, "only-parked")
+    assert status["only_parked"] is True
     assert scan["missing_bytes"] == BIG
     assert "big" in told(m, "parked").stdout and "see 'postcopy parked'" in told(m, "status").stdout
     undo()
@@ -287,13 +288,14 @@ def test_with_conflicts(running, fake):
     m.crawl()
     status, scan = agree(m)
     assert (status["conflicts"], status["parked"], status["pending"]) == (1, 0, 0)
-    assert status["state"] == "migrating" and scan["missing_bytes"] == 2000
+    assert status["state"] == "only-parked" and scan["missing_bytes"] == 2000
     assert "conflict" in told(m, "parked").stdout
     assert "0 objects" in told(m, "retry").stdout      # that is for errors
     node.mtime, node.ctime = was
     assert "1 objects" in told(m, "retry", "--conflicts").stdout
     status, _scan = agree(m)
-    assert (status["conflicts"], status["pending"]) == (0, 1)
+    assert (status["conflicts"], status["pending"], status["state"]) == (0, 1, "migrating")
+    assert status["only_parked"] is False
     m.crawl()
     m.audit(complete=True)
 
