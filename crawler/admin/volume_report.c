@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* volume_report.c - counts, parked, scan, remove. */
+/* volume_report.c - counts, scan, remove. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,12 +9,6 @@
 
 #include "depot/depot.h"
 #include "admin/volume_tool.h"
-
-struct opened {
-	struct stub_volume *volume;
-	struct stub_journal *journal; /* NULL unless asked for */
-	char path[PATH_MAX]; /* real path of the volume */
-};
 
 int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 		     struct stub_volume **out)
@@ -48,8 +42,7 @@ int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 	return 0;
 }
 
-/* Open the volume that is a sub-command's only argument. */
-static int open_volume(struct verdict *v, int argc, char **argv, struct opened *o)
+int opened_volume(struct verdict *v, int argc, char **argv, struct opened *o)
 {
 	memset(o, 0, sizeof(*o));
 	if (argc != 2 || argv[1][0] == '\0')
@@ -57,7 +50,7 @@ static int open_volume(struct verdict *v, int argc, char **argv, struct opened *
 	return volume_tool_open(v, argv[1], o->path, &o->volume);
 }
 
-static int open_journal(struct verdict *v, struct opened *o)
+int opened_journal(struct verdict *v, struct opened *o)
 {
 	char path[PATH_MAX];
 	int r;
@@ -73,7 +66,7 @@ static int open_journal(struct verdict *v, struct opened *o)
 	return 0;
 }
 
-static void close_all(struct opened *o)
+void opened_close(struct opened *o)
 {
 	stub_journal_close(o->journal);
 	stub_volume_close(o->volume);
@@ -111,9 +104,9 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 	struct json j;
 	int r;
 
-	if (open_volume(v, argc, argv, &o) < 0)
+	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = open_journal(v, &o);
+	r = opened_journal(v, &o);
 	if (r == 0) {
 		r = stub_journal_counts(o.journal, &c);
 		if (r < 0)
@@ -141,98 +134,7 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 		print_windows(&j, o.volume);
 		r = json_end(&j) < 0 ? 1 : 0;
 	}
-	close_all(&o);
-	return r;
-}
-
-/* ---- parked ------------------------------------------------------------------- */
-
-/* Inode number and, if the kernel has its name at hand, path below the volume. */
-static void print_where(struct json *j, const struct opened *o, const struct stub_handle *h)
-{
-	union {
-		struct file_handle fh;
-		char space[sizeof(struct file_handle) + STUB_HANDLE_MAX];
-	} u;
-	char link[64], path[PATH_MAX];
-	size_t root = strlen(o->path);
-	struct stat st;
-	ssize_t n;
-	int fd;
-
-	u.fh.handle_bytes = h->len;
-	u.fh.handle_type = h->type;
-	memcpy(u.fh.f_handle, h->bytes, h->len);
-	fd = open_by_handle_at(stub_volume_fd(o->volume), &u.fh, O_PATH | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (fstat(fd, &st) == 0)
-		json_u64(j, "inode", st.st_ino);
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	close(fd);
-	if (n <= 0)
-		return;
-	path[n] = '\0';
-	if (!strcmp(path, o->path))
-		json_str(j, "path", ".");
-	else if (!strncmp(path, o->path, root) && path[root] == '/' &&
-		 strncmp(path + root, "/" STUB_DIR "/", strlen(STUB_DIR) + 2))
-		json_str(j, "path", path + root + 1);
-}
-
-static void print_parked(struct json *j, const struct opened *o, const struct stub_journal_entry *e)
-{
-	static const char *const kinds[] = { "directory", "file", "links" };
-	char hex[2 * STUB_HANDLE_MAX + 1];
-
-	for (unsigned int i = 0; i < e->h.len; i++)
-		snprintf(hex + 2 * i, 3, "%02x", e->h.bytes[i]);
-	json_object(j, NULL);
-	json_str(j, "why", e->park == STUB_PARK_CONFLICT ? "conflict" : "error");
-	json_str(j, "reason", e->reason);
-	json_str(j, "kind", e->kind < 3 ? kinds[e->kind] : "unknown");
-	json_i64(j, "errno", e->error < 0 ? -(int64_t)e->error : e->error);
-	json_u64(j, "tries", e->tries);
-	json_u64(j, "size", e->size);
-	json_i64(j, "mtime", e->mtime);
-	print_where(j, o, &e->h);
-	json_i64(j, "type", e->h.type);
-	json_str(j, "handle", hex);
-	json_object_end(j);
-}
-
-int volume_parked(struct verdict *v, int argc, char **argv)
-{
-	static struct stub_journal_entry batch[64];
-	struct stub_journal_cursor cursor = { 0 };
-	struct opened o;
-	struct json j;
-	int n, r;
-
-	if (open_volume(v, argc, argv, &o) < 0)
-		return -1;
-	r = open_journal(v, &o);
-	if (r < 0) {
-		close_all(&o);
-		return r;
-	}
-	json_begin(&j, stdout);
-	json_array(&j, "parked");
-	while ((n = stub_journal_next(o.journal, &cursor, true, batch, 64)) > 0) {
-		for (int i = 0; i < n; i++) {
-			if (batch[i].park != STUB_PARK_NONE)
-				print_parked(&j, &o, &batch[i]);
-		}
-	}
-	json_array_end(&j);
-	json_bool(&j, "ok", n == 0);
-	if (n < 0) { /* the list so far is printed already */
-		json_str(&j, "error", "journal-damaged");
-		json_str(&j, "message", strerror(-n));
-	}
-	r = json_end(&j) < 0 || n < 0 ? 1 : 0;
-	close_all(&o);
+	opened_close(&o);
 	return r;
 }
 
@@ -360,12 +262,12 @@ int volume_scan(struct verdict *v, int argc, char **argv)
 	struct opened o;
 	int r;
 
-	if (open_volume(v, argc, argv, &o) < 0)
+	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
 	r = scan(v, &o, &c, &s);
 	if (r == 0)
 		r = print_scan(&o, &c, &s);
-	close_all(&o);
+	opened_close(&o);
 	return r;
 }
 
@@ -427,11 +329,11 @@ int volume_remove(struct verdict *v, int argc, char **argv)
 	/* an earlier remove was killed in its very last step */
 	if (argc == 2 && realpath(argv[1], o.path) && stub_volume_remove_rest(o.path) == 0)
 		return print_removed(o.path, NULL);
-	if (open_volume(v, argc, argv, &o) < 0)
+	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
 	r = remove_checked(v, &o, &s);
 	if (r == 0)
 		r = print_removed(o.path, &s);
-	close_all(&o);
+	opened_close(&o);
 	return r;
 }

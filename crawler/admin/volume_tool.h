@@ -24,12 +24,24 @@ int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 
 /* What 'window' prints of them. */
 void volume_tool_windows(struct json *j, const struct windows *w);
+/* The volume that is a sub-command's only argument, and its journal. */
+struct opened {
+	struct stub_volume *volume;
+	struct stub_journal *journal; /* NULL unless asked for */
+	char path[PATH_MAX]; /* real path of the volume */
+};
+
+int opened_volume(struct verdict *v, int argc, char **argv, struct opened *o);
+int opened_journal(struct verdict *v, struct opened *o); /* to read; 0, or -1 with the verdict */
+void opened_close(struct opened *o);
 
 int volume_init(struct verdict *v, int argc, char **argv); /* volume_init.c */
 int volume_check(struct verdict *v, int argc, char **argv); /* volume_check.c */
 int volume_counts(struct verdict *v, int argc, char **argv); /* volume_report.c */
-int volume_parked(struct verdict *v, int argc, char **argv);
 int volume_scan(struct verdict *v, int argc, char **argv);
+int volume_parked(struct verdict *v, int argc, char **argv); /* volume_parked.c */
+int volume_errors(struct verdict *v, int argc, char **argv);
+int volume_reasons(struct verdict *v, int argc, char **argv);
 int volume_window(struct verdict *v, int argc, char **argv); /* volume_window.c */
 int volume_moved(struct verdict *v, int argc, char **argv); /* volume_moved.c */
 int volume_abort(struct verdict *v, int argc, char **argv); /* volume_abort.c */

@@ -122,7 +122,8 @@ int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, co
 		return jobs_failed(j, h, error, what);
 	full_note(&j->full, error);
 	if (error == -EIO) { /* perhaps the object's own: it counts as a try */
-		jobs_blame(j, h, error, what);
+		snprintf(own, sizeof(own), "new volume, %s", what);
+		jobs_blame(j, h, error, own);
 		return -EIO;
 	}
 	if (jobs_may_warn(j))

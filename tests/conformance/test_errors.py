@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`postcopy errors`: what is parked, as work to do.
+
+By reason, in words that scripts may rely on, with what to do about each, and with the first
+objects by their names here and over there; no retriever is needed."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from lib.programs import TESTS, VOLUME_TOOL
+from lib.smbsource import with_module
+from nfsclient import errors, hooks
+from nfsclient.fakeserver import FakeServer
+from nfsclient.faketree import Pattern, Tree
+
+MANUAL = TESTS.parent / "crawler/admin/postcopy.8"
+CONF = "max_tries = 1\n"
+SMALL = "block_size = 65536\nread_size = 65536\n"
+FINE = ["converted to NFS[34]ERR_IO"]
+
+
+def told(m, *argv):
+    return json.loads(m.postcopy("errors", "--json", *argv, m.volume).stdout)
+
+
+def codes(answer):
+    return {g["code"]: g["count"] for g in answer["groups"]}
+
+
+def first(answer, code):
+    return [g["first"] for g in answer["groups"] if g["code"] == code][0]
+
+
+@pytest.fixture
+def failing(new_migration, fresh_dir):
+    """Crawled; some objects are parked, each for a reason of its own but for two."""
+    tree = Tree()
+    for name in ("denied1", "denied2", "broken", "short", "changed", "fine"):
+        tree.file(tree.root, name, Pattern(9000, seed=1))
+    tree.find("short").claim(size=20000)
+    d = tree.mkdir(tree.root, "locked")
+    tree.file(d, "in", b"inside")
+    tree.symlink(tree.mkdir(tree.root, "odd"), "link", "t" * 5000)
+    nodes = {name: tree.find(name) for name in ("denied1", "denied2", "broken", "locked")}
+    with FakeServer(tree) as server:
+        server.hook("READ", hooks.only(
+            lambda call: call.node in (nodes["denied1"], nodes["denied2"]),
+            hooks.status(errors.ACCES)))
+        server.hook("READ", hooks.only(lambda call: call.node is nodes["broken"],
+                                       hooks.status(errors.IO)))
+        server.hook("READDIRPLUS READDIR", hooks.only(
+            lambda call: call.node is nodes["locked"], hooks.status(errors.IO)))
+        m = new_migration(server.url(), fresh_dir, conf=CONF, allow=FINE).init()
+        m.server.allow = FINE
+        m.start()
+        with m.client() as c:
+            c.patient(60).names()
+        tree.find("changed").touch()
+        m.crawl()
+        yield m, server
+
+
+def test_by_reason(failing):
+    m, server = failing
+    answer = told(m)
+    assert codes(answer) == {"denied": 2, "read-error": 1, "cut-short": 1, "list-failed": 1,
+                             "changed-there": 1, "name-unreadable": 1}, answer
+    assert (answer["errors"], answer["conflicts"], answer["damaged"]) == (6, 1, 0)
+    assert answer["groups"][0]["code"] == "denied"          # most first
+    assert {p["path"] for p in first(answer, "denied")} == {"denied1", "denied2"}
+    for p in first(answer, "denied"):
+        node = server.tree.find(p["path"])
+        assert p["source_fileid"] == node.fileid and p["source_handle"] == node.fh.hex()
+    assert [g["why"] for g in answer["groups"] if g["code"] == "changed-there"] == ["conflict"]
+    assert {p["code"] for p in m.tool("parked", m.volume)["parked"]} == set(codes(answer))
+    assert len(first(told(m, "--first", "1"), "denied")) == 1
+    m.kill_retriever()                                      # it is not needed
+    assert codes(told(m)) == codes(answer)
+    assert json.loads(m.postcopy("status", "--json", m.volume).stdout)["only_parked"] is True
+    text = m.postcopy("errors", m.volume).stdout
+    for word in ("denied", "postcopy retry denied", "changed-there", "postcopy accept --theirs",
+                 "7 objects parked", "old server: inode %d" % server.tree.find("broken").fileid):
+        assert word in text, text
+    for argv in (["--first", "x"], ["--first", "1001"]):
+        assert m.postcopy("errors", *argv, m.volume, check=False).returncode == 2
+
+
+def test_a_path_that_the_kernel_does_not_know(failing, loop_xfs):
+    """It is found by a walk.  (Where another mount namespace has the file system still, as that of
+    a machine of the tests may, the kernel does know it.)"""
+    m, _server = failing
+    m.server.stop()
+    m.kill_retriever()
+    loop_xfs.remount()
+    paths = {p["path"] for g in told(m)["groups"] for p in g["first"]}
+    assert paths == {"denied1", "denied2", "broken", "short", "changed", "locked", "odd"}
+
+
+def test_nothing(new_migration, fresh_dir):
+    tree = Tree()
+    tree.file(tree.root, "f", b"x")
+    with FakeServer(tree) as server:
+        m = new_migration(server.url(), fresh_dir).init()
+        answer = told(m)
+        assert (answer["groups"], answer["errors"], answer["conflicts"]) == ([], 0, 0)
+        assert m.postcopy("errors", m.volume).stdout == "nothing is parked\n"
+        assert "nothing was decided by hand" in m.postcopy("errors", "--decided", m.volume).stdout
+
+
+def test_decisions_that_are_no_decisions(failing):
+    """Lines that were cut off, or written by who may not: counted, and shown harmlessly."""
+    m, _server = failing
+    line = {"time": "2026-01-31T12:00:00Z", "how": "lost", "kind": "file", "inode": 1 << 60,
+            "path": "a\x1b[2Jb", "reason": "read", "missing": []}
+    (m.volume / ".postcopy/resolved").write_bytes(b"\n".join([
+        json.dumps(line).encode(), b'{"time":"2026', b"[" * 5000, b"null", b"\xff\xfe",
+        json.dumps({**line, "how": "stolen"}).encode(),
+        json.dumps({**line, "inode": "1"}).encode(), json.dumps({**line, "how": []}).encode()]))
+    answer = told(m, "--decided")["decided"]
+    assert (answer["lost"], answer["theirs"], answer["unreadable"]) == (1, 0, 7), answer
+    assert [d["path"] for d in answer["decisions"]] == [line["path"]]
+    said = m.postcopy("errors", "--decided", m.volume).stdout
+    assert "\x1b" not in said and r"\x1b[2Jb" in said and "1 given up" in said
+
+
+# -- real servers ------------------------------------------------------------------------------
+
+def test_of_a_real_nfs_server(new_migration, old_server, loop_xfs, fresh_dir):
+    """Removed, and changed, after they were listed."""
+    top = loop_xfs.path / "nfs-tree"
+    top.mkdir()
+    for name in ("removed", "changed", "fine"):
+        (top / name).write_bytes(os.urandom(5000))
+    number = (top / "changed").stat().st_ino
+    old = old_server(top)
+    m = new_migration(old.url(), fresh_dir, conf=CONF, allow=FINE).init()
+    m.server.allow = FINE
+    m.start()
+    with m.client() as c:
+        assert len(c.patient(60).names()) == 3
+    with old.client() as c:
+        c.remove("removed")
+        c.setattr("changed", size=5)
+    m.crawl()
+    answer = told(m)
+    assert codes(answer) == {"gone-there": 1, "changed-there": 1}, answer
+    [p] = first(answer, "changed-there")
+    assert (p["path"], p["source_fileid"]) == ("changed", number)
+
+
+@with_module
+def test_of_a_real_smb_server(moddir, new_samba, make, tree):
+    """More streams than are taken, and a file of which the rest has changed; by their paths there."""
+    (tree / "d").mkdir()
+    for name in ("d/changed", "d/streams", "fine"):
+        (tree / name).write_bytes(b"x" * (3 << 20))
+    for i in range(300):
+        os.setxattr(tree / "d/streams", "user.DosStream.s%03d:$DATA" % i, b"%03d" % i * 20000 + b"\0")
+    m = make(new_samba("old", tree).url(), conf=CONF + SMALL, allow=[" error: ", *FINE]).init().start()
+    m.server.allow = FINE
+    with m.client() as c:
+        assert c.patient(60).read("d/changed", 0, 10)[0] == b"x" * 10
+        m.server.stop()
+    (tree / "d/changed").write_bytes(b"y" * (3 << 20) + b"more")
+    m.crawl()
+    answer = told(m)
+    assert codes(answer) == {"bad-answer": 1, "changed-there": 1}, answer
+    assert [p["source_path"] for p in first(answer, "changed-there")] == ["d/changed"]
+    assert [p["source_path"] for p in first(answer, "bad-answer")] == ["d/streams"]
+    assert "old server: d/streams" in m.postcopy("errors", m.volume).stdout
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+def test_the_manual_page_has_the_table():
+    """Word by word, with its sentences."""
+    reasons = json.loads(subprocess.run([str(VOLUME_TOOL), "reasons"], check=True, timeout=60,
+                                        capture_output=True).stdout)["reasons"]
+    section = MANUAL.read_text().split(".Ss Reasons\n")[1].split("\n.El\n")[0]
+    found = {}
+    for item in section.split("\n.It Cm ")[1:]:
+        word, _, text = item.partition("\n")
+        found[word] = " ".join(text.replace("\\&", "").split())
+    assert list(found) == [r["code"] for r in reasons]
+    for r in reasons:
+        text = " ".join(s[0].upper() + s[1:] + "." for s in (r["says"], r["advice"]))
+        assert found[r["code"]] == text
+        assert re.search(r"postcopy (retry|skip|accept)|by hand", r["advice"]), r
