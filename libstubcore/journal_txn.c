@@ -208,19 +208,23 @@ static void unpark(struct stub_journal_entry *e)
 
 static int apply_unpark(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 {
-	uint8_t bytes[STUB_JOURNAL_KEY_MAX];
-	MDB_val key = { stub_journal_key_pack(op->h, bytes), bytes };
-	struct found f;
-	int rc = lookup(w, txn, &key, &f);
+	for (size_t i = 0; i < op->n; i++) {
+		uint8_t bytes[STUB_JOURNAL_KEY_MAX];
+		MDB_val key = { stub_journal_key_pack(&op->h[i], bytes), bytes };
+		struct found f;
+		int rc = lookup(w, txn, &key, &f);
 
-	if (rc)
-		return rc;
-	if (f.queue < 0) {
-		op->result = -ENOENT;
-		return 0;
+		if (rc)
+			return rc;
+		if (f.queue < STUB_QUEUE_PARKED) /* or not there */
+			continue;
+		unpark(&f.e);
+		rc = store(w, txn, &key, f.queue, &f.e);
+		if (rc)
+			return rc;
+		op->result++;
 	}
-	unpark(&f.e);
-	return store(w, txn, &key, f.queue, &f.e);
+	return 0;
 }
 
 /* The first RETRY_CHUNK entries of a parked queue. */
@@ -509,11 +513,22 @@ STUB_PUBLIC int stub_journal_fail(struct stub_journal *j, const struct stub_hand
 	return (int)submit(j, &op);
 }
 
+STUB_PUBLIC int64_t stub_journal_unpark_these(struct stub_journal *j, const struct stub_handle *h,
+					      size_t n)
+{
+	struct op op = { .kind = OP_UNPARK, .h = h, .n = n };
+
+	for (size_t i = 0; i < n; i++)
+		if (!stub_journal_handle_ok(&h[i]))
+			return -EINVAL;
+	return n ? submit(j, &op) : 0;
+}
+
 STUB_PUBLIC int stub_journal_unpark(struct stub_journal *j, const struct stub_handle *h)
 {
-	struct op op = { .kind = OP_UNPARK, .h = h, .n = 1 };
+	int64_t n = stub_journal_handle_ok(h) ? stub_journal_unpark_these(j, h, 1) : 0;
 
-	return stub_journal_handle_ok(h) ? (int)submit(j, &op) : -ENOENT;
+	return n < 0 ? (int)n : n == 0 ? -ENOENT : 0;
 }
 
 STUB_PUBLIC int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask)

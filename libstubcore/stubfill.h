@@ -79,8 +79,10 @@ void stub_journal_close(struct stub_journal *j);
 int stub_journal_fail(struct stub_journal *j, const struct stub_handle *h, enum stub_park park,
 		      int error, const char *reason);
 
-/* Un-park one entry.  -ENOENT: there is none. */
+/* Un-park one entry.  -ENOENT: there is none that is parked. */
 int stub_journal_unpark(struct stub_journal *j, const struct stub_handle *h);
+/* Un-park these; returns how many of them were parked.  -EINVAL: one is no handle. */
+int64_t stub_journal_unpark_these(struct stub_journal *j, const struct stub_handle *h, size_t n);
 
 /* Un-park everything of the kinds in @mask (1 << STUB_PARK_...); returns how many. */
 int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask);

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "again.h"
+#include "answer.h"
 #include "config_json.h"
 #include "control.h"
 #include "resolve.h"
@@ -42,46 +44,6 @@ struct client {
 };
 
 /* ---- commands ---- */
-
-static struct json_object *answer_ok(void)
-{
-	struct json_object *o = json_object_new_object();
-
-	json_object_object_add(o, "ok", json_object_new_boolean(1));
-	return o;
-}
-
-static struct json_object *answer_error(const char *text)
-{
-	struct json_object *o = json_object_new_object();
-
-	json_object_object_add(o, "ok", json_object_new_boolean(0));
-	json_object_object_add(o, "error", json_object_new_string(text));
-	return o;
-}
-
-static void add_u(struct json_object *o, const char *key, uint64_t x)
-{
-	json_object_object_add(o, key, json_object_new_uint64(x));
-}
-
-static void add_b(struct json_object *o, const char *key, bool x)
-{
-	json_object_object_add(o, key, json_object_new_boolean(x));
-}
-
-static void add_s(struct json_object *o, const char *key, const char *s)
-{
-	json_object_object_add(o, key, json_object_new_string(s));
-}
-
-static void add_f(struct json_object *o, const char *key, double x)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.1f", x);
-	json_object_object_add(o, key, json_object_new_double_s(x, text));
-}
 
 /* Is all that is left waiting for a person? */
 static bool only_parked(const struct stub_journal_counts *n)
@@ -229,10 +191,29 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	return o;
 }
 
+/* @n objects were un-parked, @count of them (or all) are @h. */
+static struct json_object *retried(struct control *c, int64_t n, const struct stub_handle *h,
+				   size_t count)
+{
+	bool crawler = stub_crawler_runs(c->c.volume);
+	struct json_object *o = answer_ok();
+	struct jobs_stats s;
+
+	jobs_retry(c->c.jobs);
+	jobs_stats(c->c.jobs, &s);
+	add_u(o, "retried", (uint64_t)n);
+	add_u(o, "asked", crawler ? 0 : again_add(watch_again(c->watch), h, count));
+	add_b(o, "crawler", crawler);
+	add_b(o, "paused", s.paused);
+	return o;
+}
+
 static struct json_object *cmd_retry(struct control *c, struct json_object *in)
 {
 	struct json_object *what, *o;
+	struct stub_handle *h = NULL;
 	const char *s = "errors";
+	size_t parked;
 	unsigned int mask;
 	int64_t n;
 
@@ -246,13 +227,37 @@ static struct json_object *cmd_retry(struct control *c, struct json_object *in)
 	if (!mask)
 		return answer_error("what: must be errors, conflicts or all");
 	watch_check_again(c->watch);
+	parked = again_parked(watch_again(c->watch), mask, &h);
 	n = stub_journal_retry(c->c.journal, mask);
-	if (n < 0)
-		return answer_error(strerror((int)-n));
-	jobs_retry(c->c.jobs);
-	o = answer_ok();
-	add_u(o, "retried", (uint64_t)n);
-	add_b(o, "crawler", stub_crawler_runs(c->c.volume));
+	o = n < 0 ? answer_error(strerror((int)-n)) : retried(c, n, h, parked);
+	free(h);
+	return o;
+}
+
+static struct json_object *cmd_unpark(struct control *c, struct json_object *in)
+{
+	struct json_object *list, *o;
+	struct stub_handle *h;
+	size_t count;
+	int64_t n;
+
+	if (!json_object_object_get_ex(in, "objects", &list) ||
+	    !json_object_is_type(list, json_type_array) || !json_object_array_length(list))
+		return answer_error("objects: a list of objects with type and handle");
+	count = json_object_array_length(list);
+	h = calloc(count, sizeof(*h));
+	if (!h)
+		return answer_error(strerror(ENOMEM));
+	for (size_t i = 0; i < count; i++)
+		if (!resolve_take_handle(json_object_array_get_idx(list, i), &h[i])) {
+			free(h);
+			return answer_error("type and handle: as 'postcopy parked --json' prints "
+					    "them");
+		}
+	watch_check_again(c->watch);
+	n = stub_journal_unpark_these(c->c.journal, h, count);
+	o = n < 0 ? answer_error(strerror((int)-n)) : retried(c, n, h, count);
+	free(h);
 	return o;
 }
 
@@ -366,7 +371,7 @@ static const struct {
 	{ "status", cmd_status }, { "retry", cmd_retry },	{ "pause", cmd_pause },
 	{ "resume", cmd_resume }, { "throttle", cmd_throttle }, { "drain", cmd_drain },
 	{ "stop", cmd_stop },	  { "resolve", cmd_resolve }, { "debug", cmd_debug },
-	{ "config", cmd_config },
+	{ "config", cmd_config }, { "unpark", cmd_unpark },
 };
 
 static struct json_object *run_line(struct control *c, const char *line)

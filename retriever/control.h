@@ -3,7 +3,10 @@
  * control.h - the control socket: one JSON object per line, each way.
  *
  *   {"cmd":"status"}                  numbers, see postcopy(8)
- *   {"cmd":"retry","what":"errors"}   or "conflicts", "all": un-park; says whether a crawler runs
+ *   {"cmd":"retry","what":"errors"}   or "conflicts", "all": un-park; says whether a crawler runs,
+ *                                     and how many are asked for if not (again.h)
+ *   {"cmd":"unpark","objects":[       these alone; a "type" and a "handle" each
+ *    {"type":T,"handle":"HEX"},...]}
  *   {"cmd":"resolve","how":"theirs",  or "ours", "lost": settle one parked object,
  *    "type":T,"handle":"HEX",         named by its handle; "path" is for the list only
  *    "path":"..."}

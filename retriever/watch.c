@@ -19,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "again.h"
 #include "notify.h"
 #include "watch.h"
 
@@ -46,6 +47,7 @@ struct watch {
 	bool complete;
 	struct stub_journal_cursor links; /* under look_lock too: where the round through them is */
 	struct final_check *last;
+	struct again *again;
 	struct sample samples[SAMPLES];
 	unsigned int n; /* samples taken so far */
 	double started;
@@ -159,6 +161,11 @@ void watch_check_again(struct watch *w)
 	final_check_again(w->last);
 }
 
+struct again *watch_again(struct watch *w)
+{
+	return w->again;
+}
+
 /* Is the object gone, or does it need nothing from the old server any more, except names
  * (which the finisher looks at)? */
 static bool is_settled(struct watch *w, const struct stub_handle *h)
@@ -238,6 +245,7 @@ static void *watch_thread(void *arg)
 		look(w);
 		final_check_tick(w->last);
 		look_at_parked(w);
+		again_tick(w->again);
 		look_for_volume(w);
 		tell_manager(w);
 		until_ms = stub_now_ms() + TICK_MS;
@@ -264,9 +272,12 @@ int watch_create(const struct control_config *c, struct watch **out)
 	stub_cond_init(&w->wake);
 	r = final_check_create(c, &w->last);
 	if (r == 0)
+		r = again_create(c, &w->again);
+	if (r == 0)
 		r = -pthread_create(&w->thread, NULL, watch_thread, w);
 	if (r < 0) {
 		final_check_destroy(w->last);
+		again_destroy(w->again);
 		free(w);
 		return r;
 	}
@@ -284,6 +295,7 @@ void watch_destroy(struct watch *w)
 	pthread_mutex_unlock(&w->lock);
 	pthread_join(w->thread, NULL);
 	final_check_destroy(w->last);
+	again_destroy(w->again);
 	pthread_cond_destroy(&w->wake);
 	pthread_mutex_destroy(&w->look_lock);
 	pthread_mutex_destroy(&w->lock);

@@ -7,6 +7,7 @@
 
 #include "final_check.h"
 
+struct again;
 struct watch;
 
 struct watch_rates {
@@ -25,6 +26,8 @@ void watch_look(struct watch *w);
 void watch_found(struct watch *w, struct final_found *out);
 /* Have the final check done again. */
 void watch_check_again(struct watch *w);
+/* What was un-parked, and is asked for again (again.h). */
+struct again *watch_again(struct watch *w);
 void watch_rates(struct watch *w, struct watch_rates *out);
 
 #endif

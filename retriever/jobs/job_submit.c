@@ -88,10 +88,10 @@ void jobs_submit(struct jobs *j, struct stub_request *r)
 	}
 }
 
-void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block)
+/* A job of the background that nobody waits for. */
+static void submit_alone(struct jobs *j, const struct stub_ask *ask)
 {
-	struct stub_ask ask = { .kind = STUB_ASK_DATA, .h = *h, .offset = block * j->c.block_bytes };
-	struct job *job = job_create(&ask, j->c.block_bytes);
+	struct job *job = job_create(ask, j->c.block_bytes);
 
 	if (!job)
 		return;
@@ -102,6 +102,18 @@ void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block
 	else
 		submit(j, job);
 	pthread_mutex_unlock(&j->table.lock);
+}
+
+void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block)
+{
+	submit_alone(j, &(struct stub_ask){ .kind = STUB_ASK_DATA,
+					    .h = *h,
+					    .offset = block * j->c.block_bytes });
+}
+
+void jobs_fill(struct jobs *j, const struct stub_handle *h)
+{
+	submit_alone(j, &(struct stub_ask){ .kind = STUB_ASK_FILL, .h = *h });
 }
 
 bool jobs_attr_ahead(struct jobs *j, const struct stub_handle *h)

@@ -36,6 +36,8 @@ struct jobs_config {
 int jobs_create(const struct jobs_config *c, struct jobs **out);
 /* Take @r over; it is answered when its work is done.  Never blocks. */
 void jobs_submit(struct jobs *j, struct stub_request *r);
+/* What a crawler asks for @h, for nobody in particular. */
+void jobs_fill(struct jobs *j, const struct stub_handle *h);
 /* After source_stop(): ends all work; open and later requests are answered -EAGAIN. */
 void jobs_stop(struct jobs *j);
 void jobs_destroy(struct jobs *j); /* after jobs_stop() and the server's end */

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from lib.programs import BUILD, POSTCOPY, TESTS
+from lib.programs import BUILD, POSTCOPY, TESTS, VOLUME_TOOL
 
 COMPLETION = TESTS.parent / "packaging/completion/postcopy"
 
@@ -43,7 +43,10 @@ def command_table():
 
 
 TABLE = command_table()
-POSITIONAL = {("window",): {"show", "none"}}     # words that argparse does not know of
+REASONS = {r["code"] for r in json.loads(subprocess.run(
+    [str(VOLUME_TOOL), "reasons"], check=True, capture_output=True, timeout=60).stdout)["reasons"]}
+# words that argparse does not know of
+POSITIONAL = {("window",): {"show", "none"}, ("retry",): REASONS}
 
 
 def complete(*words, env=None, cwd="/"):

@@ -12,6 +12,7 @@ import pytest
 
 from lib.programs import TESTS, VOLUME_TOOL
 from lib.smbsource import with_module
+from lib.wait import wait_until
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
@@ -60,6 +61,7 @@ def failing(new_migration, fresh_dir):
             c.patient(60).names()
         tree.find("changed").touch()
         m.crawl()
+        m.mend = server.clear_hooks
         yield m, server
 
 
@@ -124,6 +126,71 @@ def test_decisions_that_are_no_decisions(failing):
     assert [d["path"] for d in answer["decisions"]] == [line["path"]]
     said = m.postcopy("errors", "--decided", m.volume).stdout
     assert "\x1b" not in said and r"\x1b[2Jb" in said and "1 given up" in said
+
+
+# -- retry ---------------------------------------------------------------------------------------
+
+def retry(m, *words, check=True):
+    done = m.postcopy("retry", "--json", *words, check=check)
+    return json.loads(done.stdout) if check else done
+
+
+def left(m):
+    return {p["path"] for p in m.tool("parked", m.volume)["parked"]}
+
+
+ALL = {"denied1", "denied2", "broken", "short", "changed", "locked", "odd"}
+
+
+def test_what_is_tried_again(failing):
+    """By reason, by path, and what is no mistake of typing; without a crawler."""
+    m, server = failing
+    assert left(m) == ALL and m.status()["crawler"] is False
+    for words in (["denid"], ["denied", "nowhere"], ["locked/in"], ["does-not-fit"], ["../x"],
+                  ["/etc/passwd"], [".postcopy"], [""]):
+        done = retry(m, m.volume, *words, check=False)
+        assert done.returncode in (2, 4), (words, done)
+        assert json.loads(done.stdout)["ok"] is False and left(m) == ALL
+    assert retry(m, "--errors", m.volume, "changed", check=False).returncode == 4
+    m.mend()
+    answer = retry(m, m.volume, "denied")
+    assert (answer["retried"], answer["asked"], answer["crawler"]) == (2, 2, False)
+    wait_until(lambda: not os.listxattr(m.volume / "denied1") and
+               m.status()["pending"] == 0, 120, "the retriever fetches them itself")
+    assert (m.volume / "denied2").read_bytes() == Pattern(9000, seed=1).read(0, 9000)
+    assert left(m) == ALL - {"denied1", "denied2"}
+    assert retry(m, m.volume / "brok*")["retried"] == 1         # in full, and DIR is known by it
+    assert retry(m, "--conflicts", m.volume, "./changed")["retried"] == 1
+    wait_until(lambda: left(m) == {"short", "changed", "locked", "odd"}, 120, "one is parked again")
+    assert retry(m, m.volume, "locked")["retried"] == 1
+    wait_until(lambda: m.status()["pending"] > 0 and "locked" not in left(m), 120, "names of it")
+    m.crawl()
+    assert (m.volume / "locked/in").read_bytes() == b"inside"
+
+
+def test_a_crawler_that_runs_does_it(failing):
+    m, _server = failing
+    m.start_crawler(stay=True)
+    wait_until(lambda: m.status()["crawler"], 60, "a crawler")
+    m.mend()
+    answer = retry(m, m.volume, "read-error", "denied*", "--all")
+    assert (answer["retried"], answer["asked"], answer["crawler"]) == (3, 0, True)
+    wait_until(lambda: left(m) == ALL - {"broken", "denied1", "denied2"} and
+               m.status()["pending"] == 0, 120, "they come")
+    m.kill_crawler()
+
+
+def test_what_fails_again_is_parked_again(failing):
+    """And the old words go on meaning what they meant."""
+    m, _server = failing
+    assert retry(m, m.volume)["retried"] == 6
+    wait_until(lambda: left(m) == ALL and m.status()["pending"] == 0, 120, "parked again")
+    assert retry(m, m.volume, "--conflicts")["retried"] == 1
+    wait_until(lambda: left(m) == ALL and m.status()["pending"] == 0, 120, "parked again")
+    m.postcopy("pause", m.volume)
+    assert "paused" in m.postcopy("retry", "--all", m.volume).stdout
+    m.postcopy("resume", m.volume)
+    wait_until(lambda: left(m) == ALL and m.status()["pending"] == 0, 120, "parked again")
 
 
 # -- real servers ------------------------------------------------------------------------------

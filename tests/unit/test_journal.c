@@ -363,6 +363,37 @@ static void retry_unparks(void **state)
 	stub_journal_close(j);
 }
 
+static void unpark_these(void **state)
+{
+	struct stub_journal *j = open_journal(0);
+	struct stub_handle h[5];
+	struct stub_journal_entry e;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		h[i] = handle_of(i);
+		add_one(j, i, STUB_JOURNAL_FILE, 0);
+		if (i < 3)
+			stub_journal_fail(j, &h[i], i ? STUB_PARK_CONFLICT : STUB_PARK_ERROR, EIO,
+					  "no");
+	}
+	stub_journal_fail(j, &h[3], STUB_PARK_NONE, EIO, "no");
+	h[4] = handle_of(99);
+	/* the first two, one that is not parked, one that is not there */
+	h[2] = h[3];
+	h[3] = h[4];
+	assert_int_equal(stub_journal_unpark_these(j, h, 4), 2);
+	assert_int_equal(counts_of(j).conflicts, 1);
+	assert_int_equal(counts_of(j).errors, 0);
+	assert_int_equal(stub_journal_get(j, &h[2], &e), 0);
+	assert_int_equal(e.tries, 1); /* left as it was */
+	assert_int_equal(stub_journal_unpark_these(j, h, 4), 0);
+	assert_int_equal(stub_journal_unpark(j, &h[0]), -ENOENT);
+	assert_int_equal(stub_journal_unpark_these(j, h, 0), 0);
+	h[1].len = 0;
+	assert_int_equal(stub_journal_unpark_these(j, h, 2), -EINVAL);
+	stub_journal_close(j);
+}
+
 static void retry_of_more_than_one_transaction(void **state)
 {
 	struct stub_journal *j = open_journal(0);
@@ -601,6 +632,7 @@ int main(void)
 		journal_test(removals_are_done_at_close),
 		journal_test(failures_are_recorded),
 		journal_test(retry_unparks),
+		journal_test(unpark_these),
 		journal_test(retry_of_more_than_one_transaction),
 		journal_test(kind_can_be_changed),
 		journal_test(kinds_are_changed_in_one_transaction),
