@@ -15,6 +15,8 @@
  * and the file has its size.
  */
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/xattr.h>
 
 #include "internal.h"
@@ -290,6 +292,116 @@ STUB_PUBLIC int64_t stub_fill_data_left(struct stub_volume *v, const struct stub
 		stub_map_copy(left, &rec->now);
 	if (r == 0)
 		r = (int64_t)stub_map_bytes(&rec->now);
+	stub_unlock(&v->locks, &ino, 1);
+	return r;
+}
+
+/* ---- blocks shared with a file of the same file system ---- */
+
+/* Is the file @from of the version that is wanted? */
+static int check_from(int from, const struct stub_record *rec)
+{
+	struct stat st;
+
+	if (fstat(from, &st) < 0)
+		return -errno;
+	return (uint64_t)st.st_size == rec->size && stub_time_cmp(st.st_mtim, rec->src_mtime) == 0 ?
+		       0 :
+		       -ESTALE;
+}
+
+static int clone_error(int error)
+{
+	switch (error) {
+	case EXDEV:
+	case EOPNOTSUPP:
+	case ENOTTY:
+		return -EXDEV;
+	case EINVAL:
+	case EPERM:
+	case ETXTBSY:
+		return -EOPNOTSUPP;
+	default:
+		return -error;
+	}
+}
+
+/* Share the whole blocks of @part, and the last one if both files end in it; *part becomes what was
+ * shared.  1; 0: there are none. */
+static int clone_part(int fd, const struct stat *st, int from, uint64_t size, struct stub_range *part)
+{
+	uint64_t block = (uint64_t)st->st_blksize;
+	struct file_clone_range c = { .src_fd = from };
+
+	part->start = (part->start + block - 1) / block * block;
+	if (part->end != size || (uint64_t)st->st_size != size)
+		part->end -= part->end % block;
+	if (part->start >= part->end)
+		return 0;
+	c.src_offset = c.dest_offset = part->start;
+	c.src_length = part->end - part->start;
+	return ioctl(fd, FICLONERANGE, &c) < 0 ? clone_error(errno) : 1;
+}
+
+/* Share what is missing in [offset, end), then take it out of the map.  The version is looked at
+ * after the sharing, too: what came between stays missing. */
+static int clone_missing(const struct stub_object *o, const struct stat *st, struct stub_record *rec,
+			 int from, uint64_t offset, uint64_t end)
+{
+	struct stub_map got = { .n = 0 };
+	struct stub_range part;
+	uint64_t next;
+	int r = check_from(from, rec);
+
+	for (; r >= 0 && stub_map_first(&rec->now, offset, end, &part); offset = next) {
+		next = part.end;
+		r = clone_part(o->fd, st, from, rec->size, &part);
+		if (r > 0)
+			got.r[got.n++] = part;
+	}
+	if (r >= 0)
+		r = check_from(from, rec);
+	for (uint32_t i = 0; i < got.n && r == 0; i++)
+		r = take_out(rec, got.r[i].start, got.r[i].end);
+	return r;
+}
+
+STUB_PUBLIC int64_t stub_fill_clone(struct stub_volume *v, const struct stub_object *o, int from,
+				    uint64_t offset, uint64_t end, struct stub_map *left)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stat st;
+	uint64_t ino;
+	int64_t r;
+	int times;
+
+	left->n = 0;
+	if (!rec)
+		return -ENOMEM;
+	r = stub_lock_record(v, o, &ino, &st, rec);
+	if (r < 0)
+		return r;
+	if (rec->flags & STUB_FLAG_DUMMY)
+		r = -EINVAL;
+	if (r == 0 && !same_version(o, rec))
+		r = -EAGAIN;
+	if (r == 0 && stub_map_overlaps(&rec->now, offset, end)) {
+		r = check_local(v, o, &st, rec);
+		if (r == 0)
+			r = clone_missing(o, &st, rec, from, offset, end);
+		times = stub_times_restore(o->fd, rec);
+		if (times < 0)
+			stub_local_forget(v);
+		if (r == 0)
+			r = times;
+		if (r == 0)
+			r = rec->now.n ? stub_record_store_lagging(v, o->fd, &o->h, rec) :
+					 stub_record_store_fitting(v, o->fd, &o->h, rec);
+	}
+	if (r == 0) {
+		stub_map_copy(left, &rec->now);
+		r = (int64_t)stub_map_bytes(&rec->now);
+	}
 	stub_unlock(&v->locks, &ino, 1);
 	return r;
 }

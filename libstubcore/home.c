@@ -46,7 +46,7 @@ static void hex(const uint8_t *p, size_t n, char *out)
 		snprintf(out + 2 * i, 3, "%02x", p[i]);
 }
 
-static int file_system(int fd, char out[64])
+STUB_PUBLIC int stub_file_system(int fd, char out[STUB_FILE_SYSTEM_MAX])
 {
 	struct xfs_geometry g = { .sizes = { 0 } };
 	struct statfs fs;
@@ -73,10 +73,10 @@ static int file_system(int fd, char out[64])
 
 int stub_home_of(int fd, char out[STUB_HOME_MAX + 1])
 {
-	char bytes[2 * STUB_HANDLE_MAX + 1], where[64];
+	char bytes[2 * STUB_HANDLE_MAX + 1], where[STUB_FILE_SYSTEM_MAX];
 	struct stub_handle h;
 	struct stat st;
-	int r = file_system(fd, where);
+	int r = stub_file_system(fd, where);
 
 	if (r == 0)
 		r = stub_handle_of_fd(fd, &h);

@@ -265,6 +265,17 @@ int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o, uint6
 int64_t stub_fill_data_left(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 			    const void *data, size_t length, struct stub_map *left);
 
+/*
+ * Take what is missing in [offset, end) from the file @from, a descriptor of the source's on the
+ * volume's own file system, by sharing its blocks: nothing is copied.  What are no whole blocks
+ * stays missing.  Returns, and *left is, as for stub_fill_data_left(); also
+ *   -EXDEV       these two file systems do not do that
+ *   -EOPNOTSUPP  these two files do not
+ *   -ESTALE      @from is of another version than what was listed; nothing was taken
+ */
+int64_t stub_fill_clone(struct stub_volume *v, const struct stub_object *o, int from, uint64_t offset,
+			uint64_t end, struct stub_map *left);
+
 /* The next missing range at or after @offset: 1 and *out, 0 none, -errno. */
 int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 		   struct stub_range *out);

@@ -102,6 +102,11 @@ int stub_handle_open_at(int mount_fd, const struct stub_handle *h, int flags);
 
 bool stub_handle_equal(const struct stub_handle *a, const struct stub_handle *b);
 
+/* What names the file system of @fd on this machine, also after it is mounted anew: its type, and
+ * its UUID or what statfs(2) makes of that.  Ends with ':' if only the type is known. */
+#define STUB_FILE_SYSTEM_MAX 64 /* bytes, with the NUL */
+int stub_file_system(int fd, char out[STUB_FILE_SYSTEM_MAX]);
+
 /* A hash of @h.  It must never change: records on disk hold it. */
 uint32_t stub_handle_sum(const struct stub_handle *h);
 
@@ -128,6 +133,7 @@ struct stub_attr {
 	struct timespec ctime;
 	bool time_unsure; /* the old server may have another access or write time than this */
 	bool acl; /* its ACL is not brought over; the mode grants no more than that ACL does */
+	bool more; /* there is more to be had of it than this: see source_meta() */
 };
 
 /* One extended attribute to be stored. */
