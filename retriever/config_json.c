@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "config_json.h"
+#include "file/file.h"
 #include "nfs/nfs.h"
 #include "smb/smb.h"
 #include "source/uri.h"
@@ -102,6 +103,7 @@ static void check_uri(struct problems *all, const char *file, const char *key, c
 	union {
 		struct nfs_uri nfs;
 		struct smb_uri smb;
+		struct file_uri file;
 	} u;
 	int r;
 
@@ -112,8 +114,11 @@ static void check_uri(struct problems *all, const char *file, const char *key, c
 	case SOURCE_SMB:
 		r = smb_uri_parse(uri, &u.smb, why, sizeof(why));
 		break;
+	case SOURCE_FILE:
+		r = file_uri_parse(uri, &u.file, why, sizeof(why));
+		break;
 	default:
-		snprintf(why, sizeof(why), "begins neither with nfs:// nor with smb://");
+		snprintf(why, sizeof(why), "begins neither with nfs:// nor with smb:// nor with file://");
 		r = -EINVAL;
 	}
 	snprintf(text, sizeof(text), "%s: the URI %s", key, why);

@@ -199,7 +199,7 @@ static uint64_t root_fileid(struct stub_volume *v)
 	return id;
 }
 
-/* How much do extended attributes hold?  What an SMB server knows of an object goes there. */
+/* How much do extended attributes hold?  What an SMB server, or a file system, knows of an object goes there. */
 static void find_limits(struct retriever *r, struct source_smb *out)
 {
 	int fd = openat(stub_volume_fd(r->volume), STUB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -269,7 +269,7 @@ static int start(struct retriever *r)
 	sc.smb.root_fileid = *sc.join ? stub_volume_info(r->volume)->join_root :
 			     sc.root_known ? sc.root.fileid :
 					     root_fileid(r->volume);
-	if (*sc.join || source_uri_kind(sc.uri) == SOURCE_SMB)
+	if (*sc.join || source_uri_kind(sc.uri) != SOURCE_NFS)
 		find_limits(r, &sc.smb);
 	e = open_depot(r);
 	if (e != 0)

@@ -52,7 +52,7 @@ static int ask_source(struct verdict *v, struct check *c)
 		return -1;
 	r = c->o.dir ? preflight_overlap(v, &c->target, s, &c->facts) : 0;
 	if (r == 0)
-		r = c->facts.smb ? 0 : preflight_root(v, s, &c->facts);
+		r = c->facts.smb || c->facts.file ? 0 : preflight_root(v, s, &c->facts);
 	source_stop(s);
 	source_destroy(s);
 	if (r == 0 && c->facts.join)
@@ -89,7 +89,7 @@ static void warn_space(struct verdict *v, const struct check *c)
 
 static void warn_ids(struct verdict *v, const struct check *c)
 {
-	if (!c->facts.smb && c->facts.attr.fileid == 256)
+	if (!c->facts.smb && !c->facts.file && c->facts.attr.fileid == 256)
 		verdict_warn(v, "repeated-file-ids",
 			     "the export's root has file id 256, as the root of a btrfs "
 			     "subvolume: subvolumes and snapshots below it are migrated like "
@@ -343,7 +343,7 @@ int volume_check(struct verdict *v, int argc, char **argv)
 	r = ask_source(v, &c);
 	if (r == 0) {
 		c.sides = (struct check_sides){
-			.protocol = c.facts.smb ? "smb" : "nfs",
+			.protocol = source_facts_protocol(&c.facts),
 			.traits = &c.traits,
 			.join = c.facts.join ? &c.join_traits : NULL,
 			.limits = c.o.dir ? &c.target.limits : NULL,

@@ -136,6 +136,12 @@ static int make_info(struct verdict *v, const struct init_options *o, const stru
 	return 0;
 }
 
+/* Does the root get more than its attributes? */
+static bool has_meta(const struct source_facts *facts)
+{
+	return facts->smb || facts->join || facts->file;
+}
+
 /* All checks, first those that are cheap and local. */
 static int preflight(struct verdict *v, struct target *t, struct source_facts *facts)
 {
@@ -152,11 +158,12 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 		r = preflight_target_empty(v, t);
 	if (r == 0)
 		r = preflight_target_case(v, t);
-	if (r == 0 && !facts->smb)
+	if (r == 0 && !facts->smb && !facts->file)
 		r = preflight_root(v, s, facts);
 	if (r == 0 && facts->join)
 		r = preflight_join(v, facts);
-	if (r == 0 && (facts->smb || facts->join) && source_meta(s, SOURCE_DEMAND, &facts->root, &facts->meta) < 0)
+	if (r == 0 && has_meta(facts) &&
+	    source_meta(s, SOURCE_DEMAND, &facts->root, &facts->meta) < 0)
 		r = verdict_fail(v, FAIL_SOURCE, "source %s: cannot read what belongs to its root",
 				 facts->uri);
 	source_stop(s);
@@ -221,7 +228,7 @@ static int fill_root(const struct target *t, const struct source_facts *facts)
 static int create(struct verdict *v, const struct target *t, const struct stub_volume_info *info,
 		  const struct source_facts *facts)
 {
-	bool dummy = facts->smb || facts->join;
+	bool dummy = has_meta(facts);
 	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, dummy, verdict_log, NULL);
 
 	if (r == 0 && dummy)
@@ -270,7 +277,7 @@ static void print_not_migrated(struct json *j, const struct target *t,
 			       const struct source_facts *facts)
 {
 	struct source_traits traits = { 0 }, join_traits = { 0 };
-	const struct check_sides sides = { .protocol = facts->smb ? "smb" : "nfs",
+	const struct check_sides sides = { .protocol = source_facts_protocol(facts),
 					   .traits = &traits,
 					   .join = facts->join ? &join_traits : NULL,
 					   .limits = &t->limits,

@@ -31,7 +31,7 @@ enum check_seen { SEEN_YES, SEEN_NO, SEEN_UNKNOWN };
 const char *check_seen_name(enum check_seen seen); /* "seen", "not offered", "unknown" */
 
 struct check_sides {
-	const char *protocol; /* of the source: "nfs" or "smb" */
+	const char *protocol; /* of the source: "nfs", "smb" or "file" */
 	const struct source_traits *traits;
 	const struct target_limits *limits; /* NULL: no target given */
 	unsigned int exports;
@@ -46,7 +46,7 @@ struct check_property {
 	const char *title; /* for people */
 	enum check_seen seen;
 	enum check_fate fate;
-	const char *from; /* "nfs" or "smb": who tells of it, "": nobody */
+	const char *from; /* "nfs", "smb" or "file": who tells of it, "": nobody */
 	char why[CHECK_WHY_MAX];
 };
 

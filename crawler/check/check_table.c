@@ -175,6 +175,24 @@ static const struct row {
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
+/* What a mounted file system tells more than NFSv3. */
+static const struct {
+	const char *code;
+	struct cell cell;
+} of_files[] = {
+	{ "holes", { SEEN_YES, FATE_APPROXIMATED, "blocks of zeros become holes, too" } },
+	{ "hard-links", { SEEN_YES, FATE_KEPT, "by inode" } },
+	{ "posix-acl", { SEEN_YES, FATE_KEPT, "of files and directories" } },
+	{ "security-descriptor", { SEEN_YES, FATE_KEPT, "as Samba's acl_xattr has stored them" } },
+	{ "user-xattrs", { SEEN_YES, FATE_KEPT, "user.*; of trusted.* none" } },
+	{ "streams", { SEEN_YES, FATE_KEPT, "as Samba's streams_xattr has stored them" } },
+	{ "dos-attributes", { SEEN_YES, FATE_KEPT, "as Samba has stored them" } },
+	{ "btime", { SEEN_YES, FATE_LOST, "but for what Samba has stored with the DOS attributes" } },
+	{ "capabilities", { SEEN_YES, FATE_LOST, "set them on the new server; capabilities are told and counted" } },
+	{ "nfs4-acl", { SEEN_NO, FATE_LOST, "told and counted where there are some" } },
+	{ "inode-flags", { SEEN_YES, FATE_LOST, "they would keep clients from what they may do now" } },
+};
+
 const char *check_seen_name(enum check_seen seen)
 {
 	static const char *const names[] = { "seen", "not offered", "unknown" };
@@ -279,7 +297,7 @@ static void adjust_times(const struct check_sides *s, struct check_property *p)
 /* Over NFS, FSINFO says whether the file system has them (@there). */
 static bool by_fsinfo(const struct check_sides *s, struct check_property *p, bool there)
 {
-	if (strcmp(s->protocol, "nfs"))
+	if (!strcmp(s->protocol, "smb"))
 		return false;
 	if (!s->traits->have_info)
 		p->seen = SEEN_UNKNOWN;
@@ -323,6 +341,13 @@ static void adjust_acl(const struct check_sides *s, struct check_property *p)
 {
 	const struct source_traits *t = s->traits;
 
+	if (!strcmp(s->protocol, "file")) {
+		if (!t->have_acl || !t->acl)
+			p->seen = t->have_acl ? SEEN_NO : SEEN_UNKNOWN;
+		if (s->limits && !s->limits->acl)
+			worse(p, FATE_LOST, "the new file system has none");
+		return;
+	}
 	if (strcmp(s->protocol, "nfs")) {
 		if (!t->windows)
 			worse(p, FATE_LOST, "the SMB source of this release does not make them");
@@ -403,10 +428,18 @@ unsigned int check_properties(void)
 	return ROWS;
 }
 
+static const struct cell *cell_of(const char *protocol, const struct row *r)
+{
+	for (size_t i = 0; !strcmp(protocol, "file") && i < sizeof(of_files) / sizeof(of_files[0]); i++)
+		if (!strcmp(of_files[i].code, r->code))
+			return &of_files[i].cell;
+	return strcmp(protocol, "smb") ? &r->nfs : &r->smb;
+}
+
 static void one_side(const struct check_sides *sides, unsigned int i, struct check_property *out)
 {
 	const struct row *r = &rows[i];
-	const struct cell *c = strcmp(sides->protocol, "smb") ? &r->nfs : &r->smb;
+	const struct cell *c = cell_of(sides->protocol, r);
 
 	memset(out, 0, sizeof(*out));
 	out->code = r->code;

@@ -54,14 +54,15 @@ struct source_facts {
 	const char *join; /* smb:// URI of what Windows knows of the same tree, or NULL */
 	uint64_t join_root; /* file id of its root */
 	struct config config; /* what the retriever will work with */
-	bool smb;
+	bool smb, file; /* neither: NFS */
 	bool depot; /* streams go into a depot: facts.meta names them */
 	char host[SOURCE_HOST_MAX]; /* as resolvers take it */
-	char path[STUB_URI_MAX + 1]; /* of the export, begins with '/'; SMB: "" */
+	char path[STUB_URI_MAX + 1]; /* of the export, or file; begins with '/'; SMB: "" */
 	bool local; /* the host is this machine */
+	dev_t dev; /* file: of its file system */
 	struct stub_origin root;
 	struct stub_attr attr;
-	struct source_meta meta; /* SMB, join: what the root is to get; source_meta_free() */
+	struct source_meta meta; /* SMB, join, file: what the root is to get; source_meta_free() */
 	bool root_proven; /* uid 0 is not squashed, for certain */
 	unsigned int sampled; /* entries looked at */
 };
@@ -86,6 +87,19 @@ void target_limits(int fd, const char *fstype, dev_t dev, struct target_limits *
 
 /* Fills all of @out but its config. */
 int preflight_uri(struct verdict *v, const char *uri, struct source_facts *out);
+
+/* What it is called in tables: "nfs", "smb" or "file". */
+static inline const char *source_facts_protocol(const struct source_facts *f)
+{
+	return f->smb ? "smb" : f->file ? "file" : "nfs";
+}
+
+/* ---- preflight_file.c: a file:// source ---- */
+
+/* Fills what preflight_uri() does. */
+int preflight_file_uri(struct verdict *v, struct source_facts *facts);
+/* Mounted?  And nobody can write there? */
+int preflight_file(struct verdict *v, struct source_facts *facts);
 
 /* ---- preflight_source.c: reachable, an export, readable, nothing reserved in it ---- */
 

@@ -23,22 +23,29 @@
 static const struct {
 	int error;
 	enum fail fail;
-	const char *advice, *smb; /* what to do: of an NFS server, of an SMB server */
+	const char *advice, *smb, *file; /* what to do: of an NFS server, of an SMB server, here */
 } probe_errors[] = {
 	{ -EHOSTUNREACH, FAIL_UNREACHABLE, "check the network and the server",
-	  "check the network and the server" },
+	  "check the network and the server",
+	  "is it mounted?" },
 	{ -ECONNREFUSED, FAIL_REFUSED, "is the NFS server running, with NFSv3 over TCP?",
-	  "is the SMB server running, on this port?" },
+	  "is the SMB server running, on this port?",
+	  "is it mounted?" },
 	{ -ENOENT, FAIL_NOT_EXPORT, "check the path with 'showmount -e'",
-	  "check the share with 'smbclient -L'" },
+	  "check the share with 'smbclient -L'",
+	  "is it mounted?" },
 	{ -EACCES, FAIL_DENIED, "allow this machine in the export's access list",
-	  "check smb_credentials or smb_kerberos_*, and what this user may do on the share" },
+	  "check smb_credentials or smb_kerberos_*, and what this user may do on the share",
+	  "run it as root" },
 	{ -ETIMEDOUT, FAIL_UNREACHABLE, "check the network, firewalls and the server",
-	  "check the network, firewalls and the server" },
+	  "check the network, firewalls and the server",
+	  "see the kernel's log about its disk" },
 	{ -ESTALE, FAIL_NOT_EXPORT, "mount it there, and export it again with 'exportfs -ra'",
-	  "is it mounted over there?" },
+	  "is it mounted over there?",
+	  "is it mounted?" },
 	{ -EPROTO, FAIL_PROTOCOL, "the server must speak NFSv3 over TCP",
-	  "the server must speak SMB 2.1 or later" },
+	  "the server must speak SMB 2.1 or later",
+	  "take another directory, or another way to it" },
 };
 
 /* @share: it was the joined share that failed */
@@ -52,6 +59,7 @@ static int probe_failed(struct verdict *v, const struct source_facts *facts, boo
 			return verdict_fail(v, probe_errors[i].fail, "source %s: %s; %s", uri,
 					    why[0] ? why : strerror(-error),
 					    facts->smb || share ? probe_errors[i].smb :
+					    facts->file		? probe_errors[i].file :
 								  probe_errors[i].advice);
 	}
 	return verdict_fail(v, FAIL_SOURCE, "source %s: %s", uri, why[0] ? why : strerror(-error));
@@ -155,6 +163,8 @@ int preflight_source(struct verdict *v, struct source_facts *facts, struct sourc
 		if (r < 0)
 			return probe_failed(v, facts, true, r, why);
 	}
+	if (facts->file && preflight_file(v, facts) < 0)
+		return -1;
 	preflight_config(facts, &c);
 	r = source_create(&c, out);
 	if (r < 0)
@@ -216,6 +226,8 @@ static bool same_directory(struct source *s, const struct source_facts *facts, c
 
 	if (facts->attr.fileid != st->st_ino)
 		return false;
+	if (facts->file)
+		return facts->dev == st->st_dev;
 	dir = opendir(path);
 	if (!dir)
 		return false;

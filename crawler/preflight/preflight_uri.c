@@ -103,6 +103,8 @@ static void suggest(const char *uri, char *out, size_t size)
 		snprintf(out, size, "; did you mean 'smb://%.200s'?", uri + 2);
 	else if (!strncmp(uri, "cifs://", 7))
 		snprintf(out, size, "; did you mean 'smb://%.200s'?", uri + 7);
+	else if (*uri == '/')
+		snprintf(out, size, "; did you mean 'file://%.200s'?", uri);
 	else if (colon && colon > uri && *colon == ':' && colon[1] == '/' && colon[2] != '/' &&
 		 !memchr(uri, '/', (size_t)(colon - uri)))
 		snprintf(out, size, "; did you mean 'nfs://%.*s%.200s'?", (int)(colon - uri), uri,
@@ -124,7 +126,8 @@ static int unknown_kind(struct verdict *v, const char *uri)
 		memmove(user, user + 4, strlen(user + 4) + 1);
 	suggest(meant, text, sizeof(text));
 	return verdict_fail(v, FAIL_URI,
-			    "source '%s': want nfs://host/export or smb://host/share%s", shown, text);
+			    "source '%s': want nfs://host/export, smb://host/share or "
+			    "file:///path%s", shown, text);
 }
 
 int preflight_uri(struct verdict *v, const char *uri, struct source_facts *facts)
@@ -139,6 +142,8 @@ int preflight_uri(struct verdict *v, const char *uri, struct source_facts *facts
 		return -1;
 	if (source_uri_kind(uri) == SOURCE_SMB)
 		return smb_parts(v, facts);
+	if (source_uri_kind(uri) == SOURCE_FILE)
+		return preflight_file_uri(v, facts);
 	if (nfs_uri_parse(uri, &parts, why, sizeof(why)) < 0)
 		return bad(v, "source", uri, why, "nfs://host/export");
 	snprintf(facts->host, sizeof(facts->host), "%s", parts.node);

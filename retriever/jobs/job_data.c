@@ -25,6 +25,7 @@
 #define FIRST_READ (128 * 1024u) /* the waiting client's first: small, so fast */
 #define SLICE_MS	5000   /* so long one file is filled for the crawler without a break */
 #define ROOM_BYTES	(64u << 20)  /* about as much is fetched to make room once */
+#define SHARE_BYTES	(1ull << 30) /* so much is shared in one exclusion */
 
 struct chunk {
 	struct chunk *next;
@@ -369,11 +370,49 @@ static void hand_in(struct jobs *j, const struct stub_object *o, int64_t left)
 		stub_finisher_add(j->c.finisher, &o->h);
 }
 
+/*
+ * Take [offset, end) from the source by sharing blocks, if it is on the volume's own file system.
+ * It is not throttled: nothing is read.  What stays missing, for whatever reason, is read
+ * then, and who reads meets the reason again.
+ */
+static void share(struct transfer *t, uint64_t offset, uint64_t end)
+{
+	struct jobs *j = t->j;
+	uint64_t next;
+	int64_t left = 0;
+	int fd, r;
+
+	if (atomic_load(&j->shares_nothing))
+		return;
+	r = source_open(j->c.source, t->priority, &t->o->origin, &fd);
+	if (r == -EOPNOTSUPP)
+		atomic_store(&j->shares_nothing, true);
+	if (r < 0)
+		return;
+	if (end > t->o->size)
+		end = t->o->size;
+	for (; offset < end && left >= 0 && !atomic_load(&j->stopping); offset = next) {
+		next = end - offset > SHARE_BYTES ? offset + SHARE_BYTES : end;
+		left = stub_fill_clone(j->c.volume, t->o, fd, offset, next, &t->missing);
+		if (left == -EXDEV)
+			atomic_store(&j->shares_nothing, true);
+		if (left < 0)
+			continue;
+		t->left = left;
+		t->fresh = false;
+		atomic_fetch_add(&j->n.bytes, next - offset);
+		if (t->job->kind != STUB_ASK_FILL)
+			job_answer_ready(&j->table, t->job, &t->missing);
+	}
+	close(fd);
+}
+
 int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	struct transfer t = transfer_of(j, job, o);
 	int r;
 
+	share(&t, 0, o->size);
 	t.until_ms = stub_now_ms() + SLICE_MS;
 	r = transfer_run(&t);
 	if (r == 0)
@@ -439,6 +478,7 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 	t.next = t.wrap_end = first;
 	t.wrap = start;
 	t.small_first = true;
+	share(&t, start, t.end);
 	r = transfer_run(&t);
 	o->missing.end = 0; /* no longer right */
 	if (r == -E2BIG && job_room(j, job, o) == 0) {

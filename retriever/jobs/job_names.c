@@ -26,7 +26,7 @@ static int lookup_entry(struct jobs *j, struct job *job, const struct stub_objec
 	e->origin = origin->bytes;
 	e->origin_len = origin->len;
 	e->inode = source_inode(j->c.source, origin, &e->inode_len);
-	e->dummy = source_has_meta(j->c.source, e->attr.mode);
+	e->dummy = source_has_meta(j->c.source, &e->attr);
 	if (!S_ISLNK(e->attr.mode))
 		return 0;
 	e->target = target;

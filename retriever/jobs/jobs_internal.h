@@ -87,6 +87,7 @@ struct jobs {
 	/* of job_data.c */
 	struct source_limits limits;
 	atomic_bool limits_known;
+	atomic_bool shares_nothing; /* no blocks, between source and volume */
 	/* of jobs.c */
 	pthread_t *threads;
 	unsigned int n_threads;

@@ -15,6 +15,8 @@ static const struct source_ops *backend_of(const struct source_config *c)
 		return &nfs_source_ops;
 	case SOURCE_SMB:
 		return &smb_source_ops;
+	case SOURCE_FILE:
+		return &file_source_ops;
 	case SOURCE_UNKNOWN:
 		break;
 	}

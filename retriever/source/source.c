@@ -95,9 +95,10 @@ int64_t source_stream(struct source *s, enum source_priority p, const struct stu
 	return s->ops->stream(s, p, o, name, offset, buf, length, size);
 }
 
-bool source_has_meta(const struct source *s, mode_t type)
+bool source_has_meta(const struct source *s, const struct stub_attr *a)
 {
-	return s->ops->meta && (S_ISREG(type) || S_ISDIR(type));
+	return s->ops->meta && (S_ISREG(a->mode) || S_ISDIR(a->mode)) &&
+	       (a->more || !s->ops->meta_told);
 }
 
 void source_meta_free(struct source_meta *m)
@@ -132,6 +133,11 @@ int source_read(struct source *s, enum source_priority p, const struct stub_orig
 	return s->ops->read(s, p, o, offset, length, fn, arg);
 }
 
+int source_open(struct source *s, enum source_priority p, const struct stub_origin *o, int *fd)
+{
+	return s->ops->open ? s->ops->open(s, p, o, fd) : -EOPNOTSUPP;
+}
+
 int source_limits(struct source *s, struct source_limits *out)
 {
 	return s->ops->limits(s, out);
@@ -139,7 +145,7 @@ int source_limits(struct source *s, struct source_limits *out)
 
 bool source_entrys_own(int error)
 {
-	static const int own[] = { ENOENT, ESTALE, ENOTDIR, EACCES, EBADMSG, EIO, ENAMETOOLONG };
+	static const int own[] = { ENOENT, ESTALE, ENOTDIR, EACCES, EBADMSG, EIO, ENAMETOOLONG, EXDEV };
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		if (error == -own[i])

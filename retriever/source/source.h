@@ -22,6 +22,7 @@
  *   -ENOMEDIUM  it shows another object in this place, as when one of its disks is not
  *               mounted: that says nothing of the object that was meant, which has to wait
  *   -EOVERFLOW  source_lookup(): an origin longer than STUB_ORIGIN_MAX
+ *   -EXDEV      another file system begins at this name, which does not belong to the source (file)
  *   -ENAMETOOLONG, -ENOMEM
  */
 #ifndef SOURCE_H
@@ -62,7 +63,8 @@ struct source_smb { /* of smb:// sources only */
 
 struct source_config {
 	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N...]
-					 * smb://host[:port]/share[/dir] */
+					 * smb://host[:port]/share[/dir]
+					 * file:///path */
 	const char *join; /* smb://...: what Windows knows of the same tree; NULL or "": nothing.
 			   * Origins of a source with it are of no use without it. */
 	/* NFS: numbers that the root must have.  As long as it has others, the source is lost. */
@@ -118,6 +120,8 @@ struct source_traits {
 	/* SMB: source_meta() brings what Windows knows of an object: security descriptor,
 	 * attributes, creation time, streams, extended attributes */
 	bool windows;
+
+	bool read_only; /* file: it is mounted so */
 
 	bool have_acl; /* it was asked, and answered, whether it has POSIX ACLs on offer */
 	bool acl;
@@ -223,9 +227,9 @@ int64_t source_stream(struct source *s, enum source_priority p, const struct stu
 		      const char *name, uint64_t offset, void *buf, uint32_t length,
 		      uint64_t *size);
 
-/* Does source_meta() bring more than look-ups and listings do, for objects of this type?  Then
- * these make dummies. */
-bool source_has_meta(const struct source *s, mode_t type);
+/* Does source_meta() bring more than look-ups and listings do, for the object with these attributes?
+ * Then these make dummies. */
+bool source_has_meta(const struct source *s, const struct stub_attr *a);
 
 /* Target of a symlink; at most STUB_TARGET_MAX bytes, not terminated. */
 int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
@@ -269,6 +273,13 @@ struct source_read {
 typedef void (*source_read_fn)(void *arg, const struct source_read *r);
 int source_read(struct source *s, enum source_priority p, const struct stub_origin *o,
 		uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
+
+/*
+ * A descriptor of the file's bytes, O_RDONLY, where the source is a file system of this machine:
+ * for calls of the kernel that take two files, and share their blocks.  *fd is the caller's.
+ *   -EOPNOTSUPP  it is not
+ */
+int source_open(struct source *s, enum source_priority p, const struct stub_origin *o, int *fd);
 
 struct source_limits {
 	uint32_t read_bytes;

@@ -35,6 +35,9 @@ struct source_ops {
 		      struct stub_attr *attr);
 	/* The inode's own bytes in @o (struct stub_entry, inode); NULL: all of the origin. */
 	const uint8_t *(*inode)(const struct stub_origin *o, size_t *len);
+	/* Look-ups and listings say of each object whether meta() brings more (stub_attr, more); else
+	 * it does of all files and directories. */
+	bool meta_told;
 	/* NULL: the same as getattr.  @as: attributes from NFS, whose owner, group, set-ID and
 	 * sticky bits are taken, and without a descriptor also the mode; NULL: the server's. */
 	int (*meta)(struct source *s, enum source_priority p, const struct stub_origin *o,
@@ -51,9 +54,11 @@ struct source_ops {
 		    const struct source_id *as, source_entries_fn fn, void *arg);
 	int (*read)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
+	/* NULL: there is no descriptor to be had */
+	int (*open)(struct source *s, enum source_priority p, const struct stub_origin *o, int *fd);
 	int (*limits)(struct source *s, struct source_limits *out);
 };
 
-extern const struct source_ops nfs_source_ops, smb_source_ops, dual_source_ops;
+extern const struct source_ops nfs_source_ops, smb_source_ops, dual_source_ops, file_source_ops;
 
 #endif

@@ -13,7 +13,7 @@ enum source_kind source_uri_kind(const char *uri)
 	static const struct {
 		const char *scheme;
 		enum source_kind kind;
-	} kinds[] = { { "nfs://", SOURCE_NFS }, { "smb://", SOURCE_SMB } };
+	} kinds[] = { { "nfs://", SOURCE_NFS }, { "smb://", SOURCE_SMB }, { "file://", SOURCE_FILE } };
 
 	for (size_t i = 0; uri && i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (!strncmp(uri, kinds[i].scheme, strlen(kinds[i].scheme)))

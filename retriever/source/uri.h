@@ -10,9 +10,9 @@
 #define SOURCE_HOST_MAX 258 /* bytes of a host with its NUL: a name, or [address] */
 #define SOURCE_SHOWN_MAX 512 /* what is enough of a URI in a message */
 
-enum source_kind { SOURCE_UNKNOWN, SOURCE_NFS, SOURCE_SMB };
+enum source_kind { SOURCE_UNKNOWN, SOURCE_NFS, SOURCE_SMB, SOURCE_FILE };
 
-/* By how it begins: nfs://, smb://.  NULL: unknown. */
+/* By how it begins: nfs://, smb://, file://.  NULL: unknown. */
 enum source_kind source_uri_kind(const char *uri);
 
 /*

@@ -94,7 +94,7 @@ def test_options_with_values_are_known():
 
 
 def test_values(tmp_path):
-    assert complete("init", "--source", "") == ["nfs://", "smb://"]
+    assert complete("init", "--source", "") == ["file:///", "nfs://", "smb://"]
     assert complete("init", "--source", "n") == ["nfs://"]
     assert complete("init", "--source", "=", "s") == ["smb://"]
     assert complete("init", "--source", "nfs", ":", "//o") == []

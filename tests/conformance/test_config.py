@@ -95,7 +95,7 @@ def test_a_volume(m, order):
         '%s line 4: unknown key "flavour": written by a newer postcopy?\n' % conf)
     conf.write_text(good.replace("source=nfs:", "source=ftp:"))
     assert check(*what, status=1) == (
-        "%s: source: the URI begins neither with nfs:// nor with smb://\n" % conf)
+        "%s: source: the URI begins neither with nfs:// nor with smb:// nor with file://\n" % conf)
     conf.write_text(good)
     assert check(*what)
 

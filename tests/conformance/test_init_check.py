@@ -548,7 +548,7 @@ def test_errors_are_1(fake, fresh_dir):
                       (fake.url().replace("/export", "/nothing"), "showmount"),
                       ("//h/My Share", "'smb://h/My Share'"), ("\\\\h\\s\\d", "'smb://h/s/d'"),
                       ("cifs://h/s", "'smb://h/s'"), ("h:/export", "'nfs://h/export'"),
-                      ("h", "nfs://host/export or smb://host/share")):
+                      ("h", "nfs://host/export, smb://host/share or file:///path")):
         said(check("--source", uri), 1, text)
         said(check("--source", uri, "--names", "--json"), 1, text)
     said(check(*url(fake), fresh_dir / "no"), 1, "does not exist")

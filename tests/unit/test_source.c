@@ -14,7 +14,7 @@
 static void what_is_said_of_one_entry_is_its_own(void **state)
 {
 	static const int own[] = { -ENOENT, -ESTALE, -ENOTDIR,	   -EACCES,
-				   -EBADMSG, -EIO,    -ENAMETOOLONG };
+				   -EBADMSG, -EIO,    -ENAMETOOLONG, -EXDEV };
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		assert_true(source_entrys_own(own[i]));

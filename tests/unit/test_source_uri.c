@@ -16,12 +16,13 @@ static void the_scheme_tells_the_kind(void **state)
 {
 	assert_int_equal(source_uri_kind("nfs://old/export"), SOURCE_NFS);
 	assert_int_equal(source_uri_kind("smb://old/share"), SOURCE_SMB);
+	assert_int_equal(source_uri_kind("file:///mnt/old"), SOURCE_FILE);
 }
 
 static void all_else_is_unknown(void **state)
 {
 	static const char *const none[] = { "", "nfs", "nfs:/", "NFS://h/e", " nfs://h/e", "smb:h",
-					    "smbx://h/s", "old:/export", "//old/share" };
+					    "smbx://h/s", "old:/export", "//old/share", "file:/a" };
 
 	assert_int_equal(source_uri_kind(NULL), SOURCE_UNKNOWN);
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
