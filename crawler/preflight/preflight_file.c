@@ -16,7 +16,8 @@ int preflight_file_uri(struct verdict *v, struct source_facts *facts)
 	char why[128];
 
 	if (file_uri_parse(facts->uri, &parts, why, sizeof(why)) < 0)
-		return verdict_fail(v, FAIL_URI, "source '%s': %s; want file:///path", facts->uri, why);
+		return verdict_fail(v, FAIL_URI, "source '%s': %s; want file:///path", facts->uri,
+				    why);
 	facts->file = facts->local = facts->root_proven = true;
 	snprintf(facts->path, sizeof(facts->path), "%s", parts.path);
 	return 0;
@@ -59,13 +60,16 @@ int preflight_file(struct verdict *v, struct source_facts *facts)
 	if (fstat(fd, &st) == 0)
 		facts->dev = st.st_dev;
 	if (is_empty(fd) && !is_mounted(fd))
-		r = verdict_fail(v, FAIL_NOT_EXPORT,
-				 "source %s: %s is empty, and nothing is mounted there: mount the old "
-				 "file system first", facts->uri, facts->path);
+		r = verdict_fail(
+			v, FAIL_NOT_EXPORT,
+			"source %s: %s is empty, and nothing is mounted there: mount the old "
+			"file system first",
+			facts->uri, facts->path);
 	else if (fstatvfs(fd, &fs) == 0 && !(fs.f_flag & ST_RDONLY))
 		verdict_warn(v, "source-not-frozen",
 			     "%s is mounted for writing: whatever changes there from now on is not "
-			     "migrated but parked as a conflict; mount it with 'ro'", facts->path);
+			     "migrated but parked as a conflict; mount it with 'ro'",
+			     facts->path);
 	close(fd);
 	return r;
 }

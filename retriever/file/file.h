@@ -43,6 +43,7 @@
 
 #include "source/pool.h"
 #include "source/source_ops.h"
+#include "source/trace.h"
 #include "source/uri.h"
 
 #define FILE_THREADS_MIN   4
@@ -116,6 +117,8 @@ struct file_dir; /* a listing: file_list.c */
 struct file_call {
 	TAILQ_ENTRY(file_call) link; /* in queue[prio], or in running */
 	enum source_priority prio;
+	const char *what; /* for lines at level debug */
+	uint64_t trace;	  /* what it is for */
 	/* On a thread; @buf has FILE_READ_MAX bytes, the thread's own.  0 or -errno. */
 	int (*work)(struct file_call *c, const struct file_mount *m, void *buf);
 	/* Called once, without locks, on any thread; with an error, what the call brings may still be
@@ -192,7 +195,7 @@ static inline struct file_source *file_of(struct source *s)
 void file_log(struct file_source *s, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-struct file_call *file_call_new(struct file_source *s, enum source_priority p,
+struct file_call *file_call_new(struct file_source *s, const char *what, enum source_priority p,
 				const struct stub_origin *o);
 void file_call_put(struct file_call *c); /* the last one frees it with all that it brought */
 /* 0, or -ECANCELED, -ETIMEDOUT: then done() is not called. */

@@ -32,7 +32,7 @@ void file_log(struct file_source *s, enum stub_log_level level, const char *fmt,
 
 /* ---- calls ---- */
 
-struct file_call *file_call_new(struct file_source *s, enum source_priority p,
+struct file_call *file_call_new(struct file_source *s, const char *what, enum source_priority p,
 				const struct stub_origin *o)
 {
 	struct file_call *c = calloc(1, sizeof(*c));
@@ -44,6 +44,8 @@ struct file_call *file_call_new(struct file_source *s, enum source_priority p,
 	c->origin = *o;
 	c->fd = -1;
 	c->refs = 1;
+	c->what = what;
+	c->trace = trace_of;
 	pthread_cond_init(&c->changed, NULL);
 	return c;
 }
@@ -254,8 +256,24 @@ static void settle(struct file_source *s, struct file_call *c, int err)
 	pthread_mutex_lock(&s->pool.lock);
 }
 
+/* What of its object and answer may be told. */
+static void tell(const struct file_call *c, int err, uint64_t began_us)
+{
+	char origin[STUB_ORIGIN_MAX * 2 + 1] = "", name[STUB_NAME_MAX * 4 + 1], what[64] = "";
+
+	for (unsigned int i = 0; i < c->origin.len; i++)
+		snprintf(origin + 2 * i, 3, "%02x", c->origin.bytes[i]);
+	stub_printable(c->name, strlen(c->name), name, sizeof(name));
+	if (c->length)
+		snprintf(what, sizeof(what), " %llu+%u", (unsigned long long)c->offset, c->length);
+	trace_line(c->trace, "source %s %s%s%s%s%s: %s, %.1f ms", c->what, origin,
+		   *name ? " \"" : "", name, *name ? "\"" : "", what, stub_result_text(err),
+		   (double)(stub_now_us() - began_us) / 1000);
+}
+
 static void work(struct file_source *s, struct file_call *c, void *buf)
 {
+	uint64_t began_us = trace_on() ? stub_now_us() : 0;
 	struct file_mount *m = file_mount_get(s);
 	bool background = c->prio == SOURCE_BACKGROUND;
 	int err;
@@ -267,6 +285,8 @@ static void work(struct file_source *s, struct file_call *c, void *buf)
 	s->background += background;
 	pthread_mutex_unlock(&s->pool.lock);
 	err = c->work(c, m, buf);
+	if (began_us && trace_on())
+		tell(c, err, began_us);
 	pthread_mutex_lock(&s->pool.lock);
 	s->background -= background;
 	if (again(s, c, m, err))

@@ -83,9 +83,11 @@ static int identify(struct file_mount *m, const char *path, char *why, size_t si
 	if (r == 0)
 		r = file_origin(m->fd, &m->root);
 	if (r == -EOPNOTSUPP)
-		return fail(why, size, -EPROTO,
-			    "%.100s: its file system has no file handles, or no identity of its own: it "
-			    "cannot be a source; export it over NFS instead", path);
+		return fail(
+			why, size, -EPROTO,
+			"%.100s: its file system has no file handles, or no identity of its own: it "
+			"cannot be a source; export it over NFS instead",
+			path);
 	if (r == 0)
 		r = mount_id(m->fd, "", AT_EMPTY_PATH, &x);
 	if (r == 0 && fstat(m->fd, &st) < 0)
@@ -101,8 +103,8 @@ static int identify(struct file_mount *m, const char *path, char *why, size_t si
 		   0;
 }
 
-static int check(const struct file_mount *m, const char *path, const struct source_id *as, char *why,
-		 size_t size)
+static int check(const struct file_mount *m, const char *path, const struct source_id *as,
+		 char *why, size_t size)
 {
 	int r = file_disk_answers(m->dev);
 
@@ -111,12 +113,14 @@ static int check(const struct file_mount *m, const char *path, const struct sour
 			    strerror(-r));
 	if (!as || (as->fsid == m->fsid && as->fileid == m->attr.fileid))
 		return 0;
-	return fail(why, size, -ENOENT,
-		    as->fsid == m->fsid ?
-			    "%.100s is another directory (inode %" PRIu64 ") than when the migration "
-			    "began: is something else mounted there?" :
-			    "%.100s is not on the file system that the migration began with: is that "
-			    "not mounted?", path, m->attr.fileid);
+	return fail(
+		why, size, -ENOENT,
+		as->fsid == m->fsid ?
+			"%.100s is another directory (inode %" PRIu64 ") than when the migration "
+			"began: is something else mounted there?" :
+			"%.100s is not on the file system that the migration began with: is that "
+			"not mounted?",
+		path, m->attr.fileid);
 }
 
 int file_mount_open(const char *path, const struct source_id *as, struct file_mount **out,
@@ -157,8 +161,10 @@ int file_mount_look(const struct file_mount *m, const char *path, bool deep, cha
 	if (r < 0)
 		return fail(why, size, r, "%.100s: %s", path, strerror(-r));
 	if (x.stx_mnt_id != m->mnt_id || x.stx_ino != m->attr.fileid)
-		return fail(why, size, -ENOENT, "%.100s: it was unmounted, or something was mounted "
-			    "there", path);
+		return fail(why, size, -ENOENT,
+			    "%.100s: it was unmounted, or something was mounted "
+			    "there",
+			    path);
 	r = deep ? file_disk_answers(m->dev) : 0;
 	return r < 0 ? fail(why, size, r, "%.100s: its disk does not answer: %s", path,
 			    strerror(-r)) :

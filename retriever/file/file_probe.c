@@ -49,8 +49,10 @@ static int check_outside(struct probe *p, int fd)
 
 	if (r == 0 || r == -ENOENT)
 		return 0;
-	snprintf(p->why, sizeof(p->why), "%.80s lies in %.80s, which is or was a volume of postcopy and "
-					 "is not complete", p->uri.path, path);
+	snprintf(p->why, sizeof(p->why),
+		 "%.80s lies in %.80s, which is or was a volume of postcopy and "
+		 "is not complete",
+		 p->uri.path, path);
 	return -EPROTO;
 }
 

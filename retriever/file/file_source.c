@@ -22,10 +22,10 @@ static struct file_source *allocate(const struct source_config *c)
 	s->base.ops = &file_source_ops;
 	s->config = *c;
 	s->config.uri = s->config.join = NULL; /* the caller's */
-	s->config.read_bytes = within(c->read_bytes ? c->read_bytes : FILE_READ_MAX, 4096,
-				      FILE_READ_MAX);
-	s->config.call_timeout_ms =
-		c->call_timeout_ms ? within(c->call_timeout_ms, 100, 600000) : 15000;
+	s->config.read_bytes =
+		within(c->read_bytes ? c->read_bytes : FILE_READ_MAX, 4096, FILE_READ_MAX);
+	s->config.call_timeout_ms = c->call_timeout_ms ? within(c->call_timeout_ms, 100, 600000) :
+							 15000;
 	s->n = within(c->connections * 4, FILE_THREADS_MIN, FILE_THREADS_MAX);
 	s->refs = 1;
 	source_pool_init(&s->pool, c->give_up_ms);
@@ -129,7 +129,7 @@ static void state(struct source *base, struct source_state *out)
 	pthread_mutex_lock(&s->pool.lock);
 	source_pool_state(&s->pool, out);
 	TAILQ_FOREACH(c, &s->running, link)
-		out->inflight++;
+	out->inflight++;
 	pthread_mutex_unlock(&s->pool.lock);
 }
 
@@ -169,10 +169,10 @@ static int root(struct source *base, struct stub_origin *out, struct stub_attr *
 
 typedef int (*work_fn)(struct file_call *c, const struct file_mount *m, void *buf);
 
-static struct file_call *begin(struct source *s, enum source_priority p,
+static struct file_call *begin(struct source *s, const char *what, enum source_priority p,
 			       const struct stub_origin *o, work_fn work)
 {
-	struct file_call *c = file_call_new(file_of(s), p, o);
+	struct file_call *c = file_call_new(file_of(s), what, p, o);
 
 	if (c)
 		c->work = work;
@@ -180,8 +180,8 @@ static struct file_call *begin(struct source *s, enum source_priority p,
 }
 
 static int lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
-		  const struct source_id *as, const char *name, size_t len,
-		  struct stub_origin *out, struct stub_attr *attr)
+		  const struct source_id *as, const char *name, size_t len, struct stub_origin *out,
+		  struct stub_attr *attr)
 {
 	struct file_call *c;
 	bool mine;
@@ -189,7 +189,7 @@ static int lookup(struct source *s, enum source_priority p, const struct stub_or
 
 	if (len > STUB_NAME_MAX)
 		return -ENAMETOOLONG;
-	c = begin(s, p, dir, file_work_lookup);
+	c = begin(s, "LOOKUP", p, dir, file_work_lookup);
 	if (!c)
 		return -ENOMEM;
 	memcpy(c->name, name, len);
@@ -211,7 +211,7 @@ static int lookup(struct source *s, enum source_priority p, const struct stub_or
 static int getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
 		   struct stub_attr *attr)
 {
-	struct file_call *c = begin(s, p, o, file_work_getattr);
+	struct file_call *c = begin(s, "GETATTR", p, o, file_work_getattr);
 	bool mine;
 	int r;
 
@@ -227,7 +227,7 @@ static int getattr(struct source *s, enum source_priority p, const struct stub_o
 static int meta(struct source *s, enum source_priority p, const struct stub_origin *o,
 		const struct stub_attr *as, struct source_meta *out)
 {
-	struct file_call *c = begin(s, p, o, file_work_meta);
+	struct file_call *c = begin(s, "META", p, o, file_work_meta);
 	bool mine;
 	int r;
 
@@ -246,7 +246,7 @@ static int meta(struct source *s, enum source_priority p, const struct stub_orig
 static int read_link(struct source *s, enum source_priority p, const struct stub_origin *o,
 		     const struct source_id *as, char *buf, size_t size, size_t *len)
 {
-	struct file_call *c = begin(s, p, o, file_work_readlink);
+	struct file_call *c = begin(s, "READLINK", p, o, file_work_readlink);
 	bool mine;
 	int r;
 
@@ -264,10 +264,9 @@ static int read_link(struct source *s, enum source_priority p, const struct stub
 	return r;
 }
 
-static int open_file(struct source *s, enum source_priority p, const struct stub_origin *o,
-		     int *fd)
+static int open_file(struct source *s, enum source_priority p, const struct stub_origin *o, int *fd)
 {
-	struct file_call *c = begin(s, p, o, file_work_open);
+	struct file_call *c = begin(s, "OPEN", p, o, file_work_open);
 	bool mine;
 	int r;
 
@@ -306,7 +305,7 @@ static int start_read(struct source *base, enum source_priority p, const struct 
 
 	if (!length || length > s->config.read_bytes || offset > INT64_MAX - (uint64_t)length)
 		return -EINVAL;
-	c = begin(base, p, o, file_work_read);
+	c = begin(base, "READ", p, o, file_work_read);
 	if (!c)
 		return -ENOMEM;
 	c->offset = offset;
@@ -339,6 +338,7 @@ const struct source_ops file_source_ops = {
 	.getattr = getattr,
 	.meta = meta,
 	.meta_told = true,
+	.by_handle = true,
 	.readlink = read_link,
 	.list = file_source_list,
 	.read = start_read,

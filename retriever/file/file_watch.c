@@ -39,8 +39,8 @@ static void trouble(struct file_source *s, const char *why)
 
 static void found(struct file_source *s, struct file_mount *m)
 {
-	if (s->pool.known && (m->root.len != s->root.len ||
-			      memcmp(m->root.bytes, s->root.bytes, m->root.len))) {
+	if (s->pool.known &&
+	    (m->root.len != s->root.len || memcmp(m->root.bytes, s->root.bytes, m->root.len))) {
 		/* the same inode number, but used anew */
 		file_mount_put(s, m);
 		trouble(s, "the root is another directory than before, made under the same number");
@@ -134,7 +134,8 @@ static uint64_t silent_since(struct file_source *s, uint64_t now)
 
 	if (s->look_began_ms && now - s->look_began_ms >= limit)
 		return s->look_began_ms;
-	TAILQ_FOREACH(c, &s->running, link) {
+	TAILQ_FOREACH(c, &s->running, link)
+	{
 		if (now - c->began_ms < limit)
 			continue;
 		stuck++;
@@ -164,11 +165,13 @@ static void tick(struct file_source *s)
 		}
 	}
 	if (silent)
-		trouble(s, "the file system does not answer: calls into the kernel do not come back");
+		trouble(s,
+			"the file system does not answer: calls into the kernel do not come back");
 	if (source_pool_gave_up(&s->pool)) {
 		if (source_pool_give_up(&s->pool)) {
 			pthread_mutex_unlock(&s->pool.lock);
-			file_log(s, STUB_LOG_WARN, "lost for longer than give_up_after: calls fail");
+			file_log(s, STUB_LOG_WARN,
+				 "lost for longer than give_up_after: calls fail");
 			pthread_mutex_lock(&s->pool.lock);
 		}
 		file_take_all(s, &ended);

@@ -50,9 +50,11 @@ int file_work_dir(struct file_call *c, const struct file_mount *m)
 	/* data of a volume's stubs lies elsewhere, and the volume itself may be ours */
 	if (r == 0 && a.fileid != m->attr.fileid &&
 	    fstatat(fd, STUB_DIR "/volume.conf", &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		file_log(c->s, STUB_LOG_ERROR,
-			 "source %s: inode %llu there is a volume of postcopy, which no source may have "
-			 "in it: finish or move that one", c->s->uri.path, (unsigned long long)a.fileid);
+		file_log(
+			c->s, STUB_LOG_ERROR,
+			"source %s: inode %llu there is a volume of postcopy, which no source may have "
+			"in it: finish or move that one",
+			c->s->uri.path, (unsigned long long)a.fileid);
 		r = -EIO;
 	}
 	if (r == 0)

@@ -138,7 +138,8 @@ static void too_large(struct taking *t, const char *name, size_t len)
 	char shown[128];
 
 	stub_printable(name, strlen(name), shown, sizeof(shown));
-	fprintf(t->lost, "attribute %s of %zu bytes: more than the new file system takes\n", shown, len);
+	fprintf(t->lost, "attribute %s of %zu bytes: more than the new file system takes\n", shown,
+		len);
 	if (!strcmp(name, ACL_ACCESS))
 		narrow((uint8_t *)t->value, len, &t->out->attr);
 }

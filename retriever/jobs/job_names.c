@@ -2,6 +2,7 @@
 /*
  * job_names.c - names and attributes: LOOKUP, LIST, ATTR.
  */
+#include <limits.h>
 #include <stdio.h>
 
 #include "jobs/jobs_internal.h"
@@ -388,15 +389,22 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 	return jobs_failed(j, &job->h, r, what);
 }
 
-/* Log what cannot be kept, each line with the object's path over there. */
-static void tell_lost(struct jobs *j, const struct stub_origin *o, const char *lost)
+/* Log what cannot be kept, each line with the object's path over there; where origins are handles,
+ * with its path here. */
+static void tell_lost(struct jobs *j, const struct stub_handle *h, const struct stub_origin *o,
+		      const char *lost)
 {
-	char path[STUB_ORIGIN_MAX + 1];
+	char path[STUB_ORIGIN_MAX + 1], here[PATH_MAX];
 	size_t len;
 
 	for (len = 0; len < o->len; len++)
 		path[len] = o->bytes[len] < ' ' ? '?' : (char)o->bytes[len];
 	path[len] = '\0';
+	if (source_by_handle(j->c.source)) {
+		if (jobs_path(j, h, here, sizeof(here)) < 0)
+			strcpy(here, "?");
+		stub_printable(here, strlen(here), path, sizeof(path));
+	}
 	for (; *lost; lost += len + (lost[len] == '\n')) {
 		len = strcspn(lost, "\n");
 		atomic_fetch_add(&j->n.lost, 1);
@@ -449,7 +457,7 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 	if (r == 0)
 		count_losses(j, &m.attr, "?", 1);
 	if (r == 0 && m.lost)
-		tell_lost(j, &o->origin, m.lost);
+		tell_lost(j, &job->h, &o->origin, m.lost);
 	source_meta_free(&m);
 	if (r == -ESTALE)
 		return jobs_conflict(j, &job->h, "the object has been replaced on the old server");

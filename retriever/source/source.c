@@ -101,6 +101,11 @@ bool source_has_meta(const struct source *s, const struct stub_attr *a)
 	       (a->more || !s->ops->meta_told);
 }
 
+bool source_by_handle(const struct source *s)
+{
+	return s->ops->by_handle;
+}
+
 void source_meta_free(struct source_meta *m)
 {
 	free(m->memory);

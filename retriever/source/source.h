@@ -231,6 +231,9 @@ int64_t source_stream(struct source *s, enum source_priority p, const struct stu
  * Then these make dummies. */
 bool source_has_meta(const struct source *s, const struct stub_attr *a);
 
+/* Are its origins handles, which no line for people may have? */
+bool source_by_handle(const struct source *s);
+
 /* Target of a symlink; at most STUB_TARGET_MAX bytes, not terminated. */
 int source_readlink(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    const struct source_id *as, char *buf, size_t size, size_t *len);

@@ -6,10 +6,10 @@ import ctypes
 import errno
 import fcntl
 import os
-import signal
+import re
 import stat
+import struct
 import subprocess
-import threading
 from urllib.parse import quote
 
 import pytest
@@ -199,6 +199,26 @@ def test_killed_retrievers_go_on(old, new_volume, new_migration):
     crawler.wait(300)
     migrate(m)
     same(everything(volume), there)
+
+
+def test_what_is_not_kept_is_told(disk, new_migration, fresh_dir):
+    """... and gives nobody more rights."""
+    oldtree.write(disk.path / "ping", b"program")
+    os.setxattr(disk.path / "ping", "security.capability",
+                struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
+    os.mkfifo(disk.path / "fifo")
+    os.chmod(disk.path / "fifo", 0o660)
+    subprocess.run(["setfacl", "-m", "u:1000:r", "-m", "m::rw", disk.path / "fifo"], check=True)
+    m = new_migration(url(disk.path), fresh_dir, conf="log_level = debug\n").init()
+    m.start_retriever()
+    migrate(m, finish=False)
+    s = m.status()
+    assert (s["metadata_lost"], s["acls_lost"]) == (1, 1), s
+    assert stat.S_IMODE(os.lstat(fresh_dir / "fifo").st_mode) == 0o640
+    assert os.listxattr(fresh_dir / "ping") == []
+    log = m.log.read_text()
+    assert '"ping": not kept: attribute security.capability' in log
+    assert re.search(r"ask \w+: source READ \w+ 0\+\d+: done, ", log), "debug"
 
 
 # -- what is not the source ---------------------------------------------------

@@ -20,8 +20,8 @@ static void paths_are_taken(void **state)
 	static const struct {
 		const char *uri, *path;
 	} good[] = {
-		{ "file:///mnt/old", "/mnt/old" },   { "file:///mnt/old///", "/mnt/old" },
-		{ "file:////mnt//old", "/mnt/old" }, { "file:///", "/" },
+		{ "file:///mnt/old", "/mnt/old" },	 { "file:///mnt/old///", "/mnt/old" },
+		{ "file:////mnt//old", "/mnt/old" },	 { "file:///", "/" },
 		{ "file:///a%20b%3F%23%25", "/a b?#%" }, { "file:///a/...", "/a/..." },
 	};
 	struct file_uri u;
@@ -35,10 +35,10 @@ static void paths_are_taken(void **state)
 
 static void other_uris_are_refused(void **state)
 {
-	static const char *const bad[] = { "file:/mnt",	      "file://host/mnt", "file://",
-					   "file:///a/../b",  "file:///a/.",	 "file:///a%2F..",
-					   "file:///a%0",     "file:///a%00",	 "file:///a?b",
-					   "file:///a#b",     "nfs://h/e" };
+	static const char *const bad[] = { "file:/mnt",	     "file://host/mnt", "file://",
+					   "file:///a/../b", "file:///a/.",	"file:///a%2F..",
+					   "file:///a%0",    "file:///a%00",	"file:///a?b",
+					   "file:///a#b",    "nfs://h/e" };
 	struct file_uri u;
 	char why[128];
 
@@ -93,7 +93,8 @@ static void wait_for(const unsigned int *what, unsigned int n)
 
 static struct source *make(char dir[64], unsigned int give_up_ms)
 {
-	struct source_config c = { .connections = 1, .call_timeout_ms = TIMEOUT_MS,
+	struct source_config c = { .connections = 1,
+				   .call_timeout_ms = TIMEOUT_MS,
 				   .give_up_ms = give_up_ms };
 	struct stub_origin root;
 	struct stub_attr attr;
@@ -117,7 +118,7 @@ static void block_all(struct source *s)
 	struct stub_origin none = { .len = 0 };
 
 	for (unsigned int i = 0; i < file_of(s)->n; i++) {
-		struct file_call *c = file_call_new(file_of(s), SOURCE_DEMAND, &none);
+		struct file_call *c = file_call_new(file_of(s), "HANG", SOURCE_DEMAND, &none);
 
 		c->work = hang;
 		c->done = on_told;
