@@ -5,6 +5,7 @@ mounted, another disk, a dead one) is never believed."""
 import ctypes
 import errno
 import fcntl
+import json
 import os
 import re
 import stat
@@ -384,3 +385,12 @@ def test_init_tells(disk, new_migration, fresh_dir):
     disk.remount("ro")
     answer = m.tool("check", "--source", url(disk.path), fresh_dir, check=False)
     assert not any(w["code"] == "source-not-frozen" for w in answer["warnings"]), answer
+
+
+def test_the_unit_waits_for_the_mount(disk, new_migration, fresh_dir):
+    m = new_migration(url(disk.path), fresh_dir).init()
+    answer = json.loads(m.postcopy("blocks", "--json", fresh_dir).stdout)
+    assert answer["drop_in"] == ('[Unit]\nRequiresMountsFor="%s"\n[Service]\nBindReadOnlyPaths="%s"\n'
+                                 % (disk.path, disk.path))
+    assert 'Pseudo = "/%s"' % fresh_dir.name in answer["export_block"]
+    assert answer["drop_in"] in m.postcopy("blocks", fresh_dir).stdout

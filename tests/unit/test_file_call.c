@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <fcntl.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "file/file.h"
@@ -199,11 +201,107 @@ static void stopping_waits_for_no_disk(void **state)
 	rmdir(dir);
 }
 
+/* ---- what is said of objects ---- */
+
+struct seen {
+	unsigned int n, dummies;
+	struct stub_origin file;
+	char target[8];
+};
+
+static int see(void *arg, const struct stub_entry *e, size_t n)
+{
+	struct seen *s = arg;
+
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(e[i].error, 0);
+		s->n++;
+		s->dummies += e[i].dummy;
+		if (e[i].name_len == 4 && !memcmp(e[i].name, "file", 4)) {
+			s->file.len = (uint16_t)e[i].origin_len;
+			memcpy(s->file.bytes, e[i].origin, e[i].origin_len);
+		}
+		if (S_ISLNK(e[i].attr.mode))
+			memcpy(s->target, e[i].target, e[i].target_len);
+	}
+	return 0;
+}
+
+static void on_bytes(void *arg, const struct source_read *r)
+{
+	pthread_mutex_lock(&lock);
+	told_what = (int)r->result;
+	if (r->result > 0)
+		memcpy(arg, r->data, (size_t)r->result);
+	told++;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static int read_it(struct source *s, const struct stub_origin *o, char out[16])
+{
+	unsigned int n = told + 1;
+
+	assert_int_equal(source_read(s, SOURCE_DEMAND, o, 0, 16, on_bytes, out), 0);
+	wait_for(&told, n);
+	return told_what;
+}
+
+static void make_file(const char *name, const char *data)
+{
+	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0640);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, data, strlen(data)), strlen(data));
+	close(fd);
+}
+
+static void objects_are_known_by_what_they_are(void **state)
+{
+	char dir[64], bytes[16] = "";
+	struct source *s = make(dir, 0);
+	struct stub_origin root, found;
+	struct seen seen = { .n = 0 };
+	struct source_meta m;
+	struct stub_attr a;
+
+	assert_int_equal(chdir(dir), 0);
+	make_file("file", "hello");
+	assert_int_equal(setxattr("file", "user.x", "v", 1, 0), 0);
+	assert_int_equal(mkdir("dir", 0750) | symlink("target", "link") | link("file", "twin"), 0);
+	assert_int_equal(source_root(s, &root, &a), 0);
+	assert_int_equal(source_list(s, SOURCE_DEMAND, &root, NULL, see, &seen), 0);
+	assert_int_equal(seen.n, 4);
+	assert_int_equal(seen.dummies, 2); /* a file with two names */
+	assert_string_equal(seen.target, "target");
+	assert_int_equal(source_lookup(s, SOURCE_DEMAND, &root, NULL, "twin", 4, &found, &a), 0);
+	assert_true(a.more && a.nlink == 2 && source_has_meta(s, &a));
+	assert_memory_equal(found.bytes, seen.file.bytes, found.len);
+	assert_int_equal(source_meta(s, SOURCE_DEMAND, &found, &m), 0);
+	assert_int_equal(m.n, 1);
+	assert_string_equal(m.xattrs[0].name, "user.x");
+	source_meta_free(&m);
+	assert_int_equal(rename("twin", "dir/other"), 0);
+	assert_int_equal(read_it(s, &found, bytes), 5);
+	assert_string_equal(bytes, "hello");
+	assert_int_equal(unlink("dir/other") | unlink("file"), 0);
+	assert_int_equal(read_it(s, &found, bytes), -ESTALE);
+	assert_int_equal(source_lookup(s, SOURCE_DEMAND, &root, NULL, "file", 4, &found, &a), -ENOENT);
+	found.bytes[0] = 2;
+	assert_int_equal(source_getattr(s, SOURCE_DEMAND, &found, &a), -ESTALE);
+	assert_int_equal(source_verify(s), 0);
+	assert_int_equal(rmdir("dir") | unlink("link") | chdir("/"), 0);
+	source_stop(s);
+	source_destroy(s);
+	rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(paths_are_taken),
 		cmocka_unit_test(other_uris_are_refused),
+		cmocka_unit_test(objects_are_known_by_what_they_are),
 		cmocka_unit_test(a_source_from_which_nobody_comes_back_is_lost_and_found),
 		cmocka_unit_test(who_waits_is_sent_away_when_it_is_given_up),
 		cmocka_unit_test(stopping_waits_for_no_disk),
