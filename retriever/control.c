@@ -238,22 +238,14 @@ static struct json_object *cmd_unpark(struct control *c, struct json_object *in)
 {
 	struct json_object *list, *o;
 	struct stub_handle *h;
-	size_t count;
+	size_t count = 0;
 	int64_t n;
 
-	if (!json_object_object_get_ex(in, "objects", &list) ||
-	    !json_object_is_type(list, json_type_array) || !json_object_array_length(list))
-		return answer_error("objects: a list of objects with type and handle");
-	count = json_object_array_length(list);
-	h = calloc(count, sizeof(*h));
-	if (!h)
-		return answer_error(strerror(ENOMEM));
-	for (size_t i = 0; i < count; i++)
-		if (!resolve_take_handle(json_object_array_get_idx(list, i), &h[i])) {
-			free(h);
-			return answer_error("type and handle: as 'postcopy parked --json' prints "
-					    "them");
-		}
+	if (json_object_object_get_ex(in, "objects", &list))
+		count = resolve_take_handles(list, &h);
+	if (!count)
+		return answer_error("objects: a list, each with type and handle as 'postcopy parked "
+				    "--json' prints them");
 	watch_check_again(c->watch);
 	n = stub_journal_unpark_these(c->c.journal, h, count);
 	o = n < 0 ? answer_error(strerror((int)-n)) : retried(c, n, h, count);
@@ -278,6 +270,8 @@ static struct json_object *cmd_resolve(struct control *c, struct json_object *in
 		return answer_error(why);
 	o = answer_ok();
 	add_b(o, "crawler", stub_crawler_runs(c->c.volume));
+	if (how && !strcmp(how, "theirs"))
+		again_add(watch_again(c->watch), &h, 1);
 	return o;
 }
 

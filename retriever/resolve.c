@@ -6,6 +6,7 @@
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,6 +40,20 @@ bool resolve_take_handle(struct json_object *in, struct stub_handle *h)
 		s += 2;
 	}
 	return h->len && !*s;
+}
+
+size_t resolve_take_handles(struct json_object *in, struct stub_handle **out)
+{
+	size_t n = json_object_is_type(in, json_type_array) ? json_object_array_length(in) : 0;
+	struct stub_handle *h = n ? calloc(n, sizeof(*h)) : NULL;
+
+	for (size_t i = 0; h && i < n; i++)
+		if (!resolve_take_handle(json_object_array_get_idx(in, i), &h[i])) {
+			free(h);
+			h = NULL;
+		}
+	*out = h;
+	return h ? n : 0;
 }
 
 /* ---- the list ---- */
@@ -97,6 +112,42 @@ static struct json_object *line_of(const struct decision *d, const struct stub_m
 	return o;
 }
 
+/* The list is new: its name is on the disk too. */
+static int sync_name(const struct decision *d)
+{
+	int fd = openat(stub_volume_fd(d->c->volume), STUB_DIR,
+			O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int r = fd < 0 || fsync(fd) < 0 ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+/* Does the list end in a line that was cut off, since we were killed?  Then ours is no part of
+ * it: 1, 0, or -errno. */
+static int cut_off(int fd, off_t end)
+{
+	char last;
+
+	if (end == 0)
+		return 0;
+	if (pread(fd, &last, 1, end - 1) != 1)
+		return -EIO;
+	return last != '\n';
+}
+
+static int append(const struct decision *d, int fd, off_t end, const char *text)
+{
+	int r = end >= RESOLVED_MAX ? -EFBIG : cut_off(fd, end);
+
+	if (r < 0)
+		return r;
+	if (dprintf(fd, "%s%s\n", r ? "\n" : "", text) < 0 || fsync(fd) < 0)
+		return -errno;
+	return end == 0 ? sync_name(d) : 0;
+}
+
 /* A stub_resolve_fn. */
 static int write_down(void *arg, const struct stub_map *missing)
 {
@@ -104,10 +155,10 @@ static int write_down(void *arg, const struct stub_map *missing)
 	struct json_object *o = line_of(d, missing);
 	const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
 	int r, fd = openat(stub_volume_fd(d->c->volume), RESOLVED_LIST,
-			   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+			   O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
 
-	r = end < 0 || dprintf(fd, "%s\n", text) < 0 || fsync(fd) < 0 ? -errno : 0;
+	r = end < 0 ? -errno : append(d, fd, end, text);
 	if (r < 0 && end >= 0 && ftruncate(fd, end) < 0)
 		r = -EIO; /* a part of the line may have been written */
 	if (fd >= 0)
@@ -132,6 +183,7 @@ static int complain(char *why, size_t size, int error)
 		{ -EMLINK, "it has several names, and the old server has another file under this "
 			   "one: --lost, or remove them here" },
 		{ -EISDIR, "it is a directory, of which names are missing: 'retry', or --lost" },
+		{ -EFBIG, "the list " RESOLVED_LIST " is full: is it what you meant?" },
 		{ -ENODATA, "some of it never came and nobody has written it here: --theirs, or "
 			    "--lost, which makes zeros of it" },
 	};

@@ -193,7 +193,113 @@ def test_what_fails_again_is_parked_again(failing):
     wait_until(lambda: left(m) == ALL and m.status()["pending"] == 0, 120, "parked again")
 
 
+# -- skip, accept ---------------------------------------------------------------------------------
+
+def decide(m, *words, ok=True):
+    done = m.postcopy(*words[:1], "--json", *words[1:], check=False)
+    answer = json.loads(done.stdout)
+    assert (done.returncode == 0) == ok == answer["ok"], done
+    return answer
+
+
+def test_skip(failing):
+    """Explicit, recorded, and the migration can end; nothing is given up on a guess."""
+    m, server = failing
+    linked = m.volume / "other"
+    os.link(m.volume / "broken", linked)
+    (m.volume.parent / (m.volume.name + "-aside")).symlink_to(m.volume)
+    os.symlink(m.volume / "locked", m.volume / "way")
+    for words, why in ((["fine"], "is not parked"), (["denied1", "fine"], "is not parked"),
+                       (["absent"], "No such file"), (["way/in"], "Not a directory"),
+                       (["/etc/passwd"], "not in the volume"), (["../x"], "name what is"),
+                       ([".postcopy/lock"], "name what is"), (["way"], "is not parked"),
+                       (["broken"], "hard-linked"), (["other"], "hard-linked"), ([], "name the")):
+        said = decide(m, "skip", m.volume, *words, ok=False)["message"]
+        assert why in said, (words, said)
+    assert "is no conflict" in decide(m, "accept", "--theirs", m.volume, "denied1",
+                                      ok=False)["message"]
+    assert {"broken" if p == "other" else p for p in left(m)} == ALL
+    assert not (m.volume / ".postcopy/resolved").read_bytes()
+    os.unlink(m.volume / "way")
+    assert decide(m, "skip", "--links", m.volume, "other")["resolved"] == 1
+    os.unlink(linked)
+    assert decide(m, "skip", m.volume / "denied1", m.volume / "locked/", m.volume / "odd")[
+        "resolved"] == 3
+    assert decide(m, "skip", m.volume, "./denied2", "denied2", "short")["resolved"] == 2
+    wait_until(lambda: left(m) == {"changed"}, 120, "they leave the journal")
+    answer = decide(m, "accept", "--ours", m.volume, "changed", ok=False)
+    assert "never came" in answer["refused"][0]["message"]
+    assert decide(m, "accept", "--theirs", m.volume, "changed")["resolved"] == 1
+    wait_until(lambda: m.status()["state"] == "complete", 120, "the end, without a crawler")
+    assert (m.volume / "changed").read_bytes() == Pattern(9000, seed=1).read(0, 9000)
+    assert (m.volume / "denied1").read_bytes() == bytes(9000)
+    answer = told(m, "--decided")
+    assert (answer["decided"]["lost"], answer["decided"]["theirs"]) == (6, 1), answer
+    assert {"broken" if d["path"] == "other" else d["path"]
+            for d in answer["decided"]["decisions"]} == ALL
+    m.audit(complete=True)
+
+
+KILLED = [(call, n) for call, most in (("fsync", 3), ("fsetxattr", 2), ("write", 3), ("openat", 3))
+          for n in range(1, most + 1)]
+
+
+def killed_at(m, call, n):
+    """The retriever is killed by its n-th such call from now on; it is traced when this returns."""
+    process = subprocess.Popen(["strace", "-f", "-e", "trace=" + call, "-e", "inject=%s:signal=KILL:"
+                                "when=%d" % (call, n), "-o", "/dev/null", "-p",
+                                str(m.retriever.pid)], stderr=subprocess.PIPE, text=True)
+    assert "attached" in process.stderr.readline()
+    return process
+
+
+def test_killed_while_skipping(new_migration, fresh_dir):
+    """At any moment: the object is parked still, or skipped and recorded."""
+    tree = Tree()
+    names = ["f-%s-%d" % k for k in KILLED]
+    for name in names:
+        tree.file(tree.root, name, Pattern(9000, seed=1))
+    with FakeServer(tree) as server:
+        server.hook("READ", hooks.status(errors.ACCES))
+        m = new_migration(server.url(), fresh_dir, conf=CONF, allow=FINE).init()
+        m.server.allow = FINE
+        m.start()
+        m.crawl()
+        assert left(m) == set(names)
+        died = 0
+        for name, (call, n) in zip(names, KILLED):
+            trace = killed_at(m, call, n)
+            m.postcopy("skip", m.volume, name, check=False)
+            if m.retriever.poll() is None:
+                trace.terminate()
+            trace.wait(60)
+            trace.stderr.close()
+            if m.retriever.poll() is not None:
+                died += 1
+                m.start_retriever()
+            wait_until(lambda: m.status()["state"] != "source-lost", 60, "a connection")
+            if name in left(m):
+                m.postcopy("skip", m.volume, name, check=False)
+            else:
+                assert '"path":"%s"' % name in (m.volume / ".postcopy/resolved").read_text()
+            wait_until(lambda: name not in left(m), 60, "skipped")
+        assert died >= 4, died
+        wait_until(lambda: m.status()["state"] == "complete", 120, "the end")
+        assert told(m)["decided"]["lost"] == len(names)
+        m.audit(complete=True)
+
+
 # -- real servers ------------------------------------------------------------------------------
+
+def end(m, changed, lost):
+    """What is left is decided, without a crawler."""
+    decide(m, "accept", "--theirs", m.volume, changed)
+    decide(m, "skip", m.volume / lost)
+    wait_until(lambda: m.status()["state"] == "complete", 120, "the end")
+    m.audit(complete=True)
+    assert {d["path"]: d["how"] for d in told(m, "--decided")["decided"]["decisions"]} == {
+        changed: "theirs", lost: "lost"}
+
 
 def test_of_a_real_nfs_server(new_migration, old_server, loop_xfs, fresh_dir):
     """Removed, and changed, after they were listed."""
@@ -216,6 +322,9 @@ def test_of_a_real_nfs_server(new_migration, old_server, loop_xfs, fresh_dir):
     assert codes(answer) == {"gone-there": 1, "changed-there": 1}, answer
     [p] = first(answer, "changed-there")
     assert (p["path"], p["source_fileid"]) == ("changed", number)
+    end(m, "changed", "removed")
+    assert (m.volume / "changed").read_bytes() == (top / "changed").read_bytes()
+    assert (m.volume / "removed").read_bytes() == bytes(5000)
 
 
 @with_module
@@ -238,6 +347,10 @@ def test_of_a_real_smb_server(moddir, new_samba, make, tree):
     assert [p["source_path"] for p in first(answer, "changed-there")] == ["d/changed"]
     assert [p["source_path"] for p in first(answer, "bad-answer")] == ["d/streams"]
     assert "old server: d/streams" in m.postcopy("errors", m.volume).stdout
+    end(m, "d/changed", "d/streams")
+    assert (m.volume / "d/changed").read_bytes() == (tree / "d/changed").read_bytes()
+    st = (m.volume / "d/streams").stat()
+    assert (st.st_mode & 0o077, st.st_uid, st.st_size) == (0, 0, 3 << 20)   # gives nothing
 
 
 # -- the table -----------------------------------------------------------------------------------
