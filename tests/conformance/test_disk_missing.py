@@ -47,6 +47,17 @@ def uuid_of(volume):
     return dict(line.split("=", 1) for line in conf.splitlines())["uuid"]
 
 
+@pytest.fixture
+def over_smb(source, disk, workdir):
+    """A migration whose share names its volume; ends before the disk does."""
+    m = SmbMigration(workdir / ("smb-" + disk.home.name), source.url(), disk.path)
+    m.server.allow = [".*"]
+    m.init()
+    m.server.shares[0].more = "stub:volume = %s" % uuid_of(disk.path)
+    yield m
+    m.stop(scan=False)
+
+
 def refused(m, why):
     with export_refused(m.server, why):
         pass
@@ -98,40 +109,32 @@ def refused_smb(m, *why):
 
 
 @pytest.mark.allow_log(".*")
-def test_smb(source, disk, workdir):
-    m = SmbMigration(workdir / "disk-smb", source.url(), disk.path)
-    m.server.allow = [".*"]
-    m.init().start_retriever()
-    share = m.server.shares[0]
+def test_smb(disk, over_smb):
+    m, share = over_smb.start(), over_smb.server.shares[0]
+    with m.client() as c:
+        assert c.read_file("d/f") == DATA
+    m.server.stop()
+    for wrong, why in ((OTHER, "is its file system mounted?"), ("postcopy", "no UUID")):
+        share.more = "stub:volume = %s" % wrong
+        refused_smb(m, why)
     share.more = "stub:volume = %s" % uuid_of(disk.path)
-    m.server.start()
-    try:
-        with m.client() as c:
-            assert c.read_file("d/f") == DATA
-        m.server.stop()
-        for wrong, why in ((OTHER, "is its file system mounted?"), ("postcopy", "no UUID")):
-            share.more = "stub:volume = %s" % wrong
-            refused_smb(m, why)
-        share.more = "stub:volume = %s" % uuid_of(disk.path)
-        m.kill_retriever()
-        disk.umount()
-        refused_smb(m, "is its file system mounted?")
-        assert os.listdir(disk.path) == []
-        disk.mount()
-        m.start()
-        m.crawl()
-        m.postcopy("finish", m.volume)
-        with m.client() as c:
-            c.write_file("d/new", b"new")
-        m.server.restart()
-        with m.client() as c:
-            assert (c.read_file("d/f"), c.read_file("d/new")) == (DATA, b"new")
-        m.server.stop()
-        disk.umount()
-        refused_smb(m, "is its file system mounted?")
-        disk.mount()
-    finally:
-        m.stop(scan=False)
+    m.kill_retriever()
+    disk.umount()
+    refused_smb(m, "is its file system mounted?")
+    assert os.listdir(disk.path) == []
+    disk.mount()
+    m.start()
+    m.crawl()
+    m.postcopy("finish", m.volume)
+    with m.client() as c:
+        c.write_file("d/new", b"new")
+    m.server.restart()
+    with m.client() as c:
+        assert (c.read_file("d/f"), c.read_file("d/new")) == (DATA, b"new")
+    m.server.stop()
+    disk.umount()
+    refused_smb(m, "is its file system mounted?")
+    disk.mount()
 
 
 def test_init_prints_it(source, disk, new_migration):
@@ -145,21 +148,17 @@ def test_init_prints_it(source, disk, new_migration):
 # -- what lies there is not the volume, or no volume any more ------------------------------
 
 @pytest.fixture(params=["nfs", "smb"])
-def serving(request, source, disk, new_migration, workdir):
+def serving(request, source, disk, new_migration):
     """A migration half-way; refuses(why): its server is started, says so and lets nobody in."""
-    if request.param == "nfs":
+    if request.param == "smb":
+        m = request.getfixturevalue("over_smb")
+        m.refuses = lambda *why: share_refused(m.server, *why)
+    else:
         m = new_migration(source.url(), disk.path)
         m.refuses = lambda *why: export_refused(m.server, *why)
-    else:
-        m = SmbMigration(workdir / ("half-way-" + disk.home.name), source.url(), disk.path)
-        m.refuses = lambda *why: share_refused(m.server, *why)
-        request.addfinalizer(lambda: m.stop(scan=False))
-    m.server.allow = [".*"]
-    m.init()
-    if request.param == "nfs":
+        m.server.allow = [".*"]
+        m.init()
         m.server.exports[0].fsal_more = 'Volume = "%s";' % uuid_of(disk.path)
-    else:
-        m.server.shares[0].more = "stub:volume = %s" % uuid_of(disk.path)
     m.start()
     with m.client() as c:
         assert c.read_file("d/f") == DATA
@@ -232,21 +231,16 @@ def gets_in(m):
 
 
 @pytest.mark.allow_log(".*")
-def test_mounted_later_smb(source, disk, workdir):
+def test_mounted_later_smb(disk, over_smb):
     """A share is looked at when somebody connects: then it is there."""
-    m = SmbMigration(workdir / "later-smb", source.url(), disk.path)
-    m.server.allow = [".*"]
-    m.init()
-    m.server.shares[0].more = "stub:volume = %s" % uuid_of(disk.path)
+    m = over_smb
     disk.umount()
-    with contextlib.ExitStack() as stack:
-        stack.callback(m.stop, scan=False)
-        with share_refused(m.server, "is its file system mounted?"):
-            assert os.listdir(disk.path) == []
-            disk.mount()
-            m.start_retriever()
-            with m.client() as c:
-                assert c.read_file("d/f") == DATA
+    with share_refused(m.server, "is its file system mounted?"):
+        assert os.listdir(disk.path) == []
+        disk.mount()
+        m.start_retriever()
+        with m.client() as c:
+            assert c.read_file("d/f") == DATA
 
 
 # -- it goes while it is served ------------------------------------------------------------------
@@ -297,16 +291,11 @@ def try_all(c):
 
 @pytest.mark.allow_log(".*")
 @pytest.mark.parametrize("below", ["nothing", "alike", "over"])
-def test_detached_smb(source, disk, workdir, below):
+def test_detached_smb(disk, over_smb, below):
     """Sessions that have it open see it, or errors; never what is below, where names may be the
     same; and nobody comes in anew."""
-    m = SmbMigration(workdir / ("detached-" + below), source.url(), disk.path)
-    m.server.allow = [".*"]
-    m.init()
-    m.server.shares[0].more = "stub:volume = %s" % uuid_of(disk.path)
-    m.start()
+    m = over_smb.start()
     with contextlib.ExitStack() as stack:
-        stack.callback(m.stop, scan=False)
         sessions = [stack.enter_context(m.client(user)) for user in ("root", "alice")]
         for c in sessions:
             assert c.read_file("d/f") == DATA
@@ -344,18 +333,13 @@ def test_detached_smb(source, disk, workdir, below):
 
 
 @pytest.mark.allow_log(".*")
-def test_detached_smb_after_the_end(source, disk, workdir):
+def test_detached_smb_after_the_end(disk, over_smb):
     """When the migration is finished it is the administrator's file system all the same."""
-    m = SmbMigration(workdir / "detached-end", source.url(), disk.path)
-    m.server.allow = [".*"]
-    m.init()
-    m.server.shares[0].more = "stub:volume = %s" % uuid_of(disk.path)
-    m.start()
+    m = over_smb.start()
     m.crawl()
     m.postcopy("finish", m.volume)
     m.server.restart()
     with contextlib.ExitStack() as stack:
-        stack.callback(m.stop, scan=False)
         sessions = [stack.enter_context(m.client(user)) for user in ("root", "alice")]
         for c in sessions:
             assert c.read_file("d/f") == DATA

@@ -13,6 +13,7 @@ import pytest
 
 from lib.ganesha import CORE
 from lib.machine import Machine
+from lib.smbd import OWN_CONF
 from lib.smbsource import IDMAP, with_worker
 from lib.volume import LoopVolume
 from lib.wait import wait_until
@@ -31,16 +32,6 @@ NFS_CORE_PARAM { Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; %s }
 NFSV4 { Graceless = true; RecoveryBackend = fs; }
 NFS_KRB5 { Active_krb5 = false; }
 """ % CORE
-SMB_CONF = """[global]
-server role = standalone server
-interfaces = lo
-bind interfaces only = yes
-disable netbios = yes
-smb ports = 445
-load printers = no
-disable spoolss = yes
-printcap name = /dev/null
-"""
 CONF = "max_tries = 1\n"                 # what fails is parked at once
 # The machine's smbd is an old server, too.
 OLD_SHARE = "[old]\npath = /srv/old\nread only = yes\n"
@@ -96,7 +87,7 @@ class Stack:
         answer = json.loads(self.m.run("postcopy", "init", "--json", "--source", self.fake.url(),
                                        "/srv/data").stdout)
         self.m.file("/etc/ganesha/ganesha.conf", blocks_merged(answer))
-        self.m.file("/etc/samba/smb.conf", SMB_CONF + OLD_SHARE + answer["share_block"])
+        self.m.file("/etc/samba/smb.conf", OWN_CONF + OLD_SHARE + answer["share_block"])
         return answer
 
     def serves(self, name):

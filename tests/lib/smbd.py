@@ -43,6 +43,18 @@ USERS = {"root": (0, 0, 500), "alice": (70001, 70001, 3001), "bob": (70002, 7000
 GROUPS = {"alice": (70001, ()), "bob": (70002, ()), "carol": (70003, ()),
           "staff": (70010, ("alice", "bob"))}
 
+# What a machine's own smbd has before its shares, where all of /etc is the test's.
+OWN_CONF = """[global]
+server role = standalone server
+interfaces = lo
+bind interfaces only = yes
+disable netbios = yes
+smb ports = 445
+load printers = no
+disable spoolss = yes
+printcap name = /dev/null
+"""
+
 # What a smbd says that is not ready: it listens before its notify daemon can be found,
 # and refuses tree connects until then.
 STARTING = ("CONNECTION_REFUSED", "NT_STATUS_NO_MEMORY")

@@ -24,7 +24,8 @@ import smb_oldtree  # noqa: E402
 from lib import smbtree  # noqa: E402
 from lib.ganesha import Ganesha  # noqa: E402
 from lib.programs import build_nfstree, build_rpcshim  # noqa: E402
-from lib.smbd import GROUPS, PASSWORD, PRIVILEGES, SID, USERS, Samba, Share  # noqa: E402
+from lib.smbd import (GROUPS, OWN_CONF, PASSWORD, PRIVILEGES, SID, USERS, Samba,  # noqa: E402
+                      Share)
 from machine import Machine, Trouble, wait_for  # noqa: E402
 from nfsclient import connect  # noqa: E402
 from smb2client import Client  # noqa: E402
@@ -32,17 +33,9 @@ from smb2client import Client  # noqa: E402
 GIB = 1 << 30
 OURS = ("libstubcore0", "libstubcore-dev", "nfs-ganesha-stub", "samba-vfs-stub", "postcopy")
 SETTINGS = {"etc/postcopy", "etc/postcopy/postcopy.conf", "etc/postcopy/login"}
-SMB_CONF = """\
-[global]
+SMB_CONF = OWN_CONF + """\
 netbios name = FILER
 workgroup = WORKGROUP
-server role = standalone server
-interfaces = lo
-bind interfaces only = yes
-disable netbios = yes
-smb ports = 445
-load printers = no
-disable spoolss = yes
 unix extensions = no
 map to guest = never
 """
