@@ -12,6 +12,7 @@ import tempfile
 import pytest
 
 from lib.ganesha import CORE
+from lib.kdc import HOST, REALM
 from lib.machine import Machine
 from lib.smbd import OWN_CONF
 from lib.smbsource import IDMAP, with_worker
@@ -182,6 +183,7 @@ def test_the_smb_worker_has_what_it_needs(stack):
     m.file("/etc/postcopy/idmap", IDMAP)
     m.file("/etc/postcopy/postcopy.conf", CONF + "smb_credentials = /etc/postcopy/login\n")
     m.systemctl("start", "srv-smb.mount")
+    stack.wait_active(SMBD)
     answer = json.loads(m.run("postcopy", "init", "--json", "--source", "smb://127.0.0.1/old",
                               "/srv/smb").stdout)
     m.systemctl("start", *answer["units"])
@@ -192,6 +194,85 @@ def test_the_smb_worker_has_what_it_needs(stack):
     wait_until(lambda: '"complete"' in complete(), 120, "the end of it (%s)" % complete())
     m.run("postcopy", "finish", "/srv/smb")
     m.run("diff", "-r", "/srv/old", "/srv/smb")
+    m.systemctl("stop", *answer["units"], "srv-smb.mount")
+
+
+KDC_CONF = """[kdcdefaults]
+kdc_listen = 127.0.0.1:88
+kdc_tcp_listen = 127.0.0.1:88
+[realms]
+%(realm)s = {
+    database_name = /var/lib/kdc/principal
+    key_stash_file = /var/lib/kdc/stash
+    disable_pac = true
+}
+"""
+KRB5_CONF = """[libdefaults]
+default_realm = %(realm)s
+dns_lookup_kdc = false
+dns_canonicalize_hostname = false
+rdns = false
+[realms]
+%(realm)s = {
+    kdc = 127.0.0.1:88
+}
+[domain_realm]
+%(host)s = %(realm)s
+"""
+KDC_UNIT = """[Service]
+Environment=KRB5_KDC_PROFILE=/var/lib/kdc/kdc.conf
+ExecStart=/usr/sbin/krb5kdc -n -r %(realm)s
+"""
+ONLY_TICKETS = """[global]
+realm = %(realm)s
+kerberos method = dedicated keytab
+dedicated keytab file = FILE:/etc/samba/keytab
+ntlm auth = disabled
+"""
+
+
+@pytest.fixture
+def realm(stack):
+    """A KDC in the machine, whose smbd takes nothing but its tickets; root's key for us."""
+    m, names = stack.m, {"realm": REALM, "host": HOST}
+    m.file("/etc/krb5.conf", KRB5_CONF % names)
+    m.file("/var/lib/kdc/kdc.conf", KDC_CONF % names)
+    m.file("/etc/systemd/system/kdc.service", KDC_UNIT % names)
+    before = m.run("cat", "/etc/samba/smb.conf").stdout
+    m.file("/etc/samba/smb.conf", before.replace("[global]\n", ONLY_TICKETS % names))
+    kadmin = ["env", "KRB5_KDC_PROFILE=/var/lib/kdc/kdc.conf"]
+    m.run(*kadmin, "kdb5_util", "create", "-r", REALM, "-s", "-P", "master", "-W")
+    for who, keytab in (("root", "/etc/postcopy/keytab"), ("cifs/" + HOST, "/etc/samba/keytab")):
+        m.run(*kadmin, "kadmin.local", "-q", "addprinc -randkey +requires_preauth " + who)
+        m.run(*kadmin, "kadmin.local", "-q", "ktadd -k %s -norandkey %s" % (keytab, who))
+    m.systemctl("daemon-reload")
+    m.systemctl("start", "kdc")
+    m.systemctl("restart", "smbd")
+    yield m
+    m.file("/etc/samba/smb.conf", before)
+    m.systemctl("restart", "smbd")
+    m.systemctl("stop", "kdc")
+
+
+@with_worker
+def test_the_smb_worker_has_tickets(stack, realm):
+    """In the same sandbox, from a keytab; the old server takes nothing else."""
+    m = realm
+    m.run("sh", "-c", "mkdir -p /srv/old/of-kerberos && echo mine > /srv/old/of-kerberos/f")
+    m.file("/etc/postcopy/postcopy.conf", CONF + "smb_kerberos_keytab = /etc/postcopy/keytab\n")
+    m.systemctl("start", "srv-smb.mount")
+    m.run("mkdir", "/srv/smb/tickets")
+    answer = json.loads(m.run("postcopy", "init", "--json", "--source", "smb://%s/old" % HOST,
+                              "/srv/smb/tickets").stdout)
+    m.systemctl("start", *answer["units"])
+
+    def complete():
+        return m.run("postcopy", "status", "--json", "/srv/smb/tickets").stdout
+
+    wait_until(lambda: '"complete"' in complete(), 120, "the end of it (%s)" % complete())
+    assert "for krbtgt/" in m.journal("-u", "kdc") and "cifs/" + HOST in m.journal("-u", "kdc")
+    m.run("postcopy", "finish", "/srv/smb/tickets")
+    m.run("diff", "-r", "/srv/old", "/srv/smb/tickets")
     m.systemctl("stop", *answer["units"], "srv-smb.mount")
 
 
