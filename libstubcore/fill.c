@@ -12,7 +12,8 @@
  *
  * Blocks of zeros are not written: a file with holes over there costs here what its data
  * needs.  A block that is missing as a whole has nothing local once clear.c was there,
- * and the file has its size.
+ * and the file has its size.  So a range of which the old server says that it has no data is
+ * marked present in one step, whatever its length (stub_fill_hole).
  */
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -197,13 +198,56 @@ static int write_sparse(int fd, const struct stat *st, struct stub_range part, c
 	return r < 0 ? r : stub_io_pwrite(fd, data + (from - part.start), part.end - from, from);
 }
 
+static int write_zeros(int fd, uint64_t from, uint64_t end)
+{
+	static const char zeros[4096];
+	size_t n;
+	int r = 0;
+
+	for (; from < end && r == 0; from += n) {
+		n = end - from < sizeof(zeros) ? (size_t)(end - from) : sizeof(zeros);
+		r = stub_io_pwrite(fd, zeros, n, from);
+	}
+	return r;
+}
+
+/* @part is to read as zeros, and its whole blocks do: write the rest of it. */
+static int write_edges(int fd, const struct stat *st, struct stub_range part)
+{
+	uint64_t block = (uint64_t)st->st_blksize;
+	uint64_t first = (part.start + block - 1) / block * block;
+	uint64_t last = part.end - part.end % block;
+	int r;
+
+	if (part.end >= (uint64_t)st->st_size) /* the last block as a whole, too */
+		last = part.end;
+	if (first >= last)
+		return write_zeros(fd, part.start, part.end);
+	r = write_zeros(fd, part.start, first);
+	return r < 0 ? r : write_zeros(fd, last, part.end);
+}
+
+/* Nothing but zeros is missing in [offset, end). */
+static int leave_hole(const struct stub_object *o, const struct stat *st,
+		      const struct stub_record *rec, uint64_t offset, uint64_t end)
+{
+	struct stub_range part;
+	int r = 0;
+
+	while (r == 0 && stub_map_first(&rec->now, offset, end, &part)) {
+		r = write_edges(o->fd, st, part);
+		offset = part.end;
+	}
+	return r;
+}
+
 /*
  * Write the parts of [offset, offset+length) that are missing.  What is zeros over there
- * stays a hole here, where it is certain that it reads as zeros.
+ * stays a hole here, where it is certain that it reads as zeros.  @data NULL: all of it is.
  */
 static int write_missing(const struct stub_object *o, const struct stat *st,
 			 const struct stub_record *rec, uint64_t offset, const char *data,
-			 size_t length)
+			 uint64_t length)
 {
 	int r, clear = stub_missing_clear(o->fd, st, rec, offset, offset + length);
 	struct stub_range part;
@@ -211,6 +255,8 @@ static int write_missing(const struct stub_object *o, const struct stat *st,
 
 	if (clear < 0)
 		return clear;
+	if (!data)
+		return clear ? leave_hole(o, st, rec, offset, offset + length) : -EOPNOTSUPP;
 	while (stub_map_first(&rec->now, at, offset + length, &part)) {
 		const char *bytes = data + (part.start - offset);
 
@@ -244,15 +290,9 @@ static bool same_version(const struct stub_object *o, const struct stub_record *
 	       stub_time_cmp(o->ctime, rec->src_ctime) == 0;
 }
 
-STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o,
-				   uint64_t offset, const void *data, size_t length)
-{
-	return stub_fill_data_left(v, o, offset, data, length, NULL);
-}
-
-STUB_PUBLIC int64_t stub_fill_data_left(struct stub_volume *v, const struct stub_object *o,
-					uint64_t offset, const void *data, size_t length,
-					struct stub_map *left)
+/* @data NULL: zeros, which need not be written. */
+static int64_t fill(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
+		    const void *data, uint64_t length, struct stub_map *left)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
@@ -294,6 +334,26 @@ STUB_PUBLIC int64_t stub_fill_data_left(struct stub_volume *v, const struct stub
 		r = (int64_t)stub_map_bytes(&rec->now);
 	stub_unlock(&v->locks, &ino, 1);
 	return r;
+}
+
+STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o,
+				   uint64_t offset, const void *data, size_t length)
+{
+	return fill(v, o, offset, data, length, NULL);
+}
+
+STUB_PUBLIC int64_t stub_fill_data_left(struct stub_volume *v, const struct stub_object *o,
+					uint64_t offset, const void *data, size_t length,
+					struct stub_map *left)
+{
+	return fill(v, o, offset, data, length, left);
+}
+
+STUB_PUBLIC int64_t stub_fill_hole(struct stub_volume *v, const struct stub_object *o,
+				   uint64_t offset, uint64_t end)
+{
+	return end < offset || end > INT64_MAX ? -EINVAL :
+						 fill(v, o, offset, NULL, end - offset, NULL);
 }
 
 /* ---- blocks shared with a file of the same file system ---- */

@@ -276,6 +276,15 @@ int64_t stub_fill_data_left(struct stub_volume *v, const struct stub_object *o, 
 int64_t stub_fill_clone(struct stub_volume *v, const struct stub_object *o, int from, uint64_t offset,
 			uint64_t end, struct stub_map *left);
 
+/*
+ * The old server has no data in [offset, end): where that is missing it becomes a hole, at
+ * once whatever its length.  Returns as stub_fill_data(), and
+ *   -EOPNOTSUPP  it is not certain that it reads as zeros here: fetch the bytes, and store them
+ *   -EINVAL      it ends before it begins, or behind any file's end
+ */
+int64_t stub_fill_hole(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
+		       uint64_t end);
+
 /* The next missing range at or after @offset: 1 and *out, 0 none, -errno. */
 int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
 		   struct stub_range *out);
