@@ -174,6 +174,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_s(o, "volume_error", s.store_error ? strerror(s.store_error) : "");
 	add_f(o, "volume_error_s", (double)s.store_error_ms / 1000);
 	add_u(o, "bytes_passed", s.passed);
+	add_u(o, "bytes_holes", s.holes);
 	add_u(o, "metadata_lost", s.lost);
 	add_u(o, "acls_lost", s.acls);
 	add_u(o, "times_unsure", s.times);

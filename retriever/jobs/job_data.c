@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "jobs/jobs_internal.h"
+#include "jobs/job_holes.h"
 
 #define WINDOW 8		 /* READs in flight for one transfer */
 #define FIRST_READ (128 * 1024u) /* the waiting client's first: small, so fast */
@@ -51,6 +51,7 @@ struct transfer {
 	uint64_t wrap_end; /* ... to where the first leg began */
 	const struct stub_map *only; /* nothing but these ranges; NULL: all */
 	bool small_first;
+	struct holes holes; /* of a whole file */
 	bool touched; /* note_touched() has counted it */
 	int pass_fd; /* read into it what is asked for, not what is missing; -1: fill */
 	uint64_t pass_start; /* first byte in it */
@@ -152,6 +153,26 @@ static int next_range(struct transfer *t, uint32_t max, struct stub_range *out)
 	}
 }
 
+/* True: what comes next is a hole, and was left one. */
+static bool leave_hole(struct transfer *t, struct stub_range *range)
+{
+	int64_t left;
+
+	switch (holes_next(t->j, t->job, t->o, &t->holes, t->inflight == 0, range, &left)) {
+	case HOLES_LEFT:
+		t->left = left;
+		t->next = range->end;
+		return true;
+	case HOLES_WAIT:
+		t->next = range->start;
+		range->end = range->start;
+		return false;
+	default:
+		t->next = range->end;
+		return false;
+	}
+}
+
 /* Send READs until the window is full.  1: something is in flight. */
 static int send_reads(struct transfer *t)
 {
@@ -173,6 +194,10 @@ static int send_reads(struct transfer *t)
 			break;
 		}
 		t->small_first = false;
+		if (t->holes.wanted && leave_hole(t, &range))
+			continue;
+		if (range.start == range.end)
+			break;
 		c = calloc(1, sizeof(*c));
 		if (!c) {
 			t->error = -ENOMEM;
@@ -414,7 +439,9 @@ int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o)
 
 	share(&t, 0, o->size);
 	t.until_ms = stub_now_ms() + SLICE_MS;
+	holes_init(&t.holes);
 	r = transfer_run(&t);
+	holes_finish(&t.holes);
 	if (r == 0)
 		hand_in(j, o, t.left);
 	return r == -E2BIG ? -EAGAIN : r;

@@ -372,6 +372,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 		.touched = atomic_load(&j->n.touched),
 		.acls = atomic_load(&j->n.acls),
 		.passed = atomic_load(&j->n.passed),
+		.holes = atomic_load(&j->n.holes),
 		.times = atomic_load(&j->n.times),
 		.paused = atomic_load(&j->turns.paused),
 		.throttle = atomic_load(&j->turns.rate),

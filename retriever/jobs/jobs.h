@@ -64,6 +64,7 @@ struct jobs_stats {
 	uint64_t throttle;
 	int store_error; /* errno with which the volume refuses data now, 0: it takes it */
 	uint64_t store_error_ms; /* for how long */
+	uint64_t holes; /* bytes that were not read, since the old server has none there */
 	uint64_t passed; /* bytes passed on without being stored */
 	uint64_t lost;	 /* streams, attributes ... that could not be kept; told in the log */
 	uint64_t acls;	 /* objects that came without their ACL, with a mode that gives no more */

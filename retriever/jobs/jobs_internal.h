@@ -13,6 +13,7 @@
  *   job_submit.c  an ask becomes a job
  *   job_ahead.c   attributes before they are asked for
  *   job_names.c   look-up, listing, attributes
+ *   job_holes.c   what of a file has none
  *   job_data.c    bytes
  *   job_pass.c    bytes for a volume that takes none
  *   jobs.c        the workers
@@ -66,7 +67,7 @@ struct held {
 
 struct job_counts {
 	atomic_uint_fast64_t fills, lookups, lists, attrs, data, joined, bytes, entries, errors,
-		conflicts, passed, lost, touched, acls, times;
+		conflicts, passed, lost, touched, acls, times, holes;
 };
 
 struct jobs {

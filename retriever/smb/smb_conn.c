@@ -188,7 +188,7 @@ static const enum smb_wire_type answers[] = {
 	[SMB_WIRE_START] = SMB_WIRE_READY,    [SMB_WIRE_GETATTR] = SMB_WIRE_ATTRS,
 	[SMB_WIRE_LOOKUP] = SMB_WIRE_OBJECT,  [SMB_WIRE_LIST] = SMB_WIRE_END,
 	[SMB_WIRE_READ_] = SMB_WIRE_DATA,     [SMB_WIRE_GETMETA] = SMB_WIRE_META,
-	[SMB_WIRE_STREAM] = SMB_WIRE_DATA,
+	[SMB_WIRE_STREAM] = SMB_WIRE_DATA,    [SMB_WIRE_GETHOLES] = SMB_WIRE_HOLES,
 };
 
 static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answer *a)

@@ -51,7 +51,7 @@ static void tell(const struct smb_call *c, const struct smb_conn *on, int err,
 		 const struct smb_answer *a)
 {
 	static const char *const names[] = { "?", "START", "GETATTR", "LOOKUP", "LIST",
-					     "READ", "META", "STREAM" };
+					     "READ", "META", "STREAM", "HOLES" };
 	const struct smb_request *r = &c->request;
 	char path[2048], name[1100] = "", range[64] = "", got[32] = "", where[64] = "";
 
@@ -65,6 +65,10 @@ static void tell(const struct smb_call *c, const struct smb_conn *on, int err,
 	if (r->type == SMB_WIRE_READ_ || r->type == SMB_WIRE_STREAM)
 		snprintf(range, sizeof(range), " %llu+%u", (unsigned long long)r->offset,
 			 r->length);
+	if (r->type == SMB_WIRE_GETHOLES)
+		snprintf(range, sizeof(range), " %llu+", (unsigned long long)r->offset);
+	if (a && a->type == SMB_WIRE_HOLES)
+		snprintf(got, sizeof(got), ", %u holes", a->count);
 	if (a && a->type == SMB_WIRE_DATA)
 		snprintf(got, sizeof(got), ", %zu bytes", a->rest_len);
 	if (on)

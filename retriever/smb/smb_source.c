@@ -171,6 +171,7 @@ struct blocking {
 	struct source_meta *meta;
 	void *buf; /* STREAM: of request.length bytes */
 	int64_t got;
+	struct source_holes *holes;
 	/* LIST */
 	struct part *first, **last;
 	unsigned int parts;
@@ -268,6 +269,18 @@ static void take_bytes(struct blocking *b, const struct smb_answer *a)
 	b->got = (int64_t)a->rest_len;
 }
 
+static int take_holes(struct source_holes *out, struct smb_answer *a)
+{
+	out->hole = malloc(a->count * sizeof(*out->hole) + 1);
+	if (!out->hole)
+		return -ENOMEM;
+	out->attr = a->attr;
+	out->end = a->end;
+	while (smb_wire_hole(a, &out->hole[out->n]))
+		out->n++;
+	return 0;
+}
+
 static void on_done(struct smb_call *call, int err, struct smb_answer *a)
 {
 	struct blocking *b = (struct blocking *)call;
@@ -285,6 +298,8 @@ static void on_done(struct smb_call *call, int err, struct smb_answer *a)
 		b->err = take_streams(b->meta, a);
 	if (!err && b->buf)
 		take_bytes(b, a);
+	if (!err && b->holes)
+		b->err = take_holes(b->holes, a);
 	b->over = true;
 	pthread_cond_signal(&b->changed);
 	pthread_mutex_unlock(&b->lock);
@@ -410,6 +425,15 @@ static int64_t stream(struct source *s, enum source_priority p, const struct stu
 	r = call(s, &b, SMB_WIRE_STREAM, p, o);
 	*size = b.attr.size;
 	return r < 0 ? r : b.got;
+}
+
+static int holes(struct source *s, enum source_priority p, const struct stub_origin *o,
+		 uint64_t offset, struct source_holes *out)
+{
+	struct blocking b = { .holes = out };
+
+	b.call.request.offset = offset;
+	return call(s, &b, SMB_WIRE_GETHOLES, p, o);
 }
 
 /* ---- listing ---- */
@@ -688,6 +712,7 @@ const struct source_ops smb_source_ops = {
 	.meta = meta,
 	.stream = stream,
 	.list = list,
+	.holes = holes,
 	.read = start_read,
 	.limits = limits,
 };

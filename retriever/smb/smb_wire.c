@@ -13,7 +13,7 @@
 /* What FAIL can say: the errors of source.h, by number on the wire. */
 static const int errors[] = { -EIO,    -ENOENT, -ESTALE, -ENOTDIR,	    -EACCES,	  -EBADMSG,
 			      -ENOMEM, -EAGAIN, -EHOSTUNREACH, -ECONNREFUSED, -ETIMEDOUT, -EPROTO,
-			      -ENAMETOOLONG, -EOVERFLOW, -EKEYREJECTED };
+			      -ENAMETOOLONG, -EOVERFLOW, -EKEYREJECTED, -EOPNOTSUPP };
 #define N_ERRORS (sizeof(errors) / sizeof(errors[0]))
 
 /* ---- writing ---- */
@@ -187,6 +187,8 @@ void smb_out_request(struct smb_out *o, const struct smb_request *r)
 		out_le(o, r->offset, 8);
 		smb_out_u32(o, r->length);
 	}
+	if (r->type == SMB_WIRE_GETHOLES)
+		out_le(o, r->offset, 8);
 	if (r->type == SMB_WIRE_GETMETA) {
 		smb_out_u8(o, r->has_numbers);
 		smb_out_u32(o, r->uid);
@@ -317,6 +319,12 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 	case SMB_WIRE_LIST:
 		get_text(&i, &out->path);
 		break;
+	case SMB_WIRE_GETHOLES:
+		get_text(&i, &out->path);
+		out->offset = stub_in_le(&i, 8);
+		if (out->offset > INT64_MAX)
+			i.bad = true;
+		break;
 	default:
 		i.bad = true;
 	}
@@ -408,6 +416,32 @@ static void check_lost(struct smb_answer *out, struct stub_in *i)
 		get_stream(i, &line, &size);
 }
 
+static void get_hole(struct stub_in *i, struct stub_range *out)
+{
+	out->start = stub_in_le(i, 8);
+	out->end = stub_in_le(i, 8);
+}
+
+/* Each begins behind the end of the one before, and ends where the file does at the latest. */
+static void check_holes(struct smb_answer *out, struct stub_in *i)
+{
+	struct stub_range hole;
+	uint64_t at = 0;
+
+	out->end = stub_in_le(i, 8);
+	out->count = (uint32_t)stub_in_le(i, 4);
+	out->rest = i->p;
+	out->rest_len = i->left;
+	if (out->count > SMB_WIRE_COUNT || out->end > out->attr.size)
+		i->bad = true;
+	for (uint32_t k = 0; k < out->count && !i->bad; k++) {
+		get_hole(i, &hole);
+		if ((k && hole.start <= at) || hole.start >= hole.end || hole.end > out->end)
+			i->bad = true;
+		at = hole.end;
+	}
+}
+
 int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struct smb_answer *out)
 {
 	struct stub_in i = { p, len, false };
@@ -447,6 +481,10 @@ int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struc
 				      type == SMB_WIRE_META, &i);
 		if (type == SMB_WIRE_META)
 			check_lost(out, &i);
+		break;
+	case SMB_WIRE_HOLES:
+		get_attr(&i, &out->attr);
+		check_holes(out, &i);
 		break;
 	case SMB_WIRE_FAIL:
 		out->final = stub_in_le(&i, 1) == 1;
@@ -506,6 +544,18 @@ int smb_wire_stream(struct smb_answer *a, struct smb_text *name, uint64_t *size)
 	get_stream(&i, name, size);
 	a->streams = i.p;
 	a->streams_len = i.left;
+	return !i.bad;
+}
+
+int smb_wire_hole(struct smb_answer *a, struct stub_range *out)
+{
+	struct stub_in i = { a->rest, a->rest_len, false };
+
+	if (!a->rest_len)
+		return 0;
+	get_hole(&i, out);
+	a->rest = i.p;
+	a->rest_len = i.left;
 	return !i.bad;
 }
 

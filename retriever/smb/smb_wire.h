@@ -15,6 +15,8 @@
  *            <--------------------------------   ALIVE, DATA attributes, bytes
  *   META "a/b/Name" -------------------------->
  *            <--------------------------------   META attributes, extended attributes
+ *   HOLES "a/b/Name" 0 ----------------------->
+ *            <--------------------------------   HOLES attributes, where it has no data
  *   ...      <--------------------------------   FAIL final, -ENOENT: what the server said
  *   ...      <--------------------------------   FAIL lost: the connection is of no use;
  *                                                the worker ends
@@ -29,7 +31,7 @@
  *
  *   header, 12 bytes
  *     0  u32  magic, 'P' 'C' 'S' 'W'
- *     4  u16  version, 2
+ *     4  u16  version, 3
  *     6  u16  type
  *     8  u32  bytes that follow, at most SMB_WIRE_MAX
  *
@@ -45,6 +47,7 @@
  *   LOOKUP   text path, text name
  *   READ     text path  u64 offset  u32 length
  *   STREAM   text path, text name  u64 offset  u32 length
+ *   HOLES    text path  u64 offset
  *
  *   ALIVE, END  nothing
  *   READY, ATTRS attr
@@ -55,6 +58,8 @@
  *   META     attr, u32 count, then count times: text name, u32 length, bytes
  *            u32 count, then count times: text on something that cannot be kept
  *            u32 count, then count times: text name, u64 size of a stream to be fetched
+ *   HOLES    attr, as of after the question, u64 end of what the answer is about, u32 count,
+ *            then count times: u64 start, u64 end of a hole: in order, apart, behind the offset
  *   FAIL     u8 1: final, 0: lost   u8 number in a table of errors   text why
  *
  * Paths are relative to the share, UTF-8, '/' between names, "" for its root.
@@ -66,12 +71,12 @@
 #include "stubcore.h"
 
 #define SMB_WIRE_MAGIC	 0x57534350u
-#define SMB_WIRE_VERSION 2
+#define SMB_WIRE_VERSION 3
 #define SMB_WIRE_HEADER	 12
 #define SMB_WIRE_MAX	 (17u << 20) /* the largest DATA, or META with its streams */
 #define SMB_WIRE_READ	 (16u << 20) /* bytes of one READ */
 #define SMB_WIRE_XATTRS	 1024 /* in one META; likewise lines on what is not kept */
-#define SMB_WIRE_COUNT	 4096 /* entries in one ENTRIES; streams in one META */
+#define SMB_WIRE_COUNT	 4096 /* entries in one ENTRIES; streams in one META; ranges in one HOLES */
 #define SMB_WIRE_TEXT	 4096 /* bytes of one text */
 #define SMB_WIRE_FD	 3
 
@@ -83,6 +88,7 @@ enum smb_wire_type {
 	SMB_WIRE_READ_,
 	SMB_WIRE_GETMETA,
 	SMB_WIRE_STREAM,
+	SMB_WIRE_GETHOLES,
 	/* answers */
 	SMB_WIRE_ALIVE = 64,
 	SMB_WIRE_READY,
@@ -93,6 +99,7 @@ enum smb_wire_type {
 	SMB_WIRE_DATA,
 	SMB_WIRE_META,
 	SMB_WIRE_FAIL,
+	SMB_WIRE_HOLES,
 };
 
 enum { /* START */
@@ -131,7 +138,8 @@ struct smb_answer {
 	enum smb_wire_type type;
 	struct stub_attr attr;
 	struct smb_text name, why;
-	uint32_t count; /* ENTRIES, META: to be walked with the functions below */
+	uint64_t end; /* HOLES */
+	uint32_t count; /* ENTRIES, META, HOLES: to be walked with the functions below */
 	const uint8_t *rest;
 	size_t rest_len; /* DATA: the bytes */
 	uint32_t lost_count; /* META */
@@ -186,6 +194,7 @@ int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text
 int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len);
 int smb_wire_lost(struct smb_answer *a, struct smb_text *line); /* likewise */
 int smb_wire_stream(struct smb_answer *a, struct smb_text *name, uint64_t *size); /* likewise */
+int smb_wire_hole(struct smb_answer *a, struct stub_range *out); /* likewise */
 
 /* Is @name one that may be stored for the server's sake?  Never one of ours. */
 bool smb_wire_xattr_name(const struct smb_text *name);

@@ -30,7 +30,27 @@ static inline NTSTATUS compat_stat(struct cli_state *cli, const char *path, stru
 	return cli_qpathinfo2(cli, path, b, a, m, c, size, attributes, ino);
 }
 
+/*
+ * 4.17 has no call for this.  What it keeps of an open file, by number, is two numbers
+ * (cli_smb2_fnum.c); would they be others, the server had no such file open.
+ */
+static inline NTSTATUS compat_fsctl(struct cli_state *cli, uint16_t file, uint32_t code,
+				    const DATA_BLOB *in, uint32_t most, TALLOC_CTX *mem,
+				    DATA_BLOB *out)
+{
+	const uint64_t *id = idr_find(cli->smb2.open_handles, file);
+
+	if (!id)
+		return NT_STATUS_INVALID_HANDLE;
+	return smb2cli_ioctl(cli->conn, (uint32_t)cli->timeout, cli->smb2.session, cli->smb2.tcon,
+			     id[0], id[1], code, 0, in, most, NULL, SMB2_IOCTL_FLAG_IS_FSCTL, mem,
+			     NULL, out);
+}
+
 #elif POSTCOPY_SAMBA_VFS == 50
+
+#include "lib/util/tevent_ntstatus.h"
+#include "libsmb/cli_smb2_fnum.h"
 
 static inline NTSTATUS compat_connect(const char *host, uint16_t port, const char *name,
 				      struct cli_state **out)
@@ -51,6 +71,21 @@ static inline NTSTATUS compat_stat(struct cli_state *cli, const char *path, stru
 				   off_t *size, uint32_t *attributes, SMB_INO_T *ino)
 {
 	return cli_qpathinfo2(cli, path, b, a, m, c, size, attributes, ino, NULL);
+}
+
+static inline NTSTATUS compat_fsctl(struct cli_state *cli, uint16_t file, uint32_t code,
+				    const DATA_BLOB *in, uint32_t most, TALLOC_CTX *mem,
+				    DATA_BLOB *out)
+{
+	struct tevent_context *ev = tevent_context_init(mem);
+	struct tevent_req *req = NULL;
+	NTSTATUS status = NT_STATUS_NO_MEMORY;
+
+	if (ev)
+		req = cli_smb2_fsctl_send(mem, ev, cli, file, code, in, most);
+	if (req && tevent_req_poll_ntstatus(req, ev, &status))
+		status = cli_smb2_fsctl_recv(req, mem, out);
+	return status;
 }
 
 #else

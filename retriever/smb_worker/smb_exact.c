@@ -258,3 +258,41 @@ int exact_fstat(struct worker *w, const char *path, SMBCFILE *f, struct exact_in
 	exact_fill(out, attr, size, ino, b, a, m, c);
 	return 0;
 }
+
+/* The answer @status to a question that the server need not know. */
+static int ranges_failed(struct worker *w, NTSTATUS status, SMBCFILE *f, const char *path)
+{
+	if (NT_STATUS_EQUAL(status, STATUS_BUFFER_OVERFLOW) ||
+	    NT_STATUS_EQUAL(status, NT_STATUS_BUFFER_TOO_SMALL))
+		return -EMSGSIZE;
+	worker_lost(w, nt_errstr(status), "holes", path);
+	return NT_STATUS_EQUAL(status, NT_STATUS_IO_TIMEOUT) ||
+			       !smbXcli_conn_is_connected(f->targetcli->conn) ?
+		       WORKER_LOST :
+		       -EOPNOTSUPP;
+}
+
+int exact_ranges(struct worker *w, const char *path, SMBCFILE *f, uint64_t offset, uint64_t length,
+		 void *out, size_t size, size_t *len)
+{
+	TALLOC_CTX *frame = talloc_stackframe();
+	DATA_BLOB question = data_blob_talloc(frame, NULL, 16), answer = data_blob_null;
+	NTSTATUS status = NT_STATUS_NO_MEMORY;
+
+	if (question.data) {
+		SBVAL(question.data, 0, offset);
+		SBVAL(question.data, 8, length);
+		status = smbXcli_conn_protocol(f->targetcli->conn) < PROTOCOL_SMB2_02 ?
+				 NT_STATUS_NOT_SUPPORTED :
+				 compat_fsctl(f->targetcli, (uint16_t)f->cli_fd,
+					      FSCTL_QUERY_ALLOCATED_RANGES, &question,
+					      (uint32_t)size, frame, &answer);
+	}
+	*len = answer.length;
+	if (NT_STATUS_IS_OK(status) && answer.length > size)
+		status = STATUS_BUFFER_OVERFLOW;
+	if (NT_STATUS_IS_OK(status) && answer.length)
+		memcpy(out, answer.data, answer.length);
+	TALLOC_FREE(frame);
+	return NT_STATUS_IS_OK(status) ? 0 : ranges_failed(w, status, f, path);
+}

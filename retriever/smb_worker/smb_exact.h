@@ -58,5 +58,13 @@ int exact_list(struct worker *w, const char *path, exact_entry_fn fn, void *arg)
 int exact_find(struct worker *w, const char *path, const char *name, struct exact_info *out);
 int exact_stat(struct worker *w, const char *path, struct exact_info *out);
 int exact_fstat(struct worker *w, const char *path, SMBCFILE *f, struct exact_info *out);
+/*
+ * What the server answers to FSCTL_QUERY_ALLOCATED_RANGES about a part of an open file: *len
+ * bytes, at most @size, in @out.
+ *   -EMSGSIZE    there are more: ask about less
+ *   -EOPNOTSUPP  it does not answer that
+ */
+int exact_ranges(struct worker *w, const char *path, SMBCFILE *f, uint64_t offset, uint64_t length,
+		 void *out, size_t size, size_t *len);
 
 #endif

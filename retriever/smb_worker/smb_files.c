@@ -65,26 +65,27 @@ int worker_getattr(struct worker *w, const char *path, struct stub_attr *out)
 	return r;
 }
 
-/* Ask what the open file is like now. */
-static int file_look(struct worker *w, struct worker_file *f, struct exact_info *i)
+int worker_file_look(struct worker *w, struct worker_file *f, struct exact_info *i)
 {
 	int r = exact_fstat(w, f->path, f->file, i);
 
 	if (r == 0)
 		f->size = i->size;
+	if (r == 0)
+		f->attributes = i->attributes;
 	return r;
 }
 
-static void file_close(struct worker *w, struct worker_file *f)
+void worker_file_close(struct worker *w, struct worker_file *f)
 {
 	smbc_getFunctionClose(w->context)(w->context, f->file);
 	free(f->path);
 	f->path = NULL;
 	f->used = 0;
+	f->span = 0;
 }
 
-/* The handle of @path, opened if it is not open.  0, or as the rooms' results. */
-static int file_open(struct worker *w, const char *path, struct worker_file **out)
+int worker_file_open(struct worker *w, const char *path, struct worker_file **out)
 {
 	struct worker_file *f = &w->files[0];
 	struct exact_info i;
@@ -103,7 +104,7 @@ static int file_open(struct worker *w, const char *path, struct worker_file **ou
 	}
 	if (!f->path || strcmp(f->path, path)) {
 		if (f->path)
-			file_close(w, f);
+			worker_file_close(w, f);
 		url = worker_url(w, path);
 		f->path = url ? strdup(path) : NULL;
 		if (!f->path)
@@ -117,9 +118,9 @@ static int file_open(struct worker *w, const char *path, struct worker_file **ou
 			f->used = 0;
 			return r;
 		}
-		r = file_look(w, f, &i);
+		r = worker_file_look(w, f, &i);
 		if (r != 0) {
-			file_close(w, f);
+			worker_file_close(w, f);
 			return r;
 		}
 	}
@@ -128,15 +129,15 @@ static int file_open(struct worker *w, const char *path, struct worker_file **ou
 	return 0;
 }
 
-/* Bytes into @buf: how many, less than @length only at the end; -1 and errno. */
-static int64_t read_all(struct worker *w, SMBCFILE *f, uint64_t offset, char *buf, uint32_t length)
+int64_t worker_file_read(struct worker *w, struct worker_file *f, uint64_t offset, char *buf,
+			 uint32_t length)
 {
 	uint32_t done = 0;
 
-	if (smbc_getFunctionLseek(w->context)(w->context, f, (off_t)offset, SEEK_SET) < 0)
+	if (smbc_getFunctionLseek(w->context)(w->context, f->file, (off_t)offset, SEEK_SET) < 0)
 		return -1;
 	while (done < length) {
-		ssize_t n = smbc_getFunctionRead(w->context)(w->context, f, buf + done,
+		ssize_t n = smbc_getFunctionRead(w->context)(w->context, f->file, buf + done,
 							     length - done);
 
 		if (n < 0)
@@ -155,7 +156,7 @@ int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t le
 	struct exact_info i;
 	int64_t n;
 	char *buf;
-	int r = file_open(w, path, &f);
+	int r = worker_file_open(w, path, &f);
 
 	if (r != 0)
 		return r;
@@ -168,10 +169,10 @@ int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t le
 	if (!buf)
 		return -ENOMEM;
 	n = offset < f->size ? (int64_t)(f->size - offset) : 0;
-	n = read_all(w, f->file, offset, buf, n < length ? (uint32_t)n : length);
-	r = n < 0 ? worker_failed(w, errno, "reading", path) : file_look(w, f, &i);
+	n = worker_file_read(w, f, offset, buf, n < length ? (uint32_t)n : length);
+	r = n < 0 ? worker_failed(w, errno, "reading", path) : worker_file_look(w, f, &i);
 	if (r != 0) {
-		file_close(w, f);
+		worker_file_close(w, f);
 		return r;
 	}
 	smb_out_cut(&w->out, length - (uint32_t)n);

@@ -75,6 +75,9 @@ static int run(struct worker *w, const struct smb_request *r)
 		case SMB_WIRE_READ_:
 			e = worker_read(w, path, r->offset, r->length);
 			break;
+		case SMB_WIRE_GETHOLES:
+			e = worker_holes(w, path, r->offset);
+			break;
 		default:
 			e = WORKER_LOST;
 		}

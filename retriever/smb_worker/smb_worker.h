@@ -6,6 +6,7 @@
  *   smb_connect.c  the connection: configuration, credentials, why it fails
  *   smb_names.c    look-ups and listings
  *   smb_files.c    attributes, and bytes through handles that stay open
+ *   smb_holes.c    where a file has no data
  *   smb_bring.c    what else the server knows of an object, made ready to be stored
  *   smb_failed.c   what a failed call means
  *   smb_exact.c    what libsmbclient does not tell, from Samba's libsmb below it
@@ -30,6 +31,8 @@ struct worker_file {
 	char *path; /* NULL: free */
 	SMBCFILE *file;
 	uint64_t size; /* as last heard: libsmb gets confused when it reads far beyond the end */
+	uint32_t attributes; /* FILE_ATTRIBUTE_*, likewise */
+	uint64_t span; /* of so much the ranges fit in an answer; 0: of all, as far as is known */
 	uint64_t used; /* larger: used later */
 };
 
@@ -49,6 +52,7 @@ struct worker {
 	struct worker_file files[WORKER_HANDLES];
 	uint64_t clock;
 	struct smb_out out;
+	bool no_holes; /* what the server says of them is not to be believed */
 	char why[256]; /* of the last failure, for people */
 	bool (*root_there)(struct worker *w); /* does the share still show its root? */
 };
@@ -70,6 +74,18 @@ void worker_attr(const struct worker *w, const char *path, const char *name,
 char *worker_url(const struct worker *w, const char *path);
 int worker_getattr(struct worker *w, const char *path, struct stub_attr *out);
 int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t length);
+/* The handle of @path, opened if it is not open. */
+int worker_file_open(struct worker *w, const char *path, struct worker_file **out);
+void worker_file_close(struct worker *w, struct worker_file *f);
+/* Ask what the open file is like now. */
+int worker_file_look(struct worker *w, struct worker_file *f, struct exact_info *i);
+/* Bytes into @buf: how many, less than @length only at the end; -1 and errno. */
+int64_t worker_file_read(struct worker *w, struct worker_file *f, uint64_t offset, char *buf,
+			 uint32_t length);
+
+/* ---- smb_holes.c ---- */
+
+int worker_holes(struct worker *w, const char *path, uint64_t offset);
 
 /* ---- smb_bring.c ---- */
 

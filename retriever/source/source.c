@@ -143,6 +143,14 @@ int source_open(struct source *s, enum source_priority p, const struct stub_orig
 	return s->ops->open ? s->ops->open(s, p, o, fd) : -EOPNOTSUPP;
 }
 
+int source_holes(struct source *s, enum source_priority p, const struct stub_origin *o,
+		 uint64_t offset, struct source_holes *out)
+{
+	memset(out, 0, sizeof(*out));
+	return s->ops->holes && offset <= INT64_MAX ? s->ops->holes(s, p, o, offset, out) :
+						      -EOPNOTSUPP;
+}
+
 int source_limits(struct source *s, struct source_limits *out)
 {
 	return s->ops->limits(s, out);

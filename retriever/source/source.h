@@ -284,6 +284,22 @@ int source_read(struct source *s, enum source_priority p, const struct stub_orig
  */
 int source_open(struct source *s, enum source_priority p, const struct stub_origin *o, int *fd);
 
+/*
+ * Where a file has no data, from @offset on, as the old server says it: there it reads as zeros.
+ * Holes that are not worth a read of their own are left out.  What is behind @end was not
+ * asked about.  Blocks.  *@out is freed by free(out->hole), also after a failure.
+ *   -EOPNOTSUPP  the old server, or the protocol, does not tell it of this file, or it is not to
+ *               be believed: the file is to be read
+ */
+struct source_holes {
+	struct stub_attr attr; /* as of after the answer: was it about this version? */
+	uint64_t end;
+	struct stub_range *hole; /* in order, and apart */
+	uint32_t n;
+};
+int source_holes(struct source *s, enum source_priority p, const struct stub_origin *o,
+		 uint64_t offset, struct source_holes *out);
+
 struct source_limits {
 	uint32_t read_bytes;
 	uint32_t readdir_bytes;

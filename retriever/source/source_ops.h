@@ -53,6 +53,8 @@ struct source_ops {
 		      uint32_t *granted);
 	int (*list)(struct source *s, enum source_priority p, const struct stub_origin *dir,
 		    const struct source_id *as, source_entries_fn fn, void *arg);
+	int (*holes)(struct source *s, enum source_priority p, const struct stub_origin *o,
+		     uint64_t offset, struct source_holes *out); /* NULL: it cannot tell */
 	int (*read)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
 	/* NULL: there is no descriptor to be had */

@@ -5,7 +5,8 @@
  * The input is a sequence of messages (type, 1 byte; length, 2 bytes; bytes).  Each is
  * read as a request and as an answer; what is taken must be whole, keep its promises,
  * and come out the same when it is written again.  Then all of them are what a worker
- * sends to a call of the real connection code.
+ * sends to a call of the real connection code.  And the bytes are what a server answers
+ * to the question where a file has data.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -14,6 +15,7 @@
 
 #include "fuzz.h"
 #include "smb/smb.h"
+#include "smb/smb_ranges.h"
 
 #define MESSAGES_MAX 16
 #define BYTES_MAX    4096
@@ -84,6 +86,13 @@ static void try_answer(const struct message *m)
 		}
 		CHECK(n == a.count && n <= SMB_WIRE_COUNT);
 	}
+	if (a.type == SMB_WIRE_HOLES) {
+		struct stub_range hole, last = { 0, 0 };
+
+		for (; smb_wire_hole(&a, &hole); last = hole, n++)
+			CHECK(hole.start < hole.end && hole.end <= a.end && (!n || hole.start > last.end));
+		CHECK(n == a.count && a.end <= a.attr.size);
+	}
 	if (a.type == SMB_WIRE_META) {
 		while (smb_wire_xattr(&a, &name, &value, &len)) {
 			check_text(&name);
@@ -98,6 +107,29 @@ static void try_answer(const struct message *m)
 			CHECK(name.len <= 255 && !memchr(name.p, '/', name.len) && size <= INT64_MAX);
 		}
 	}
+}
+
+/* ---- a server's ranges ---- */
+
+static void check_holes(const struct stub_range *hole, uint32_t n, uint64_t from, uint64_t end)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		CHECK(hole[i].start >= from && hole[i].start < hole[i].end && hole[i].end <= end);
+		from = hole[i].end + 1;
+	}
+}
+
+static void try_ranges(const uint8_t *data, size_t size)
+{
+	struct stub_range hole[4];
+	uint64_t known = 0;
+	int n = smb_ranges_holes(data, size, 65536, 1u << 24, 4096, hole, 4, &known);
+
+	CHECK(n == -EBADMSG || (n >= 0 && n <= 4));
+	if (n < 0)
+		return;
+	CHECK(known <= 1u << 24 && (known == 1u << 24 || n == 4));
+	check_holes(hole, (uint32_t)n, 65536, known);
 }
 
 /* ---- a call whose worker sends all this ---- */
@@ -191,12 +223,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const enum smb_wire_type calls[] = { SMB_WIRE_START,  SMB_WIRE_GETATTR,
 						    SMB_WIRE_LOOKUP, SMB_WIRE_LIST,
-						    SMB_WIRE_READ_,  SMB_WIRE_GETMETA };
+						    SMB_WIRE_READ_,  SMB_WIRE_GETMETA,
+						    SMB_WIRE_GETHOLES };
 	struct fuzz_in in = { data, size };
 	struct message m[MESSAGES_MAX];
 	unsigned int n = 0;
 
 	try_uri(data, size);
+	try_ranges(data, size);
 	while (in.left && n < MESSAGES_MAX) {
 		m[n].type = (enum smb_wire_type)fuzz_take(&in, 1);
 		m[n].p = fuzz_bytes(&in, fuzz_take(&in, 2) % BYTES_MAX, &m[n].len);

@@ -8,8 +8,11 @@
         gate.delay = 0.002                  # of every request
     gate.refusal = lambda name, options: wire status of this open, or 0: it goes on
     gate.unseen = options that the server does not see of those that go on
+    gate.ranges = lambda offset, length, said: what is answered to FSCTL_QUERY_ALLOCATED_RANGES
+        instead of `said`: bytes, or a wire status, or None: what the server says
+    gate.asked      [(offset, length)] of these questions
 
-Nothing may be encrypted, and nothing signed that is refused here.  The server gets an ECHO
+Nothing may be encrypted, and nothing signed that is refused or answered here.  The server gets an ECHO
 in place of what is refused, as it must see every message number, and gives credits for it.
 """
 import contextlib
@@ -21,7 +24,8 @@ import time
 from lib.ports import free_port
 from nfsclient.rpcserver import end_listener
 
-CREATE, ECHO = 5, 13
+CREATE, IOCTL, ECHO = 5, 11, 13
+RANGES = 0x940CF        # FSCTL_QUERY_ALLOCATED_RANGES
 
 
 def receive(sock, size):
@@ -39,6 +43,7 @@ class SmbGate:
         self.target, self.share = (samba.host, samba.port), samba.shares[0].name
         self.port, self.delay = 0, 0.0
         self.refusal, self.refused, self.unseen = None, 0, 0
+        self.ranges, self.asked = None, []
         self.errors = []                # of actions
         self._listener, self._pairs = None, set()
         self._lock, self._wanted = threading.Lock(), {}
@@ -106,9 +111,10 @@ class SmbGate:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._pairs.add((client, server))
-            refused = {}                    # message number -> what is answered
+            refused, asked = {}, {}         # message number -> what is answered; question
             for run in (self._requests, self._answers):
-                threading.Thread(target=run, args=(client, server, refused), daemon=True).start()
+                threading.Thread(target=run, args=(client, server, refused, asked),
+                                 daemon=True).start()
 
     @staticmethod
     def _message(sock):
@@ -118,11 +124,15 @@ class SmbGate:
     def _send(sock, body):
         sock.sendall(struct.pack(">I", len(body)) + body)
 
-    def _requests(self, client, server, refused):
+    def _requests(self, client, server, refused, asked):
         with contextlib.suppress(OSError):
             while True:
                 body = self._message(client)
                 self._act(body)
+                if self._asks_for_ranges(body):
+                    question = struct.unpack_from("<QQ", body, struct.unpack_from("<I", body, 88)[0])
+                    asked[body[24:32]] = question
+                    self.asked.append(question)
                 if self.delay:
                     time.sleep(self.delay)
                 if refusal := self._refuse(body):
@@ -131,7 +141,7 @@ class SmbGate:
                 self._send(server, self._seen(body))
         self._close(client, server)
 
-    def _answers(self, client, server, refused):
+    def _answers(self, client, server, refused, asked):
         with contextlib.suppress(OSError):
             while True:
                 body = self._message(server)
@@ -139,6 +149,8 @@ class SmbGate:
                     header = bytearray(self._command(body, CREATE))
                     struct.pack_into("<I", header, 8, status)
                     body = bytes(header) + struct.pack("<HBBIB", 9, 0, 0, 0, 0)
+                if question := asked.pop(body[24:32], None):
+                    body = self._answer(body, question)
                 self._send(client, body)
         self._close(client, server)
 
@@ -151,6 +163,27 @@ class SmbGate:
                 return
         client.close()
         server.close()
+
+    @staticmethod
+    def _asks_for_ranges(body):
+        return body[:4] == b"\xfeSMB" and struct.unpack_from("<H", body, 12)[0] == IOCTL and \
+            struct.unpack_from("<I", body, 68)[0] == RANGES
+
+    def _answer(self, body, question):
+        status, = struct.unpack_from("<I", body, 8)
+        at, size = struct.unpack_from("<II", body, 96) if not status else (0, 0)
+        try:
+            said = self.ranges(*question, body[at:at + size]) if self.ranges else None
+        except Exception as err:            # told by __exit__
+            self.errors.append(err)
+            said = None
+        if said is None:
+            return body
+        if isinstance(said, int):
+            return body[:8] + struct.pack("<I", said) + body[12:64] + \
+                struct.pack("<HBBIB", 9, 0, 0, 0, 0)
+        return body[:8] + struct.pack("<I", 0) + body[12:64] + struct.pack(
+            "<HHI16sIIIIII", 49, 0, RANGES, body[72:88], 112, 0, 112, len(said), 0, 0) + said
 
     @staticmethod
     def _command(body, command):

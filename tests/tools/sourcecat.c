@@ -7,6 +7,7 @@
  *   sourcecat [options] URI cat PATH     the file's bytes
  *   sourcecat [options] URI stat PATH    attributes
  *   sourcecat [options] URI access PATH  ACCESS bits of uid -u
+ *   sourcecat [options] URI holes PATH   where it has no data: START END, and how far that goes
  *   sourcecat [options] URI bench PATH   read the file, print MiB/s
  *   sourcecat [options] URI probe        source_probe()
  *
@@ -100,6 +101,28 @@ static int do_stat(struct source *s, const char *path)
 	show(&a, path, (int)strlen(path));
 	printf(len ? " -> %.*s\n" : "%.*s\n", (int)len, target);
 	return 0;
+}
+
+static int do_holes(struct source *s, const char *path)
+{
+	struct source_holes h = { 0 };
+	struct stub_origin o;
+	struct stub_attr a;
+	uint64_t at = 0;
+	int r = resolve(s, path, &o, &a);
+
+	while (!r && at < a.size) {
+		r = source_holes(s, SOURCE_BACKGROUND, &o, at, &h);
+		for (uint32_t i = 0; i < h.n && !r; i++)
+			printf("%" PRIu64 " %" PRIu64 "\n", h.hole[i].start, h.hole[i].end);
+		if (!r)
+			printf("to %" PRIu64 "\n", h.end);
+		if (!r && h.end <= at)
+			r = -EPROTO;
+		at = h.end;
+		free(h.hole);
+	}
+	return r;
 }
 
 struct counting {
@@ -319,6 +342,8 @@ static int command(struct source *s, const char *name, const char *path)
 		return do_read(s, path, false);
 	if (!strcmp(name, "access"))
 		return do_access(s, path);
+	if (!strcmp(name, "holes"))
+		return do_holes(s, path);
 	return -EINVAL;
 }
 

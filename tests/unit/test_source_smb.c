@@ -209,6 +209,8 @@ static void wire_requests(void **state)
 	struct smb_request meta = { .type = SMB_WIRE_GETMETA, .path = text("a"), .has_numbers = true,
 				    .uid = 70001, .gid = UINT32_MAX - 1, .bits = 06755 };
 	struct smb_request lookup = { .type = SMB_WIRE_LOOKUP, .path = text(""), .name = text("N") };
+	struct smb_request holes = { .type = SMB_WIRE_GETHOLES, .path = text("a/b"),
+				     .offset = 1ull << 44 };
 	struct smb_out o = { 0 };
 	struct smb_request r;
 	uint32_t len;
@@ -257,7 +259,66 @@ static void wire_requests(void **state)
 	assert_true(same(&r.path, "") && same(&r.name, "N"));
 	assert_exact(&o, len, true);
 	assert_int_equal(smb_wire_request(SMB_WIRE_READY, o.p, 0, &r), -EBADMSG);
+
+	smb_out_request(&o, &holes);
+	len = body(&o, SMB_WIRE_GETHOLES);
+	assert_int_equal(smb_wire_request(SMB_WIRE_GETHOLES, o.p + SMB_WIRE_HEADER, len, &r), 0);
+	assert_true(same(&r.path, "a/b") && r.offset == 1ull << 44);
+	assert_exact(&o, len, true);
+	holes.offset = (uint64_t)INT64_MAX + 1;
+	smb_out_request(&o, &holes);
+	len = body(&o, SMB_WIRE_GETHOLES);
+	assert_int_equal(smb_wire_request(SMB_WIRE_GETHOLES, o.p + SMB_WIRE_HEADER, len, &r),
+			 -EBADMSG);
 	smb_out_free(&o);
+}
+
+/* @n pairs of start and end, of a file of 2^40 bytes, in an answer about [0, @end). */
+static int holes_with(uint64_t end, const uint64_t *words, uint32_t n)
+{
+	const struct stub_attr attr = some_attr();
+	struct smb_out o = { 0 };
+	struct stub_range hole;
+	struct smb_answer a;
+	uint32_t len;
+	int r;
+
+	smb_out_begin(&o, SMB_WIRE_HOLES);
+	smb_out_attr(&o, &attr);
+	smb_out_u64(&o, end);
+	smb_out_u32(&o, n);
+	for (uint32_t i = 0; i < 2 * n; i++)
+		smb_out_u64(&o, words[i]);
+	len = body(&o, SMB_WIRE_HOLES);
+	r = smb_wire_answer(SMB_WIRE_HOLES, o.p + SMB_WIRE_HEADER, len, &a);
+	if (r == 0) {
+		assert_attr(&a.attr);
+		assert_true(a.end == end && a.count == n);
+		for (uint32_t i = 0; i < n; i++) {
+			assert_int_equal(smb_wire_hole(&a, &hole), 1);
+			assert_true(hole.start == words[2 * i] && hole.end == words[2 * i + 1]);
+		}
+		assert_int_equal(smb_wire_hole(&a, &hole), 0);
+		assert_exact(&o, len, false);
+	}
+	smb_out_free(&o);
+	return r;
+}
+
+static void wire_holes(void **state)
+{
+	const uint64_t all = some_attr().size;
+
+	(void)state;
+	assert_int_equal(holes_with(all, NULL, 0), 0);
+	assert_int_equal(holes_with(all, (uint64_t[]){ 0, all }, 1), 0);
+	assert_int_equal(holes_with(1000, (uint64_t[]){ 0, 1, 2, 1000 }, 2), 0);
+	assert_int_equal(holes_with(all + 1, NULL, 0), -EBADMSG); /* behind the end of the file */
+	assert_int_equal(holes_with(1000, (uint64_t[]){ 0, 1001 }, 1), -EBADMSG);
+	assert_int_equal(holes_with(1000, (uint64_t[]){ 0, 0 }, 1), -EBADMSG);
+	assert_int_equal(holes_with(1000, (uint64_t[]){ 9, 8 }, 1), -EBADMSG);
+	assert_int_equal(holes_with(1000, (uint64_t[]){ 0, 5, 5, 9 }, 2), -EBADMSG);
+	assert_int_equal(holes_with(1000, (uint64_t[]){ 7, 9, 0, 5 }, 2), -EBADMSG);
 }
 
 static void wire_entries(void **state)
@@ -469,6 +530,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(uri_good),	cmocka_unit_test(uri_bad),
 		cmocka_unit_test(login_good),	cmocka_unit_test(login_bad),
+		cmocka_unit_test(wire_holes),
 		cmocka_unit_test(wire_requests), cmocka_unit_test(wire_entries),
 		cmocka_unit_test(wire_xattrs),	cmocka_unit_test(wire_fail),
 		cmocka_unit_test(wire_bad_attr), cmocka_unit_test(wire_headers),
