@@ -145,7 +145,7 @@ def test_what_is_done_to_a_name_that_comes(case, client3, world, what, then):
     case.free = True
     case.enter("normal", "f", "g")
     d = client3.fh(case.path())
-    made, met = "d" if what == "mkdir" else "g", []
+    made, came, met = "d" if what == "mkdir" else "g", [], []
     local = world.volume / case.path("n")
     call, comes = COMING[what]
     going = {"remove": lambda c: (c.rmdir if what == "mkdir" else c.remove)((d, "n")),
@@ -154,7 +154,8 @@ def test_what_is_done_to_a_name_that_comes(case, client3, world, what, then):
     with world.client("v3") as other:
         with late(world.m.server, call):
             client3.listdir(case.path())
-            coming = threading.Thread(target=comes, args=(other, d), daemon=True)
+            coming = threading.Thread(
+                target=lambda: came.append(answer(lambda c: comes(c, d), other)), daemon=True)
             coming.start()
             wait_until(lambda: os.path.lexists(local), 60, "it is there")
             meeting = threading.Thread(target=lambda: met.append(answer(going, client3.patient(0))),
@@ -163,6 +164,7 @@ def test_what_is_done_to_a_name_that_comes(case, client3, world, what, then):
             meeting.join(WAITS)
         coming.join(60)
         meeting.join(60)
+    assert came == [None]
     # again only when the other one is answered: a moment before that MDCACHE enters the name
     if met != [None]:
         assert met == ["JUKEBOX"]
