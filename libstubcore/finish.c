@@ -270,6 +270,9 @@ static int drop_locked(struct stub_finisher *f, int fd, const struct item *it,
 		r = stub_provisional_unlink(f->v, rec);
 	if (r == 0)
 		r = stub_record_drop_path(fd);
+	if (r == 0)
+		stub_finished_record(f->v, fd, rec,
+				     rec->flags & STUB_FLAG_LINKS && names < rec->nlink_shown);
 	if (r == 0 && (rec->flags & STUB_FLAG_LINKS) && names && names < rec->nlink_shown)
 		tell_split(f, rec, names);
 	return r;

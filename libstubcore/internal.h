@@ -239,6 +239,7 @@ struct stub_volume {
 	int provisional_fd;
 	int lock_fd;
 	int state_fd;
+	_Atomic int finished_fd; /* finished.c; -1: not opened yet */
 	uint64_t boot; /* without the era: stub_volume_boot() is what records carry */
 	_Atomic int64_t filling_ns; /* see stub_local_forget(); CLOCK_REALTIME, as files' times */
 	_Atomic uint32_t own_era; /* an era that only this process knows of, or 0 */
@@ -346,6 +347,19 @@ int stub_record_drop(int fd); /* -ENOENT: there was none */
 int stub_record_drop_path(int fd); /* of one opened with O_PATH */
 /* Set mtime back to what clients are shown; atime stays. */
 int stub_times_restore(int fd, const struct stub_record *r);
+
+/* ---- finished.c: and stubtools.h ---- */
+
+enum { STUB_FINISHED_CHANGED = 1, STUB_FINISHED_UNSURE = 2, STUB_FINISHED_SPLIT = 4 };
+
+int stub_finished_create(int dirfd);
+/* Note that we have done the last to the inode behind @fd (O_PATH too); under its exclusion, or
+ * before clients can see it. */
+void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned int flags);
+/* The same for one whose record @rec has just been dropped. */
+void stub_finished_record(struct stub_volume *v, int fd, const struct stub_record *rec, bool split);
+/* The same for what has just got its name and never had a record. */
+void stub_finished_name(struct stub_volume *v, int dir_fd, const char *name, uint64_t fileid);
 
 /* ---- refused.c ---- */
 

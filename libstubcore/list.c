@@ -114,6 +114,8 @@ static int batch_link(struct stub_volume *v, const struct stub_object *dir, stru
 		for (; i < end && r == 0; i++) {
 			name_of(b->of[i], name);
 			r = stub_staged_link(v, &b->staged[i], dir->fd, name);
+			if (r == 0 && !b->staged[i].journalled)
+				stub_finished_name(v, dir->fd, name, b->of[i]->attr.fileid);
 			if (r < 0)
 				r = r == -EEXIST ? 0 : refuse(refused, b->of[i], r);
 		}
@@ -227,14 +229,17 @@ static int journal_found(struct stub_volume *v, struct stub_journal *j, int dir_
 }
 
 /* Store the record of a directory that is listed, or drop it if nothing is left in it. */
-static int close_record(const struct stub_volume *v, int fd, const struct stub_record *rec,
+static int close_record(struct stub_volume *v, int fd, const struct stub_record *rec,
 			bool keep)
 {
 	int r = rec->flags || keep ? stub_record_store(v, fd, rec) : -ENOENT;
 
 	if (r == 0 || rec->flags)
 		return r;
-	return stub_record_drop(fd); /* works on a full volume too */
+	r = stub_record_drop(fd); /* works on a full volume too */
+	if (r == 0)
+		stub_finished_record(v, fd, rec, false);
+	return r;
 }
 
 /* One try: 0 done, 1 look-ups have made names that must be journalled first. */
@@ -322,6 +327,8 @@ static int make_locked(struct stub_volume *v, const struct stub_object *dir,
 		r = note_lookup(v, dir, rec);
 	if (r == 0)
 		r = stub_staged_link(v, s, dir->fd, name);
+	if (r == 0 && !s->journalled)
+		stub_finished_name(v, dir->fd, name, e->attr.fileid);
 	return r == -EEXIST ? 0 : r;
 }
 

@@ -12,6 +12,7 @@
  *     lagging/            what each process has to make durable yet, see lagging.c
  *     resolved            what the administrator decided of parked objects; the retriever's
  *     settings            paused or not, the byte rate; likewise
+ *     finished            what was let go, and when: see finished.c
  *     aborted             a link to the list of what is missing: see abort.c
  */
 #include <fcntl.h>
@@ -83,7 +84,7 @@ static int open_parts(struct stub_volume *v)
 	static const char *const secret[] = { ".",	     STUB_CONF,	    STUB_STATE,
 					      STUB_LOCK,     STUB_JOURNAL,  STUB_STAGING,
 					      STUB_PROVISIONAL, STUB_LAGGING, STUB_RESOLVED,
-					      STUB_SETTINGS,
+					      STUB_SETTINGS, STUB_FINISHED,
 					      STUB_JOURNAL "/data.mdb",
 					      STUB_JOURNAL "/lock.mdb", STUB_JOURNAL "/writer" };
 	struct stat st;
@@ -136,6 +137,7 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 	v->log = (struct stub_log){ log, log_arg };
 	stub_local_forget(v);
 	v->fd = v->dir_fd = v->staging_fd = v->provisional_fd = v->lock_fd = v->state_fd = -1;
+	atomic_init(&v->finished_fd, -1);
 	r = find_root(v, path, flags);
 	if (r == 0 && !(flags & STUB_OPEN_ANYWHERE))
 		r = stub_home_check(v);
@@ -172,6 +174,7 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 	if (v->state)
 		munmap(v->state, sizeof(*v->state));
 	stub_cleanup_close(&v->state_fd);
+	stub_cleanup_close((int *)&v->finished_fd);
 	stub_cleanup_close(&v->lock_fd);
 	stub_cleanup_close(&v->provisional_fd);
 	stub_cleanup_close(&v->staging_fd);

@@ -122,7 +122,8 @@ STUB_PUBLIC int stub_refused_has(struct stub_volume *v, const struct stub_handle
 
 /* Under the exclusion: the staged inode gets its name, the name leaves the record. */
 static int settle(struct stub_volume *v, const struct stub_object *dir, struct stub_staged *s,
-		  const char *name, size_t len, struct stub_record *rec)
+		  const struct stub_entry *e, const char *name, size_t len,
+		  struct stub_record *rec)
 {
 	char path[STUB_NAME_MAX + 1];
 	int r = 0;
@@ -133,6 +134,8 @@ static int settle(struct stub_volume *v, const struct stub_object *dir, struct s
 	path[len] = '\0';
 	if (s->kind != STUB_STAGED_NONE) {
 		r = stub_staged_link(v, s, dir->fd, path);
+		if (r == 0 && !s->journalled)
+			stub_finished_name(v, dir->fd, path, e->attr.fileid);
 		if (r == -EEXIST)
 			r = 0;
 		if (r == 0)
@@ -142,7 +145,12 @@ static int settle(struct stub_volume *v, const struct stub_object *dir, struct s
 		return r;
 	if (!rec->refused.len)
 		rec->flags &= (uint16_t)~STUB_FLAG_REFUSED;
-	return rec->flags ? stub_record_store(v, dir->fd, rec) : stub_record_drop(dir->fd);
+	if (rec->flags)
+		return stub_record_store(v, dir->fd, rec);
+	r = stub_record_drop(dir->fd);
+	if (r == 0)
+		stub_finished_record(v, dir->fd, rec, false);
+	return r;
 }
 
 STUB_PUBLIC int stub_refused_make(struct stub_volume *v, struct stub_journal *j,
@@ -167,7 +175,7 @@ STUB_PUBLIC int stub_refused_make(struct stub_volume *v, struct stub_journal *j,
 	if (r == 0)
 		r = stub_lock_record(v, dir, &ino, &st, rec);
 	if (r == 0) {
-		r = settle(v, dir, &s, name, len, rec);
+		r = settle(v, dir, &s, e, name, len, rec);
 		stub_unlock(&v->locks, &ino, 1);
 	}
 	if (r == 0) /* a name in a listed directory, whose mtime has not moved */

@@ -94,6 +94,26 @@ int stub_volume_remove(struct stub_volume *v);
  *   -ENOENT  no volume has ended there; -EBUSY it is a volume */
 int stub_volume_remove_rest(const char *dir);
 
+/* ---- what was known of an object when it became normal -------------------- */
+
+struct stub_finished {
+	struct timespec ctime; /* the inode's; as long as it has this one nobody has changed it */
+	uint64_t fileid;       /* the source's file id */
+	bool changed;	       /* clients had changed it before */
+	bool unsure;	       /* perhaps they had */
+	bool split;	       /* it has fewer names than at the source, which was told */
+	uint32_t right_in;     /* of stub_finished_right(); 0: none since it became normal */
+};
+
+/* Of the inode @ino with the handle @h.
+ *   -ENOENT  nothing is known: it is not ours, or the note was lost in a crash; or the volume
+ *            was made by a release that did not keep any
+ *   -EBADMSG, -errno */
+int stub_finished_get(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
+		      struct stub_finished *out);
+/* Comparison @number has found it right; only for what stub_finished_get() knows. */
+int stub_finished_right(struct stub_volume *v, uint64_t ino, uint32_t number);
+
 /* ---- abort: give the migration up, and leave what is there -------------- */
 
 /* From now on, and until @v is closed, nobody else can open the volume.
