@@ -31,6 +31,11 @@ static const struct command {
 	  "when the crawler may crawl, such as 'Mon..Fri 20:00-06:00': show it, or set it" },
 	{ "moved", volume_moved, "moved DIR",
 	  "the file system was copied block by block or has another UUID: this is the volume now" },
+	{ "verify", volume_verify,
+	  "verify {--all | --sample N} [--again] [--limit N] [--workers N] [--give-up SECONDS] "
+	  "[--config FILE] [--manifest FILE] DIR",
+	  "compare the volume with the source; what clients have changed is told apart" },
+	{ "verified", volume_verified, "verified DIR", "how the last such comparison went" },
 	{ "abort", volume_abort, "abort --list FILE [--dry-run] DIR",
 	  "give the migration up: list what is missing in FILE, and leave what is there" },
 	{ "remove", volume_remove, "remove DIR",

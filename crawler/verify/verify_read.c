@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * verify_read.c - content of both sides, block by block.
+ *
+ * The volume's is read from its disk, past the page cache (O_DIRECT), so that it is what was
+ * stored and not what was just written.  Some blocks of the source are under way while one is
+ * compared.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#include "depot/depot.h"
+#include "verify/verify_inside.h"
+
+#define AHEAD	   4 /* blocks of one file under way */
+#define ALIGNED	   4096
+#define BLOCK_MOST (1u << 20)
+
+struct block {
+	struct reading *of;
+	uint64_t offset;
+	uint32_t length;
+	char *bytes;
+	int64_t result;
+	bool pending; /* under way */
+};
+
+struct reading {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	struct block block[AHEAD];
+	uint32_t size; /* of a block */
+	char *here;    /* one block of the volume */
+	char *memory;
+	int fd;
+	EVP_MD_CTX *digest; /* NULL: nobody wants it */
+};
+
+static void on_read(void *arg, const struct source_read *r)
+{
+	struct block *b = arg;
+	struct reading *g = b->of;
+
+	if (r->result > 0)
+		memcpy(b->bytes, r->data, (size_t)r->result);
+	pthread_mutex_lock(&g->lock);
+	b->result = r->result;
+	b->pending = false;
+	pthread_cond_signal(&g->done);
+	pthread_mutex_unlock(&g->lock);
+}
+
+static int ask(struct run *k, const struct item *i, struct block *b, uint64_t offset)
+{
+	struct stub_origin o = { .len = i->origin_len };
+	uint64_t left = i->attr.size - offset;
+	int r;
+
+	b->offset = offset;
+	b->length = left < b->of->size ? (uint32_t)left : b->of->size;
+	r = verify_pace_turn(k->v->pace, b->length);
+	if (r < 0)
+		return r;
+	memcpy(o.bytes, i->bytes, o.len);
+	b->pending = true;
+	r = source_read(k->v->source, SOURCE_DEMAND, &o, offset, b->length, on_read, b);
+	if (r < 0)
+		b->pending = false;
+	return r;
+}
+
+static void await(struct block *b)
+{
+	pthread_mutex_lock(&b->of->lock);
+	while (b->pending)
+		pthread_cond_wait(&b->of->done, &b->of->lock);
+	pthread_mutex_unlock(&b->of->lock);
+}
+
+/* Read [offset, offset+length) of @fd into the whole block @to.  Fewer at the end. */
+static int64_t read_here(int fd, char *to, uint32_t size, uint32_t length, uint64_t offset)
+{
+	uint32_t have = 0;
+
+	while (have < length) {
+		ssize_t n = pread(fd, to + have, size - have, (off_t)(offset + have));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		have += (uint32_t)n;
+		if (n == 0 || n % ALIGNED) /* the end, and O_DIRECT takes no other offset */
+			break;
+	}
+	return have;
+}
+
+static int judge(const struct reading *g, const struct block *b, const char **why)
+{
+	int64_t n;
+
+	if (b->result < 0)
+		return (int)b->result;
+	if (b->result < b->length) {
+		*why = "the source gives fewer bytes than it says it has";
+		return 1;
+	}
+	n = read_here(g->fd, g->here, g->size, b->length, b->offset);
+	if (n < 0) {
+		*why = "the volume's disk does not give it (see the kernel's log)";
+		return 1;
+	}
+	return n < b->length || memcmp(g->here, b->bytes, b->length) != 0;
+}
+
+static int compare_blocks(struct run *k, struct reading *g, const struct item *i, const char **why)
+{
+	uint64_t asked = 0, at = 0;
+	unsigned int head = 0, tail = 0;
+	int r = 0;
+
+	while (r == 0 && at < i->attr.size) {
+		while (r == 0 && asked < i->attr.size && head - tail < AHEAD) {
+			r = ask(k, i, &g->block[head % AHEAD], asked);
+			head += r == 0;
+			asked += g->size;
+		}
+		if (r < 0)
+			break;
+		await(&g->block[tail % AHEAD]);
+		r = judge(g, &g->block[tail % AHEAD], why);
+		if (r == 0 && g->digest &&
+		    EVP_DigestUpdate(g->digest, g->block[tail % AHEAD].bytes,
+				     g->block[tail % AHEAD].length) != 1)
+			r = -ENOMEM;
+		tail++;
+		at += g->size;
+	}
+	for (; tail < head; tail++)
+		await(&g->block[tail % AHEAD]);
+	return r;
+}
+
+static int open_here(const struct run *k, const struct here *h, bool direct)
+{
+	int fd = stub_handle_open_at(k->volume_fd, &h->h, O_RDONLY | O_NOATIME | O_CLOEXEC |
+								  (direct ? O_DIRECT : 0));
+
+	if (fd == -EINVAL && direct) /* it has no such reads: what is cached is thrown away */
+		fd = stub_handle_open_at(k->volume_fd, &h->h, O_RDONLY | O_NOATIME | O_CLOEXEC);
+	if (fd >= 0)
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return fd;
+}
+
+static int prepare(struct run *k, const struct item *i, const struct here *h, struct reading *g)
+{
+	uint32_t most = k->block < BLOCK_MOST ? k->block : BLOCK_MOST;
+	bool direct = most >= ALIGNED;
+
+	g->size = direct ? most / ALIGNED * ALIGNED : most;
+	if (direct && i->attr.size < g->size) /* small files are most: not a MiB for each */
+		g->size = ((uint32_t)i->attr.size + ALIGNED - 1) / ALIGNED * ALIGNED;
+	g->fd = open_here(k, h, direct);
+	if (g->fd < 0)
+		return g->fd;
+	if (posix_memalign((void **)&g->memory, ALIGNED, (size_t)g->size * (AHEAD + 1)))
+		return -ENOMEM;
+	g->here = g->memory;
+	for (unsigned int n = 0; n < AHEAD; n++) {
+		g->block[n].of = g;
+		g->block[n].bytes = g->memory + (size_t)g->size * (n + 1);
+	}
+	return 0;
+}
+
+static int digest_begin(struct reading *g)
+{
+	g->digest = EVP_MD_CTX_new();
+	return g->digest && EVP_DigestInit_ex(g->digest, EVP_sha256(), NULL) == 1 ? 0 : -ENOMEM;
+}
+
+int verify_content(struct run *k, const struct item *i, const struct here *h, uint8_t *sha256,
+		   const char **why)
+{
+	struct reading g = { .fd = -1 };
+	int r;
+
+	pthread_mutex_init(&g.lock, NULL);
+	pthread_cond_init(&g.done, NULL);
+	r = prepare(k, i, h, &g);
+	if (r < 0 && r != -ENOMEM) {
+		*why = "it cannot be opened on the volume";
+		r = 1;
+	}
+	if (r == 0 && sha256)
+		r = digest_begin(&g);
+	if (r == 0)
+		r = compare_blocks(k, &g, i, why);
+	if (r == 0 && sha256 && EVP_DigestFinal_ex(g.digest, sha256, NULL) != 1)
+		r = -ENOMEM;
+	EVP_MD_CTX_free(g.digest);
+	free(g.memory);
+	if (g.fd >= 0)
+		close(g.fd);
+	pthread_cond_destroy(&g.done);
+	pthread_mutex_destroy(&g.lock);
+	return r;
+}
+
+/* ---- streams in a depot ---- */
+
+/* One stream, whose file is @fd.  1: not the same. */
+static int compare_stream(struct run *k, const struct item *i, const struct source_stream *s,
+			  int fd)
+{
+	struct stub_origin o = { .len = i->origin_len };
+	char *there = malloc(SOURCE_STREAM_MAX), *here = malloc(SOURCE_STREAM_MAX);
+	uint64_t at = 0, size = s->size;
+	int64_t n = there && here ? 0 : -ENOMEM;
+	int r = 0;
+
+	memcpy(o.bytes, i->bytes, o.len);
+	while (r == 0 && n >= 0 && at < s->size) {
+		n = verify_pace_turn(k->v->pace, SOURCE_STREAM_MAX);
+		if (n == 0)
+			n = source_stream(k->v->source, SOURCE_DEMAND, &o, s->name, at, there,
+					  SOURCE_STREAM_MAX, &size);
+		if (n < 0)
+			break;
+		r = n == 0 || size != s->size || pread(fd, here, (size_t)n, (off_t)at) != n ||
+		    memcmp(here, there, (size_t)n);
+		at += (uint64_t)n;
+	}
+	free(there);
+	free(here);
+	return n < 0 ? (int)n : r;
+}
+
+int verify_streams(struct run *k, const struct item *i, const struct here *h,
+		   const struct source_meta *m, struct timespec since, bool *touched)
+{
+	char path[DEPOT_PATH_MAX], full[STUB_DEPOT_MAX + DEPOT_PATH_MAX + 2];
+	int dir, r = 0, differs = 0;
+
+	depot_path(stub_volume_info(k->v->volume)->depot_id, h->st.st_ino, path);
+	snprintf(full, sizeof(full), "%s/%s", k->v->depot, path);
+	dir = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return 1;
+	for (size_t n = 0; r >= 0 && n < m->n_streams; n++) {
+		int fd = openat(dir, m->streams[n].name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		struct stat st = { 0 };
+
+		r = fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size != m->streams[n].size;
+		if (fd >= 0)
+			posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		if (r == 0)
+			r = compare_stream(k, i, &m->streams[n], fd);
+		if (r == 1 && since.tv_sec && st.st_ctim.tv_sec > since.tv_sec)
+			*touched = true;
+		differs |= r == 1;
+		if (fd >= 0)
+			close(fd);
+	}
+	close(dir);
+	return r < 0 ? r : differs;
+}
