@@ -9,6 +9,7 @@
 
 #include "depot/depot.h"
 #include "admin/volume_tool.h"
+#include "verify/verify.h"
 
 int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 		     struct stub_volume **out)
@@ -320,18 +321,60 @@ static int print_removed(const char *path, const struct stub_scan *s)
 	return json_end(&j) < 0 ? 1 : 0;
 }
 
+/* remove [--unverified | --require all|sample] DIR: the options are taken out. */
+static int take_policy(struct verdict *v, int *argc, char **argv, bool *unverified,
+		       const char **require)
+{
+	int n = 0;
+
+	*unverified = *argc > 2 && !strcmp(argv[1], "--unverified");
+	*require = *argc > 3 && !strcmp(argv[1], "--require") ? argv[2] : NULL;
+	if (*require && strcmp(*require, "all") && strcmp(*require, "sample"))
+		return verdict_fail(v, FAIL_USAGE, "remove: --require '%s': want all or sample",
+				    *require);
+	n = *require ? 2 : *unverified;
+	argv[n] = argv[0];
+	*argc -= n;
+	return n;
+}
+
+/* Was it compared with the source, as far as somebody wanted that? */
+static int check_verified(struct verdict *v, const struct opened *o, bool unverified,
+			  const char *require)
+{
+	struct verify_state s;
+	int r = verify_state_load(stub_volume_fd(o->volume), &s);
+
+	if (unverified || (r == 0 && s.result == VERIFY_NEVER && !require))
+		return 0;
+	if (r == 0 && s.result == VERIFY_RIGHT && (!require || !strcmp(require, "sample") || !s.sample))
+		return 0;
+	return verdict_fail(v, FAIL_UNVERIFIED,
+			    "%s is not verified (the last comparison: %s, %s): 'postcopy verify' compares "
+			    "it with the source, --unverified ends the migration all the same",
+			    o->path, r < 0 ? strerror(-r) : verify_results[s.result],
+			    s.sample ? "of a sample" : "of all");
+}
+
 int volume_remove(struct verdict *v, int argc, char **argv)
 {
 	struct stub_scan s;
 	struct opened o;
-	int r;
+	const char *require;
+	bool unverified;
+	int r = take_policy(v, &argc, argv, &unverified, &require);
 
+	if (r < 0)
+		return -1;
+	argv += r;
 	/* an earlier remove was killed in its very last step */
 	if (argc == 2 && realpath(argv[1], o.path) && stub_volume_remove_rest(o.path) == 0)
 		return print_removed(o.path, NULL);
 	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = remove_checked(v, &o, &s);
+	r = check_verified(v, &o, unverified, require);
+	if (r == 0)
+		r = remove_checked(v, &o, &s);
 	if (r == 0)
 		r = print_removed(o.path, &s);
 	opened_close(&o);

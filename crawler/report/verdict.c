@@ -44,6 +44,7 @@ static const struct {
 	[FAIL_ELSEWHERE] = { "volume-elsewhere", 56 },
 	[FAIL_ABORT_BEGUN] = { "abort-begun", 57 },
 	[FAIL_IN_USE] = { "in-use", 58 },
+	[FAIL_UNVERIFIED] = { "not-verified", 60 },
 };
 
 int verdict_fail(struct verdict *v, enum fail fail, const char *fmt, ...)

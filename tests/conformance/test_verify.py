@@ -393,6 +393,44 @@ def command(m, *argv):
     return done.returncode, done.stdout + done.stderr
 
 
+def test_the_command_and_what_finish_wants(m, disk):
+    """finish refuses what was not found right, and what was asked for and not done."""
+    status, text = command(m, "finish", "--require", "sample", m.volume)
+    assert status == 60 and "never compared" in text
+    status, text = command(m, "verify", "--sample", "5", m.volume)
+    assert status == 0 and "0 different" in text and "probably fewer" in text, text
+    status, text = command(m, "finish", "--require", "all", m.volume)
+    assert status == 60 and "read 5 files only" in text
+    m.server.stop()
+    want = seed(m, disk)
+    m.start_retriever()
+    status, text = command(m, "verify", "--all", m.volume)
+    assert status == 3 and "%d different" % len(want) in text, text
+    assert all(path in text for path in want)
+    for options in ([], ["--require", "all"], ["--require", "sample"]):
+        status, text = command(m, "finish", *options, m.volume)
+        assert status == 60 and "%d different" % len(want) in text, text
+        assert m.asked()                                # nothing was stopped
+    m.kill_retriever()
+    answer = m.tool("remove", m.volume, check=False)
+    assert answer["error"] == "not-verified" and (m.volume / ".postcopy").exists()
+    status, text = command(m, "finish", "--unverified", m.volume)
+    assert status == 0 and not (m.volume / ".postcopy").exists(), text
+
+
+def test_finish_after_all_was_right(m):
+    status, text = command(m, "verify", "--all", m.volume)
+    assert status == 0 and "all of it was compared" in text, text
+    status, text = command(m, "finish", "--require", "all", m.volume)
+    assert status == 0 and not (m.volume / ".postcopy").exists(), text
+
+
+def test_finish_without_any_comparison(m):
+    """Who never asked for one is not held up."""
+    status, text = command(m, "finish", m.volume)
+    assert status == 0 and not (m.volume / ".postcopy").exists(), text
+
+
 def lines_of(manifest):
     """By path: the words of its line."""
     found = {}
