@@ -142,6 +142,28 @@ def test_all_sizes_come_over(make, disk, new_samba, old):
     assert not list(m.depot.glob(".postcopy-*")) and found(m)[0] == there
 
 
+def test_a_comparison_looks_into_the_depot(make, xfs, old):
+    """A stream that was lost there is a damage; one that clients have written is theirs."""
+    m = make(xfs).init().start()
+    m.crawl()
+    m.audit(complete=True)
+
+    def verify():
+        answer = m.tool("verify", "--all", "--config", m.workdir / "postcopy.conf", m.volume,
+                        check=False)
+        assert answer["ok"], answer
+        return {f["path"]: (f["class"], set(f["what"])) for f in answer["found"]}
+
+    assert verify() == {}
+    lost, = (d for d in found(m)[0] for d in d.glob(":stream 007:*"))
+    lost.unlink()
+    with m.client() as c:
+        c.write_file("odd/secret:s", b"a client's")
+    was = verify()
+    assert was.pop("odd/many") == ("different", {"stream"})
+    assert was.pop("odd/secret")[0] == "changed" and was == {}, was
+
+
 def test_a_full_depot_waits_for_room(make, xfs, new_volume, new_samba, old):
     """On a file system of its own: nothing is taken for there that is not."""
     small = new_volume("xfs", "400M").path
