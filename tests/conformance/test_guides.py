@@ -193,6 +193,8 @@ def migrated(prepared):
     tour.section(RUNBOOK, "6.", {
         "nfs-cat nfs://new/export/projects/plan | sha256sum": lambda: samples.append(tour.said)})
     assert m.ok("nfs-cat nfs://new/export/projects/plan | sha256sum") == samples[0]
+    m.ok("postcopy window none; postcopy throttle 0; postcopy resume")   # now, not at night
+    assert "all of it was compared" in tour.type("postcopy verify --all")
     tour.section(RUNBOOK, "7.")
     return tour
 
