@@ -283,7 +283,9 @@ def test_content_under_a_changed_mode_is_unclear(m, disk):
 def test_a_sample(still):
     """Names and attributes of all, content of some."""
     found, answer = verify(still, mode=("--sample", 10))
-    assert not found and answer["files_read"] == 10 and answer["exit"] == 0
+    # both names of one file may be among them
+    assert not found and answer["files_read"] + answer["files_read_earlier"] == 10, answer
+    assert answer["exit"] == 0
     assert answer["listed_only"] + answer["right"] == answer["names"] + 1
 
 
