@@ -3,11 +3,13 @@
 import importlib.machinery
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
+from lib import debian
 from lib.programs import TESTS
 
 PROGRAM = TESTS / "smb" / "torture"
@@ -44,10 +46,10 @@ def torture():
 
 @pytest.fixture
 def suites(torture, tmp_path):
-    def read(text):
+    def read(text, release=None):
         path = tmp_path / "expected.txt"
         path.write_text(text)
-        return torture.read_expected(path)
+        return torture.read_expected(path, release)
     return read
 
 
@@ -82,6 +84,21 @@ def test_a_result_of_one_target(torture, suites):
     assert torture.judge(suites(text)["s"], "dummy", results, True) == [("one", "fail", "pass")]
 
 
+def test_a_release_has_other_tests(torture, suites):
+    text = "suite s 1\ncount@trixie 2 one is new\nsuite@trixie new 3\nsuite old 4\n" \
+           "omit@trixie old it is new there\n"
+    assert {s.name: s.count for s in suites(text).values()} == {"s": 1, "old": 4}
+    assert {s.name: s.count for s in suites(text, "trixie").values()} == {"s": 2, "new": 3}
+
+
+def test_what_a_release_does_otherwise(torture, suites, monkeypatch):
+    suite = suites("suite s 1\nfail one known\npass@trixie one done right\n")["s"]
+    assert torture.judge(suite, "stock", {"one": "fail"}, True) == []
+    monkeypatch.setattr(torture, "RELEASE", "trixie")
+    assert torture.judge(suite, "stock", {"one": "pass"}, True) == []
+    assert torture.judge(suite, "stock", {"one": "fail"}, True) == [("one", "pass", "fail")]
+
+
 def test_flaky_is_either(torture, suites):
     suite = suites("suite s 1\nflaky one x\n")["s"]
     for seen in ("pass", "fail"):
@@ -97,14 +114,17 @@ def test_tests_that_did_not_run_are_missed(torture, suites):
 
 @pytest.mark.parametrize("text", ["fail one x\n", "suite s\n", "suite s many\n",
                                   "suite s 1\nfail one\n", "suite s 1\nbroken one x\n",
-                                  "suite s 1\nfail@moon one x\n", "omit s\n"])
+                                  "suite s 1\nfail@moon one x\n", "omit s\n", "suite s 1\nsuite s 2\n",
+                                  "suite s 1\ncount 2 x\n", "suite s 1\ncount@trixie 2\n",
+                                  "suite@dummy s 1\n", "omit@dummy s x\n"])
 def test_a_bad_list_is_refused(torture, suites, text):
     with pytest.raises(torture.ExpectedError, match="line"):
         suites(text)
 
 
-def test_the_list_is_good(torture):
-    suites = torture.read_expected()
+@pytest.mark.parametrize("release", [None, "trixie"])
+def test_the_list_is_good(torture, release):
+    suites = torture.read_expected(release=release)
     assert suites and all(s.count > 0 for s in suites.values())
     assert any(s.quick for s in suites.values())
 
@@ -121,7 +141,13 @@ def test_a_real_suite(workdir, tmp_path):
     seen = json.loads(answer.read_text())["suites"]
     assert [s["suite"] for s in seen] == ["smb2.rw", "smb2.mkdir"]
     assert not any(s["wrong"] for s in seen) and all(s["results"] for s in seen)
-    assert done.stdout.splitlines()[-1].startswith("stock: 4 tests as expected, 0 not")
+    assert re.match(r"stock: [45] tests as expected, 0 not", done.stdout.splitlines()[-1])
+
+
+def test_servers_and_tests_are_of_one_release(workdir, monkeypatch):
+    monkeypatch.setenv("POSTCOPY_DEBIAN", "bookworm" if debian.other("bookworm") else "trixie")
+    done = run(workdir, "--suite", "smb2.rw")
+    assert done.returncode == 2 and "run it as tests/tools/debian-run" in done.stderr
 
 
 def test_what_no_list_knows_is_not_as_expected(workdir):

@@ -10,7 +10,6 @@ import re
 import subprocess
 from pathlib import Path
 
-from lib import debian
 from lib.ganesha import Ganesha
 from lib.migration import SmbMigration
 from lib.programs import MODULES, STUBTOOL, build_rpcshim
@@ -27,6 +26,7 @@ SPECIAL = {
     "durable": "kernel share modes = no\nposix locking = no",
     "fruit": "fruit:resource = file\nfruit:metadata = netatalk\nfruit:locking = netatalk\n"
              "fruit:encoding = native\nfruit:veto_appledouble = no",
+    "mangled": "mangled names = yes",
 }
 STACKS = {"fruit": ("catia", "fruit", *STOCK)}
 
@@ -103,8 +103,7 @@ class Place(contextlib.ExitStack):
                       more=SPECIAL.get(kind, "") + "\n" + more) for suite, kind in kinds]
 
     def start(self, shares, **options):
-        self.server = Samba(self.home / "smbd", shares=shares, conf=GLOBAL,
-                            release=debian.RELEASE, **options)
+        self.server = Samba(self.home / "smbd", shares=shares, conf=GLOBAL, **options)
         try:
             self.server.start()
         except (AssertionError, TimeoutError) as err:
