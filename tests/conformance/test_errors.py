@@ -3,14 +3,17 @@
 
 By reason, in words that scripts may rely on, with what to do about each, and with the first
 objects by their names here and over there; no retriever is needed."""
+import importlib.machinery
+import importlib.util
 import json
 import os
 import re
 import subprocess
+import types
 
 import pytest
 
-from lib.programs import TESTS, VOLUME_TOOL
+from lib.programs import POSTCOPY, TESTS, VOLUME_TOOL
 from lib.smbsource import with_module
 from lib.wait import wait_until
 from nfsclient import errors, hooks
@@ -90,15 +93,32 @@ def test_by_reason(failing):
         assert m.postcopy("errors", *argv, m.volume, check=False).returncode == 2
 
 
-def test_a_path_that_the_kernel_does_not_know(failing, loop_xfs):
-    """It is found by a walk.  (Where another mount namespace has the file system still, as that of
-    a machine of the tests may, the kernel does know it.)"""
-    m, _server = failing
-    m.server.stop()
-    m.kill_retriever()
-    loop_xfs.remount()
-    paths = {p["path"] for g in told(m)["groups"] for p in g["first"]}
-    assert paths == {"denied1", "denied2", "broken", "short", "changed", "locked", "odd"}
+def test_a_path_that_the_kernel_does_not_know(tmp_path):
+    """It is found by a walk, but not in what is mounted inside, where numbers mean others."""
+    loader = importlib.machinery.SourceFileLoader("postcopy_command", str(POSTCOPY))
+    command = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(command)
+    top = tmp_path / "volume"
+    for name in ("d/deep/file", "d/other", "mounted/none", ".postcopy/provisional/x"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_bytes(b"")
+    hidden = (top / ".postcopy/provisional/x").stat().st_ino
+    subprocess.run(["mount", "-t", "tmpfs", "none", top / "mounted"], check=True)
+    try:
+        (top / "mounted/alien").write_bytes(b"")
+        alien = (top / "mounted/alien").stat().st_ino
+        objects = [{"inode": (top / "d/deep/file").stat().st_ino}, {"inode": alien},
+                   {"inode": hidden}, {"path": "known", "inode": (top / "d/other").stat().st_ino},
+                   {"kind": "gone"}]
+        volume = types.SimpleNamespace(path=str(top))
+        command.with_paths(volume, objects)
+        assert [p.get("path") for p in objects] == ["d/deep/file", None, None, "known", None]
+        with pytest.raises(OSError):
+            command.inode_at(volume, "mounted/alien")
+        assert command.inode_at(volume, "d/other").st_ino == objects[3]["inode"]
+        assert command.by_inode(volume, {objects[0]["inode"]}, seconds=-1) == {}
+    finally:
+        subprocess.run(["umount", top / "mounted"], check=True)
 
 
 def test_nothing(new_migration, fresh_dir):
