@@ -212,7 +212,14 @@ def test_what_samba_shows_of_a_volume(m, tmp_path, other):
     assert "names no volume" in seen("samba", shares((v, "vfs objects = stub")), m, 0)[0]
     assert "but %s is" % v in seen("samba", shares(
         (v, "vfs objects = stub\n\tstub:volume = 0-0")), m, 1)[0]
-    assert "testparm does not take it" in seen("samba", tmp_path / "none", m, 1)[0]
+    for none in tmp_path / "none", "":
+        assert "testparm does not take it" in seen("samba", none, m, 1)[0]
+
+
+def test_an_export_of_what_is_no_volume(tmp_path):
+    file = exports(tmp_path / "ganesha.conf", (tmp_path, OURS % "Volume = 0-0;"))
+    assert check("--ganesha", file, EXAMPLE, tmp_path, status=1) == (
+        "%s/.postcopy/volume.conf: No such file or directory\n" % tmp_path)
 
 
 # ---- show ------------------------------------------------------------------------
