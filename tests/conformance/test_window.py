@@ -162,22 +162,40 @@ def test_what_it_shows(m):
     assert json.loads(m.postcopy("status", "--json", m.volume).stdout)["window_open"] is False
 
 
+def beside(tmp_path, m, script):
+    """`postcopy status` with this in the place of postcopy-volume."""
+    shutil.copy(POSTCOPY, tmp_path)
+    tool = tmp_path / VOLUME_TOOL.name
+    tool.write_text("#!/bin/sh\n" + script)
+    tool.chmod(0o755)
+    return lambda: subprocess.run(["/usr/bin/python3", str(tmp_path / "postcopy"), "status",
+                                   "--json", str(m.volume)], capture_output=True, text=True,
+                                  timeout=60)
+
+
 def test_one_look_runs_the_helper_once(m, tmp_path):
     """What is pending and the windows come in one answer, with a retriever and without."""
-    shutil.copy(POSTCOPY, tmp_path)
-    tool, runs = tmp_path / VOLUME_TOOL.name, tmp_path / "runs"
-    tool.write_text('#!/bin/sh\necho "$1" >> %s\nexec %s "$@"\n' % (
+    runs = tmp_path / "runs"
+    look = beside(tmp_path, m, 'echo "$1" >> %s\nexec %s "$@"\n' % (
         shlex.quote(str(runs)), shlex.quote(str(VOLUME_TOOL))))
-    tool.chmod(0o755)
     window(m, NOW)
     for running in True, False:
-        done = subprocess.run(["/usr/bin/python3", str(tmp_path / "postcopy"), "status", "--json",
-                               str(m.volume)], capture_output=True, text=True, timeout=60)
-        status = json.loads(done.stdout)
+        status = json.loads(look().stdout)
         assert (status["windows"], status["state"] != "retriever-down") == ([NOW], running)
         assert runs.read_text().split() == ["counts"], running
         runs.unlink()
         m.kill_retriever()
+
+
+def test_where_the_helper_fails_a_retriever_tells(m, tmp_path):
+    """As of a disk that is broken; what only the disk knows is left out."""
+    answer = {"ok": False, "error": "x", "message": "broken"}
+    look = beside(tmp_path, m, "echo %s; exit 9\n" % shlex.quote(json.dumps(answer)))
+    status = json.loads(look().stdout)
+    assert status["state"] == "migrating" and "windows" not in status
+    m.kill_retriever()
+    done = look()
+    assert done.returncode == 9 and "broken" in done.stderr
 
 
 def test_many_commands_at_once(m):
