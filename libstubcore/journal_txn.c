@@ -82,6 +82,7 @@ struct stub_jwriter {
 	struct stub_jtotals totals; /* as stored by the last transaction */
 	struct stub_jtotals sums; /* those of the one that is being made */
 	bool dirty; /* it has changed something */
+	bool unsure; /* it failed: which totals the disk has is not known */
 	atomic_uint_fast64_t plain; /* objects without an entry, not stored yet */
 	atomic_uint_fast64_t removed; /* entries removed by transactions that succeeded */
 };
@@ -341,8 +342,12 @@ static int try_group(struct stub_jwriter *w, struct op *group, bool *full)
 {
 	uint64_t plain = atomic_load(&w->plain);
 	MDB_txn *txn;
-	int rc = 0, r = stub_jenv_begin(w->env, 0, &txn);
+	int rc = 0, r = w->unsure ? stub_jtotals_load(w->env, &w->totals) : 0;
 
+	if (r < 0)
+		return r;
+	w->unsure = false;
+	r = stub_jenv_begin(w->env, 0, &txn);
 	if (r < 0)
 		return r;
 	w->sums = w->totals;
@@ -363,6 +368,7 @@ static int try_group(struct stub_jwriter *w, struct op *group, bool *full)
 		w->totals = w->sums;
 		atomic_fetch_sub(&w->plain, plain);
 	}
+	w->unsure = rc && w->dirty;
 	*full = rc == MDB_MAP_FULL;
 	return no_space_or(w, stub_jenv_errno(rc));
 }
