@@ -266,8 +266,8 @@ KILLED = [(call, n) for call, most in (("fsync", 3), ("fsetxattr", 2), ("write",
 
 def killed_at(m, call, n):
     """The retriever is killed by its n-th such call from now on; it is traced when this returns."""
-    process = subprocess.Popen(["strace", "-f", "-e", "trace=" + call, "-e", "inject=%s:signal=KILL:"
-                                "when=%d" % (call, n), "-o", "/dev/null", "-p",
+    process = subprocess.Popen(["strace", "-f", "-e", "trace=" + call, "-e",
+                                "inject=%s:signal=KILL:when=%d" % (call, n), "-o", "/dev/null", "-p",
                                 str(m.retriever.pid)], stderr=subprocess.PIPE, text=True)
     assert "attached" in process.stderr.readline()
     return process
@@ -349,13 +349,15 @@ def test_of_a_real_nfs_server(new_migration, old_server, loop_xfs, fresh_dir):
 
 @with_module
 def test_of_a_real_smb_server(moddir, new_samba, make, tree):
-    """More streams than are taken, and a file of which the rest has changed; by their paths there."""
+    """More streams than are taken, and a file of which the rest has changed; by their paths."""
     (tree / "d").mkdir()
     for name in ("d/changed", "d/streams", "fine"):
         (tree / name).write_bytes(b"x" * (3 << 20))
     for i in range(300):
-        os.setxattr(tree / "d/streams", "user.DosStream.s%03d:$DATA" % i, b"%03d" % i * 20000 + b"\0")
-    m = make(new_samba("old", tree).url(), conf=CONF + SMALL, allow=[" error: ", *FINE]).init().start()
+        os.setxattr(tree / "d/streams", "user.DosStream.s%03d:$DATA" % i,
+                    b"%03d" % i * 20000 + b"\0")
+    m = make(new_samba("old", tree).url(), conf=CONF + SMALL,
+             allow=[" error: ", *FINE]).init().start()
     m.server.allow = FINE
     with m.client() as c:
         assert c.patient(60).read("d/changed", 0, 10)[0] == b"x" * 10
