@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "bytes.h"
 #include "smb_worker/smb_worker.h"
@@ -85,6 +86,33 @@ void worker_file_close(struct worker *w, struct worker_file *f)
 	f->span = 0;
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static bool is_old(const struct worker_file *f)
+{
+	return now_ms() - f->opened_ms >= WORKER_HANDLE_MS;
+}
+
+bool worker_files_rest(struct worker *w)
+{
+	bool open = false;
+
+	for (unsigned int k = 0; k < WORKER_HANDLES; k++) {
+		struct worker_file *f = &w->files[k];
+
+		if (f->path && is_old(f))
+			worker_file_close(w, f);
+		open = open || f->path;
+	}
+	return open;
+}
+
 int worker_file_open(struct worker *w, const char *path, struct worker_file **out)
 {
 	struct worker_file *f = &w->files[0];
@@ -102,7 +130,7 @@ int worker_file_open(struct worker *w, const char *path, struct worker_file **ou
 		if (g->used < f->used)
 			f = g;
 	}
-	if (!f->path || strcmp(f->path, path)) {
+	if (!f->path || strcmp(f->path, path) || is_old(f)) {
 		if (f->path)
 			worker_file_close(w, f);
 		url = worker_url(w, path);
@@ -112,6 +140,7 @@ int worker_file_open(struct worker *w, const char *path, struct worker_file **ou
 		else if (!(f->file = smbc_getFunctionOpen(w->context)(w->context, url, O_RDONLY, 0)))
 			r = worker_failed(w, errno, "opening", path);
 		free(url);
+		f->opened_ms = now_ms();
 		if (r != 0) {
 			free(f->path);
 			f->path = NULL;

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,15 @@ static int run(struct worker *w, const struct smb_request *r)
 	return e;
 }
 
+/* Until there is a request; meanwhile no file is kept open for long. */
+static void wait_request(struct worker *w)
+{
+	struct pollfd p = { .fd = w->fd, .events = POLLIN };
+
+	while (w->connected && worker_files_rest(w) && poll(&p, 1, WORKER_HANDLE_MS) == 0)
+		;
+}
+
 /* One request.  False: the worker ends. */
 static bool serve(struct worker *w)
 {
@@ -96,6 +106,7 @@ static bool serve(struct worker *w)
 	uint32_t len;
 	int e;
 
+	wait_request(w);
 	if (smb_wire_receive(w->fd, header, sizeof(header), UINT32_MAX, -1) < 0)
 		return false;
 	e = smb_wire_header(header, &type, &len);

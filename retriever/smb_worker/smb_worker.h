@@ -25,7 +25,10 @@
 #include "windows/smb_meta.h"
 #include "smb/smb_wire.h"
 
-#define WORKER_HANDLES 16 /* files kept open */
+#define WORKER_HANDLES 16 /* files kept open ... */
+/* ... for so long.  smbd tells the write time as it was when somebody opened the file: what
+ * programs over there change is not seen as long as any of us has it open. */
+#define WORKER_HANDLE_MS 1000
 
 struct worker_file {
 	char *path; /* NULL: free */
@@ -34,6 +37,7 @@ struct worker_file {
 	uint32_t attributes; /* FILE_ATTRIBUTE_*, likewise */
 	uint64_t span; /* of so much the ranges fit in an answer; 0: of all, as far as is known */
 	uint64_t used; /* larger: used later */
+	uint64_t opened_ms;
 };
 
 struct worker {
@@ -77,6 +81,8 @@ int worker_read(struct worker *w, const char *path, uint64_t offset, uint32_t le
 /* The handle of @path, opened if it is not open. */
 int worker_file_open(struct worker *w, const char *path, struct worker_file **out);
 void worker_file_close(struct worker *w, struct worker_file *f);
+/* Close what is old.  False: none is open. */
+bool worker_files_rest(struct worker *w);
 /* Ask what the open file is like now. */
 int worker_file_look(struct worker *w, struct worker_file *f, struct exact_info *i);
 /* Bytes into @buf: how many, less than @length only at the end; -1 and errno. */

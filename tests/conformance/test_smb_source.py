@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -399,6 +400,24 @@ def test_changed_over_there(make, filer, data):
     with open(m.volume / "file-1", "rb") as f, pytest.raises(OSError) as e:
         os.lseek(f.fileno(), 0, os.SEEK_DATA)
     assert e.value.errno == errno.ENXIO     # nothing of either version
+
+
+def test_changed_by_a_local_program_over_there(make, filer, data):
+    """smbd tells the write time as it was when the file was opened: of a handle that is kept it
+    would be that for ever."""
+    path = data / "file-2"
+    size = path.stat().st_size
+    m = make(filer.url(), "block_size = 65536\n").init().start()
+    with m.client("v3") as c:
+        assert len(c.patient(30).read("file-2", 0, 65536)[0]) == 65536
+    read_at = time.monotonic()
+    wait_until(lambda: time.monotonic() > read_at + 2, 10, "a handle that is old")
+    with open(path, "r+b") as f:
+        f.write(b"y" * size)
+    m.crawl()
+    status = m.status()
+    assert status["conflicts"] == 1 and status["parked"] == 0, status
+    assert "mtime" in m.tool("parked", m.volume)["parked"][0]["reason"]
 
 
 # -- what init says -----------------------------------------------------------------
