@@ -51,6 +51,52 @@ def test_holes_take_no_room(new_volume, new_migration, fstype):
         assert st.st_blocks * 512 < MIB
 
 
+SHAPES = {
+    "empty": (0, {}),
+    "byte": (1, {0: b"x"}),
+    "a-hole": (8 * MIB, {}),
+    "an-odd-hole": (8 * MIB + 4321, {}),
+    "less-than-a-block": (4095, {}),
+    "at-the-start": (9 * MIB + 1, {8 * MIB + 5: b"s" * (MIB - 4)}),
+    "at-the-end": (9 * MIB + 777, {0: b"e" * (MIB + 11)}),
+    "in-the-middle": (12 * MIB + 3, {0: b"begin", 12 * MIB: b"end"}),
+    "unaligned": (12 * MIB, {5 * MIB + 1234: b"a" * 70001, 7 * MIB - 1: b"bc",
+                             11 * MIB + 4095: b"d"}),
+    "dense": (4 * MIB, {at: b"d" * 4096 for at in range(0, 4 * MIB, 8192)}),
+    "zero-data": (5 * MIB, {MIB: bytes(3 * MIB)}),
+}
+
+
+def blocks_of(pieces):
+    """The blocks in which something is no zero."""
+    return {at // 4096 for start, data in pieces.items() if any(data)
+            for at in range(start - start % 4096, start + len(data), 4096)}
+
+
+@pytest.mark.parametrize("fstype", ["xfs", "ext4"])
+def test_shapes(new_volume, new_migration, fstype):
+    """Each costs what its data needs, and is the same to everybody."""
+    volume = new_volume(fstype, "320M").path / "volume"
+    volume.mkdir()
+    tree = Tree()
+    for name, (size, pieces) in SHAPES.items():
+        tree.file(tree.root, name.encode(), Sparse(size, pieces))
+    with FakeServer(tree) as server:
+        m = new_migration(server.url(), volume).init().start()
+        with m.client("v4.2") as c:
+            assert c.patient(60).read_file("unaligned") == Sparse(*SHAPES["unaligned"]).read(
+                0, 12 * MIB)
+        m.crawl()
+        m.audit(complete=True)
+        for name, (size, pieces) in SHAPES.items():
+            content = Sparse(size, pieces).read(0, size)
+            assert (volume / name).read_bytes() == content, name
+            room = 4096 * len(blocks_of(pieces)) + 32 * 1024
+            assert os.stat(volume / name).st_blocks * 512 <= room, name
+            with m.client("v3") as c:
+                assert c.read_file(name) == content, name
+
+
 def test_a_huge_file_holds_nobody_up(new_migration, fresh_dir):
     """Not even with one ask at a time; and it need not end for the rest to be done."""
     tree = Tree()
