@@ -124,6 +124,7 @@ struct stub_attr {
 	uint32_t uid;
 	uint32_t gid;
 	uint64_t size;	/* bytes */
+	uint64_t used;	/* bytes that it takes over there, if told; for reports only: servers differ */
 	uint64_t fsid;	/* with fileid: the inode over there */
 	uint64_t fileid;
 	uint32_t rdev_major; /* block and character devices only */

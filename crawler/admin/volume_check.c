@@ -247,6 +247,10 @@ static bool print_counts(struct check *c)
 	if (c->o.read)
 		json_u64(&c->j, "files_read", w->read);
 	json_bool(&c->j, "stopped", w->stopped);
+	if (w->sparse) {
+		json_u64(&c->j, "sparse_files", w->sparse);
+		json_u64(&c->j, "sparse_bytes", w->sparse_bytes);
+	}
 	json_object_end(&c->j);
 	json_array(&c->j, "kinds");
 	for (unsigned int i = 0; i < CHECK_KINDS; i++) {

@@ -169,6 +169,8 @@ struct check_walk {
 	void *arg;
 	/* how far it came */
 	uint64_t objects, dirs, read;
+	/* NFS: files that take less room over there than their size, and how much less, together */
+	uint64_t sparse, sparse_bytes;
 	uint64_t count[CHECK_KINDS];
 	bool stopped; /* by SIGINT or SIGTERM: the rest was not looked at */
 };

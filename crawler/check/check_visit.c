@@ -229,6 +229,20 @@ static int try_to_read(struct visit *v, const struct stub_entry *e)
 	return r;
 }
 
+#define SPARSE_LEAST (1u << 20) /* bytes; files with fewer holes cost little */
+
+/* With the lock held.  That a file takes less room than its size is no more than a hint: it
+ * has holes, or is compressed, or its server counts otherwise. */
+static void count_sparse(struct check_walk *w, const struct stub_entry *e)
+{
+	const struct stub_attr *a = &e->attr;
+
+	if (e->error || !S_ISREG(a->mode) || a->used >= a->size || a->size - a->used < SPARSE_LEAST)
+		return;
+	w->sparse++;
+	w->sparse_bytes += a->size - a->used;
+}
+
 static int on_entries(void *arg, const struct stub_entry *e, size_t n)
 {
 	struct visit *v = arg;
@@ -237,6 +251,8 @@ static int on_entries(void *arg, const struct stub_entry *e, size_t n)
 	if (v->want == ALL) {
 		pthread_mutex_lock(&v->k->lock);
 		v->k->w->objects += n;
+		for (size_t i = 0; i < n && !strcmp(v->k->w->sides->protocol, "nfs"); i++)
+			count_sparse(v->k->w, &e[i]);
 		pthread_mutex_unlock(&v->k->lock);
 	}
 	for (size_t i = 0; i < n && r == 0; i++) {

@@ -62,6 +62,7 @@ int nfs_attr(const struct fattr3 *from, struct stub_attr *out)
 	out->uid = from->uid;
 	out->gid = from->gid;
 	out->size = from->size;
+	out->used = from->used;
 	out->fsid = from->fsid;
 	out->fileid = from->fileid;
 	if (type == NF3BLK || type == NF3CHR) {

@@ -202,6 +202,23 @@ def test_accepted_losses(old, fresh_dir):
     answer(*url(old), "--accept", ",".join(ALWAYS - {"quotas"}), fresh_dir)
 
 
+def test_sparse_files_are_counted(fresh_dir):
+    """NFSv3 reads their holes over the wire: how much that is can be known before."""
+    tree = Tree()
+    tree.file(tree.root, b"plain", b"data")
+    tree.file(tree.root, b"sparse", b"").claim(size=16 * TIB, used=1 << 20)
+    tree.file(tree.root, b"hole", b"").claim(size=3 << 20, used=0)
+    tree.file(tree.root, b"nearly", b"").claim(size=3 << 20, used=(2 << 20) + 1)
+    tree.file(tree.root, b"larger", b"").claim(size=3 << 20, used=4 << 20)
+    tree.mkdir(tree.root, b"d").claim(size=3 << 20, used=0)
+    with FakeServer(tree) as server:
+        a = answer(*url(server), "--names", fresh_dir)
+        assert (a["walked"]["sparse_files"], a["walked"]["sparse_bytes"]) == \
+            (2, 16 * TIB - (1 << 20) + (3 << 20))
+        text = check(*url(server), "--names", fresh_dir).stdout
+        assert b"2 files take 16.0 TiB less room there than their size" in text, text
+
+
 def test_limit(old, fresh_dir):
     a = answer(*url(old), "--names", "--protocols", "smb", "--limit", "2", fresh_dir)
     kinds = {k["kind"]: k for k in a["kinds"]}
