@@ -12,8 +12,9 @@
         instead of `said`: bytes, or a wire status, or None: what the server says
     gate.asked      [(offset, length)] of these questions
 
-Nothing may be encrypted, and nothing signed that is refused or answered here.  The server gets an ECHO
-in place of what is refused, as it must see every message number, and gives credits for it.
+Nothing may be encrypted, and nothing signed that is refused or answered here.  The server gets
+an ECHO in place of what is refused, as it must see every message number, and gives credits for
+it.
 """
 import contextlib
 import socket
@@ -130,7 +131,8 @@ class SmbGate:
                 body = self._message(client)
                 self._act(body)
                 if self._asks_for_ranges(body):
-                    question = struct.unpack_from("<QQ", body, struct.unpack_from("<I", body, 88)[0])
+                    at, = struct.unpack_from("<I", body, 88)
+                    question = struct.unpack_from("<QQ", body, at)
                     asked[body[24:32]] = question
                     self.asked.append(question)
                 if self.delay:
