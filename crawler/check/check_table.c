@@ -181,7 +181,7 @@ static const struct {
 	const char *code;
 	struct cell cell;
 } of_files[] = {
-	{ "holes", { SEEN_YES, FATE_APPROXIMATED, "blocks of zeros become holes, too" } },
+	{ "holes", { SEEN_YES, FATE_APPROXIMATED, "large ones are not read; blocks of zeros become holes, too" } },
 	{ "hard-links", { SEEN_YES, FATE_KEPT, "by inode" } },
 	{ "posix-acl", { SEEN_YES, FATE_KEPT, "of files and directories" } },
 	{ "security-descriptor", { SEEN_YES, FATE_KEPT, "as Samba's acl_xattr has stored them" } },

@@ -55,6 +55,9 @@
 #define FILE_STOP_MS	   2000	 /* threads that do not come back by then are left alone */
 #define FILE_XATTR_LIST    65536 /* XATTR_LIST_MAX: bytes of names */
 #define FILE_XATTR_VALUE   65536 /* XATTR_SIZE_MAX */
+#define FILE_HOLES_MAX	   4096	   /* that are told at once */
+#define FILE_HOLE_STEPS	   65536   /* ... that are looked for at once */
+#define FILE_HOLE_MIN	   65536   /* bytes; smaller ones are read */
 #define FILE_WHY_MAX	   SOURCE_WHY_MAX
 
 /* ---- file_uri.c ---- */
@@ -155,6 +158,7 @@ struct file_call {
 	void *arg;
 	const void *data;
 	int64_t got;
+	struct source_holes holes;
 };
 
 TAILQ_HEAD(file_calls, file_call);
@@ -228,6 +232,7 @@ int file_work_getattr(struct file_call *c, const struct file_mount *m, void *buf
 int file_work_meta(struct file_call *c, const struct file_mount *m, void *buf);
 int file_work_readlink(struct file_call *c, const struct file_mount *m, void *buf);
 int file_work_read(struct file_call *c, const struct file_mount *m, void *buf);
+int file_work_holes(struct file_call *c, const struct file_mount *m, void *buf);
 int file_work_open(struct file_call *c, const struct file_mount *m, void *buf);
 /* The directory of @c, open, and right by c->as; not the root of a volume. */
 int file_work_dir(struct file_call *c, const struct file_mount *m);

@@ -54,6 +54,7 @@ static void call_free(struct file_call *c)
 {
 	source_meta_free(&c->meta);
 	free(c->target);
+	free(c->holes.hole);
 	if (c->fd >= 0)
 		close(c->fd);
 	if (c->dir)

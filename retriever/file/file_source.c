@@ -281,6 +281,25 @@ static int open_file(struct source *s, enum source_priority p, const struct stub
 	return r;
 }
 
+static int holes(struct source *s, enum source_priority p, const struct stub_origin *o,
+		 uint64_t offset, struct source_holes *out)
+{
+	struct file_call *c = begin(s, "HOLES", p, o, file_work_holes);
+	bool mine;
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	c->offset = offset;
+	r = file_run(c, &mine);
+	if (r == 0 && mine) {
+		*out = c->holes;
+		c->holes.hole = NULL;
+	}
+	file_call_put(c);
+	return r;
+}
+
 /* ---- reading ---- */
 
 static void on_read(struct file_call *c, int err)
@@ -343,5 +362,6 @@ const struct source_ops file_source_ops = {
 	.list = file_source_list,
 	.read = start_read,
 	.open = open_file,
+	.holes = holes,
 	.limits = limits,
 };

@@ -176,6 +176,50 @@ int file_work_open(struct file_call *c, const struct file_mount *m, void *buf)
 	return c->fd < 0 ? c->fd : 0;
 }
 
+/* The holes of a file from @at on, as far as the list goes. */
+static int find_holes(int fd, uint64_t at, uint64_t size, struct source_holes *out)
+{
+	unsigned int steps = 0; /* small holes are passed over, and there may be millions */
+
+	while (at < size && out->n < FILE_HOLES_MAX && steps++ < FILE_HOLE_STEPS) {
+		off_t hole = lseek(fd, (off_t)at, SEEK_HOLE), data;
+
+		if (hole < 0 && errno != ENXIO)
+			return file_errno(errno);
+		if (hole < 0 || (uint64_t)hole >= size) {
+			at = size;
+			break;
+		}
+		data = lseek(fd, hole, SEEK_DATA);
+		if (data < 0 && errno != ENXIO)
+			return file_errno(errno);
+		at = data < 0 || (uint64_t)data > size ? size : (uint64_t)data;
+		if (at - (uint64_t)hole >= FILE_HOLE_MIN)
+			out->hole[out->n++] = (struct stub_range){ (uint64_t)hole, at };
+	}
+	out->end = at;
+	return 0;
+}
+
+int file_work_holes(struct file_call *c, const struct file_mount *m, void *buf)
+{
+	int fd, r;
+
+	(void)buf;
+	free(c->holes.hole);
+	c->holes = (struct source_holes){ .hole = calloc(FILE_HOLES_MAX, sizeof(struct stub_range)) };
+	if (!c->holes.hole)
+		return -ENOMEM;
+	fd = open_file(c, m);
+	if (fd < 0)
+		return fd;
+	r = find_holes(fd, c->offset, c->attr.size, &c->holes);
+	if (r == 0)
+		r = attr_of(m, fd, &c->holes.attr);
+	close(fd);
+	return r;
+}
+
 int file_work_read(struct file_call *c, const struct file_mount *m, void *buf)
 {
 	int fd = open_file(c, m), r = fd < 0 ? fd : 0;

@@ -20,7 +20,7 @@ from lib.programs import STUBTOOL
 from lib.wait import wait_until
 from test_real_source import far_down, modes, odd_links, sizes, sparse
 
-MIB = 1 << 20
+MIB, TIB = 1 << 20, 1 << 40
 XFS_IOC_GOINGDOWN = 0x8004587d
 BEFORE_1970 = -10 ** 18 - 7
 
@@ -163,16 +163,22 @@ def test_on_one_file_system_blocks_are_shared(new_volume, new_migration):
     assert (tree / "large").read_bytes() == data
 
 
-def test_holes_stay(new_volume, new_migration, fresh_dir):
-    disk = new_volume("ext4", "300M")
+def test_holes_stay_and_are_not_read(new_volume, new_migration, fresh_dir):
+    disk, places = new_volume("ext4", "300M"), (0, 50 * MIB, TIB - 1 + 4096 * 3)
     with open(disk.path / "sparse", "wb") as f:
-        for at in (0, 50 * MIB, 199 * MIB):
+        for at in places:
             f.seek(at)
             f.write(b"data" * 1024)
-        f.truncate(200 * MIB)
+        f.truncate(2 * TIB + 5)
     m = new_migration(url(disk.path), fresh_dir).init().start_retriever()
-    migrate(m)
-    assert os.stat(fresh_dir / "sparse").st_blocks * 512 < MIB
+    migrate(m, finish=False)
+    s, st = m.status(), os.stat(fresh_dir / "sparse")
+    assert st.st_blocks * 512 < MIB and st.st_size == 2 * TIB + 5
+    assert s["bytes_holes"] > 2 * TIB - 100 * MIB and s["bytes_done"] < 100 * MIB, s
+    with open(fresh_dir / "sparse", "rb") as f:
+        for at in places:
+            f.seek(at)
+            assert f.read(5000) == b"data" * 1024 + bytes(5000 - 4096)
 
 
 def test_clients_read_while_it_comes(old, new_migration, fresh_dir):
