@@ -171,9 +171,10 @@ static fsal_status_t obj_getattrs(struct fsal_obj_handle *obj, struct fsal_attrl
 	if (r < 0)
 		return attrs_failed(attrs, going_status(stubfs_obj(obj), glue_status(r)));
 	status = fetch(sub, attrs);
-	if (!FSAL_IS_ERROR(status))
-		attrs_show(stubfs_obj(obj), &view, attrs);
-	return going_status(stubfs_obj(obj), status);
+	if (FSAL_IS_ERROR(status)) /* FSAL_VFS 6 does not say so of what is removed */
+		return attrs_failed(attrs, going_status(stubfs_obj(obj), status));
+	attrs_show(stubfs_obj(obj), &view, attrs);
+	return status;
 }
 
 fsal_status_t stubfs_attrs_settle(struct stubfs_obj *o, struct stub_wait *w,
