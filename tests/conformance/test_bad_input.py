@@ -14,7 +14,7 @@ import tempfile
 import pytest
 
 from lib.ports import free_port
-from lib.programs import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL
+from lib.programs import CRAWLER, POSTCOPY, RETRIEVER, VOLUME_TOOL, copy_program
 from lib.volume import LoopVolume
 from lib.wait import wait_until
 from nfsclient import NfsError, errors, hooks
@@ -242,7 +242,7 @@ def test_socket_paths(fake, fresh_dir, options):
 def test_not_root(fresh_dir, argv, status):
     os.chmod(fresh_dir, 0o755)
     # a copy: the tree may stand in /root, where nobody cannot even execute it
-    program = shutil.copy(argv[0], pathlib.Path(fresh_dir).parent / "program")
+    program = copy_program(argv[0], pathlib.Path(fresh_dir).parent)
     os.chmod(program, 0o755)
     said(run(*NOBODY, program, *argv[1:], fresh_dir), status, "must be run as root")
 

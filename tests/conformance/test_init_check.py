@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 
@@ -14,7 +13,7 @@ import pytest
 
 from lib.ganesha import release
 from lib.ports import free_port
-from lib.programs import POSTCOPY, VOLUME_TOOL
+from lib.programs import POSTCOPY, VOLUME_TOOL, copy_program
 from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.fakeserver import FakeServer
@@ -660,6 +659,6 @@ def test_init_wants_a_directory(fake):
 def test_not_root(fake, fresh_dir):
     os.chmod(fresh_dir, 0o755)
     # a copy: the tree may stand in /root, where nobody cannot even execute it
-    program = shutil.copy(POSTCOPY, fresh_dir / "program")
+    program = copy_program(POSTCOPY, fresh_dir)
     said(subprocess.run([*NOBODY, "/usr/bin/python3", program, "init", "--check", *url(fake)],
                         capture_output=True, timeout=60), 1, "must be run as root")

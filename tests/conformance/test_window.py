@@ -7,14 +7,13 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lib.programs import CRAWLER, POSTCOPY, TOOLS, VOLUME_TOOL, build_c
+from lib.programs import CRAWLER, POSTCOPY, TOOLS, VOLUME_TOOL, build_c, copy_program
 from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
@@ -164,7 +163,7 @@ def test_what_it_shows(m):
 
 def beside(tmp_path, m, script):
     """`postcopy status` with this in the place of postcopy-volume."""
-    shutil.copy(POSTCOPY, tmp_path)
+    copy_program(POSTCOPY, tmp_path)
     tool = tmp_path / VOLUME_TOOL.name
     tool.write_text("#!/bin/sh\n" + script)
     tool.chmod(0o755)

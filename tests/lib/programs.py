@@ -2,6 +2,7 @@
 """Where the programs under test are, and those that the tests build themselves."""
 import os
 import pathlib
+import shutil
 import subprocess
 
 from lib import debian
@@ -19,6 +20,14 @@ PLUGINS = BUILD / "fsal_stub"
 MODULES = debian.modules(debian.RELEASE)
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
+
+
+def copy_program(program, where):
+    """A copy in the directory @where, with what a script has beside it: its own path."""
+    if program == POSTCOPY:
+        for module in POSTCOPY.parent.glob("postcopy_*.py"):
+            shutil.copy(module, where)
+    return pathlib.Path(shutil.copy(program, where))
 
 
 def build_c(sources, target, *flags):
