@@ -579,7 +579,7 @@ HOSTILE = """#!/usr/bin/python3
 import os, random, socket, struct, sys
 s = socket.socket(fileno=3)
 rng = random.Random(os.getpid())
-def header(kind, n, magic=0x57534350, version=2):
+def header(kind, n, magic=0x57534350, version=3):
     return struct.pack("<IHHI", magic, version, kind, n)
 attr = struct.pack("<IIIIQQQ", 0o40700, 0, 0, 2, 0, 0, %d) + struct.pack("<qI", 1, 0) * 3
 def read_request():
