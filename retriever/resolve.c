@@ -240,9 +240,12 @@ static int take_ours(struct decision *d, char *why, size_t size)
 		r = give_up_names(d);
 	if (r < 0)
 		return complain(why, size, r);
-	/* Its end may wait for the last client that has asked for it: parked it is no more. */
-	r = stub_journal_unpark(d->c->journal, &d->o->h);
 	stub_finisher_add_last(d->c->finisher, &d->o->h);
+	/*
+	 * Its end may wait for the last client that has asked for it: parked it is no more.  After
+	 * it was handed in: killed in between, it is parked, and watch.c finds that it misses nothing.
+	 */
+	r = stub_journal_unpark(d->c->journal, &d->o->h);
 	return r < 0 && r != -ENOENT ? complain(why, size, r) : 0;
 }
 

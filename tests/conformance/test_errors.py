@@ -304,6 +304,7 @@ def test_killed_while_skipping(new_migration, fresh_dir):
                 assert '"path":"%s"' % name in (m.volume / ".postcopy/resolved").read_text()
             wait_until(lambda: name not in left(m), 60, "skipped")
         assert died >= 4, died
+        m.crawl()               # what a retriever that was killed had in hand
         wait_until(lambda: m.status()["state"] == "complete", 120, "the end")
         assert told(m)["decided"]["lost"] == len(names)
         m.audit(complete=True)
