@@ -75,8 +75,12 @@ class Disk:
         with tempfile.NamedTemporaryFile() as f:
             f.write(data)
             f.flush()
+            # the birth as file systems keep it: its second alone may be before that in which the
+            # directory was finished
+            born, rest = divmod(time.time_ns(), 10 ** 9)
             self.debugfs("write %s /%s" % (f.name, path),
-                         "set_inode_field /%s crtime @%d" % (path, time.time()))
+                         "set_inode_field /%s crtime @%d" % (path, born),
+                         "set_inode_field /%s crtime_extra %d" % (path, rest << 2))
 
     def set(self, path, field, value):
         self.debugfs("set_inode_field /%s %s %s" % (path, field, value))
