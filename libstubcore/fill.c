@@ -290,15 +290,54 @@ static bool same_version(const struct stub_object *o, const struct stub_record *
 	       stub_time_cmp(o->ctime, rec->src_ctime) == 0;
 }
 
-/* @data NULL: zeros, which need not be written. */
-static int64_t fill(struct stub_volume *v, const struct stub_object *o, uint64_t offset,
-		    const void *data, uint64_t length, struct stub_map *left)
+/* What is put into [offset, end) of a file, where it is missing there. */
+struct put {
+	/* Does it, and takes what is there now out of the record's map. */
+	int (*fn)(const struct put *p, const struct stub_object *o, const struct stat *st,
+		  struct stub_record *rec);
+	uint64_t offset, end;
+	const char *data; /* of put_data(); NULL: zeros */
+	int from;	  /* of put_clone() */
+};
+
+static int put_data(const struct put *p, const struct stub_object *o, const struct stat *st,
+		    struct stub_record *rec)
+{
+	int r = write_missing(o, st, rec, p->offset, p->data, p->end - p->offset);
+
+	if (r == -EBADF) /* stub_object_open() could open it for reading only */
+		return -EROFS;
+	return r < 0 ? r : take_out(rec, p->offset, p->end);
+}
+
+/* Under the exclusion; something is missing in the range.  Who was here before us, around the
+ * servers, is known by the write time alone: nothing is set back before that was looked at. */
+static int put(struct stub_volume *v, const struct stub_object *o, const struct stat *st,
+	       struct stub_record *rec, const struct put *p)
+{
+	int times, r = check_local(v, o, st, rec);
+
+	if (r < 0)
+		return r;
+	r = p->fn(p, o, st, rec);
+	times = stub_times_restore(o->fd, rec);
+	if (times < 0)
+		stub_local_forget(v);
+	if (r == 0)
+		r = times;
+	if (r == 0) /* a whole file need not be folded: the finisher syncs it */
+		r = rec->now.n ? stub_record_store_lagging(v, o->fd, &o->h, rec) :
+				 stub_record_store_fitting(v, o->fd, &o->h, rec);
+	return r;
+}
+
+static int64_t fill(struct stub_volume *v, const struct stub_object *o, const struct put *p,
+		    struct stub_map *left)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
 	struct stat st;
 	uint64_t ino;
 	int64_t r;
-	int times;
 
 	if (left)
 		left->n = 0;
@@ -311,23 +350,8 @@ static int64_t fill(struct stub_volume *v, const struct stub_object *o, uint64_t
 		r = -EINVAL;
 	if (r == 0 && !same_version(o, rec))
 		r = -EAGAIN;
-	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length))
-		r = check_local(v, o, &st, rec);
-	if (r == 0 && stub_map_overlaps(&rec->now, offset, offset + length)) {
-		r = write_missing(o, &st, rec, offset, data, length);
-		if (r == -EBADF) /* stub_object_open() could open it for reading only */
-			r = -EROFS;
-		times = stub_times_restore(o->fd, rec);
-		if (times < 0)
-			stub_local_forget(v);
-		if (r == 0)
-			r = times;
-		if (r == 0)
-			r = take_out(rec, offset, offset + length);
-		if (r == 0) /* a whole file need not be folded: the finisher syncs it */
-			r = rec->now.n ? stub_record_store_lagging(v, o->fd, &o->h, rec) :
-					 stub_record_store_fitting(v, o->fd, &o->h, rec);
-	}
+	if (r == 0 && stub_map_overlaps(&rec->now, p->offset, p->end))
+		r = put(v, o, &st, rec, p);
 	if (r == 0 && left)
 		stub_map_copy(left, &rec->now);
 	if (r == 0)
@@ -339,21 +363,24 @@ static int64_t fill(struct stub_volume *v, const struct stub_object *o, uint64_t
 STUB_PUBLIC int64_t stub_fill_data(struct stub_volume *v, const struct stub_object *o,
 				   uint64_t offset, const void *data, size_t length)
 {
-	return fill(v, o, offset, data, length, NULL);
+	return stub_fill_data_left(v, o, offset, data, length, NULL);
 }
 
 STUB_PUBLIC int64_t stub_fill_data_left(struct stub_volume *v, const struct stub_object *o,
 					uint64_t offset, const void *data, size_t length,
 					struct stub_map *left)
 {
-	return fill(v, o, offset, data, length, left);
+	struct put p = { .fn = put_data, .offset = offset, .end = offset + length, .data = data };
+
+	return fill(v, o, &p, left);
 }
 
 STUB_PUBLIC int64_t stub_fill_hole(struct stub_volume *v, const struct stub_object *o,
 				   uint64_t offset, uint64_t end)
 {
-	return end < offset || end > INT64_MAX ? -EINVAL :
-						 fill(v, o, offset, NULL, end - offset, NULL);
+	struct put p = { .fn = put_data, .offset = offset, .end = end };
+
+	return end < offset || end > INT64_MAX ? -EINVAL : fill(v, o, &p, NULL);
 }
 
 /* ---- blocks shared with a file of the same file system ---- */
@@ -403,24 +430,24 @@ static int clone_part(int fd, const struct stat *st, int from, uint64_t size, st
 	return ioctl(fd, FICLONERANGE, &c) < 0 ? clone_error(errno) : 1;
 }
 
-/* Share what is missing in [offset, end), then take it out of the map.  The version is looked at
+/* Share what is missing, then take it out of the map.  The version is looked at
  * after the sharing, too: what came between stays missing. */
-static int clone_missing(const struct stub_object *o, const struct stat *st, struct stub_record *rec,
-			 int from, uint64_t offset, uint64_t end)
+static int put_clone(const struct put *p, const struct stub_object *o, const struct stat *st,
+		     struct stub_record *rec)
 {
 	struct stub_map got = { .n = 0 };
+	uint64_t next, offset = p->offset;
 	struct stub_range part;
-	uint64_t next;
-	int r = check_from(from, rec);
+	int r = check_from(p->from, rec);
 
-	for (; r >= 0 && stub_map_first(&rec->now, offset, end, &part); offset = next) {
+	for (; r >= 0 && stub_map_first(&rec->now, offset, p->end, &part); offset = next) {
 		next = part.end;
-		r = clone_part(o->fd, st, from, rec->size, &part);
+		r = clone_part(o->fd, st, p->from, rec->size, &part);
 		if (r > 0)
 			got.r[got.n++] = part;
 	}
 	if (r >= 0)
-		r = check_from(from, rec);
+		r = check_from(p->from, rec);
 	for (uint32_t i = 0; i < got.n && r == 0; i++)
 		r = take_out(rec, got.r[i].start, got.r[i].end);
 	return r;
@@ -429,41 +456,9 @@ static int clone_missing(const struct stub_object *o, const struct stat *st, str
 STUB_PUBLIC int64_t stub_fill_clone(struct stub_volume *v, const struct stub_object *o, int from,
 				    uint64_t offset, uint64_t end, struct stub_map *left)
 {
-	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
-	struct stat st;
-	uint64_t ino;
-	int64_t r;
-	int times;
+	struct put p = { .fn = put_clone, .offset = offset, .end = end, .from = from };
 
-	left->n = 0;
-	if (!rec)
-		return -ENOMEM;
-	r = stub_lock_record(v, o, &ino, &st, rec);
-	if (r < 0)
-		return r;
-	if (rec->flags & STUB_FLAG_DUMMY)
-		r = -EINVAL;
-	if (r == 0 && !same_version(o, rec))
-		r = -EAGAIN;
-	if (r == 0 && stub_map_overlaps(&rec->now, offset, end)) {
-		r = check_local(v, o, &st, rec);
-		if (r == 0)
-			r = clone_missing(o, &st, rec, from, offset, end);
-		times = stub_times_restore(o->fd, rec);
-		if (times < 0)
-			stub_local_forget(v);
-		if (r == 0)
-			r = times;
-		if (r == 0)
-			r = rec->now.n ? stub_record_store_lagging(v, o->fd, &o->h, rec) :
-					 stub_record_store_fitting(v, o->fd, &o->h, rec);
-	}
-	if (r == 0) {
-		stub_map_copy(left, &rec->now);
-		r = (int64_t)stub_map_bytes(&rec->now);
-	}
-	stub_unlock(&v->locks, &ino, 1);
-	return r;
+	return fill(v, o, &p, left);
 }
 
 STUB_PUBLIC int stub_fill_next(struct stub_volume *v, const struct stub_object *o, uint64_t offset,

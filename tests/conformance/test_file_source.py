@@ -163,6 +163,24 @@ def test_on_one_file_system_blocks_are_shared(new_volume, new_migration):
     assert (tree / "large").read_bytes() == data
 
 
+def test_where_blocks_are_shared_local_writes_stay(disk, new_migration):
+    """What a program wrote into the volume around the servers becomes a conflict, as from any
+    other source."""
+    (disk.path / "volume").mkdir()
+    m = new_migration(url(disk.path / "d"), disk.path / "volume").init().start_retriever()
+    subprocess.run([str(STUBTOOL), "ask", str(m.volume), ".", "list"], check=True,
+                   capture_output=True)
+    written = b"local" * 1000
+    (m.volume / "f7").write_bytes(written)
+    m.crawl()
+    assert m.status()["conflicts"] == 1 and (m.volume / "f7").read_bytes() == written
+    m.audit(parked=1)
+    m.postcopy("resolve", "--ours", m.volume, "f7")
+    m.crawl()
+    assert (m.volume / "f7").read_bytes() == written
+    assert (m.volume / "f8").read_bytes() == b"8" * 20000
+
+
 def test_holes_stay_and_are_not_read(new_volume, new_migration, fresh_dir):
     disk, places = new_volume("ext4", "300M"), (0, 50 * MIB, TIB - 1 + 4096 * 3)
     with open(disk.path / "sparse", "wb") as f:
