@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "admin/volume_tool.h"
+#include "check/check.h"
 #include "depot/depot.h"
 #include "preflight/preflight.h"
 #include "verify/verify.h"
@@ -44,20 +45,6 @@ struct verifying {
 
 /* ---- the command line ---- */
 
-static int parse_number(struct verdict *v, const char *option, const char *text, uint64_t least,
-			uint64_t most, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end || errno || *out < least || *out > most)
-		return verdict_fail(v, FAIL_USAGE,
-				    "verify: --%s '%s': want a number from %llu to %llu", option,
-				    text, (unsigned long long)least, (unsigned long long)most);
-	return 0;
-}
-
 static int take_option(struct verdict *v, struct verifying *c, int option, const char *was)
 {
 	switch (option) {
@@ -65,16 +52,17 @@ static int take_option(struct verdict *v, struct verifying *c, int option, const
 		c->all = true;
 		return 0;
 	case 's':
-		return parse_number(v, "sample", optarg, 1, SAMPLE_MOST, &c->sample);
+		return option_number(v, "verify", "sample", optarg, 1, SAMPLE_MOST, &c->sample);
 	case 'n':
 		c->again = true;
 		return 0;
 	case 'l':
-		return parse_number(v, "limit", optarg, 0, INT64_MAX, &c->limit);
+		return option_number(v, "verify", "limit", optarg, 0, INT64_MAX, &c->limit);
 	case 'w':
-		return parse_number(v, "workers", optarg, 1, VERIFY_WORKERS_MOST, &c->workers);
+		return option_number(v, "verify", "workers", optarg, 1, VERIFY_WORKERS_MOST,
+				     &c->workers);
 	case 'g':
-		return parse_number(v, "give-up", optarg, 1, 86400, &c->give_up);
+		return option_number(v, "verify", "give-up", optarg, 1, 86400, &c->give_up);
 	case 'f':
 		c->config_file = optarg;
 		return 0;
@@ -83,8 +71,7 @@ static int take_option(struct verdict *v, struct verifying *c, int option, const
 		c->again = true; /* digests are of bytes that are read now */
 		return 0;
 	}
-	return verdict_fail(v, FAIL_USAGE, "verify: '%s' is unknown or wants a value (see --help)",
-			    was);
+	return option_bad(v, "verify", was);
 }
 
 static int parse(struct verdict *v, int argc, char **argv, struct verifying *c)

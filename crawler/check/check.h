@@ -141,6 +141,9 @@ struct check_options {
 int streams_parse(struct verdict *v, const char *command, const char *text, const char **depot);
 /* @option of @command is none, or has no value.  -1 with the verdict set. */
 int option_bad(struct verdict *v, const char *command, const char *option);
+/* The number @text of --@option of @command.  -1 with the verdict set. */
+int option_number(struct verdict *v, const char *command, const char *option, const char *text,
+		  uint64_t least, uint64_t most, uint64_t *out);
 /* Can the share @join (NULL: none) be joined with @source?  -1 with the verdict set. */
 int join_check(struct verdict *v, const char *command, const char *source, const char *join);
 /* -1 with the verdict set. */

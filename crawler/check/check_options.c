@@ -62,6 +62,20 @@ int option_bad(struct verdict *v, const char *command, const char *option)
 			    command, shown);
 }
 
+int option_number(struct verdict *v, const char *command, const char *option, const char *text,
+		  uint64_t least, uint64_t most, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end || errno || *out < least || *out > most)
+		return verdict_fail(v, FAIL_USAGE, "%s: --%s '%s': want a number from %llu to %llu",
+				    command, option, text, (unsigned long long)least,
+				    (unsigned long long)most);
+	return 0;
+}
+
 int join_check(struct verdict *v, const char *command, const char *source, const char *join)
 {
 	if (!join || (source_uri_kind(source) == SOURCE_NFS && source_uri_kind(join) == SOURCE_SMB))
@@ -132,20 +146,6 @@ bool check_accepted(const struct check_options *o, const char *code)
 	return false;
 }
 
-static int parse_number(struct verdict *v, const char *option, const char *text, uint64_t least,
-			uint64_t most, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end || errno || *out < least || *out > most)
-		return verdict_fail(v, FAIL_USAGE,
-				    "check: --%s '%s': want a number from %llu to %llu", option,
-				    text, (unsigned long long)least, (unsigned long long)most);
-	return 0;
-}
-
 int check_options_parse(struct verdict *v, int argc, char **argv, struct check_options *o)
 {
 	static const struct option longs[] = {
@@ -180,9 +180,10 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 		else if (c == 'a')
 			r = parse_accept(v, o->accept = optarg);
 		else if (c == 'l')
-			r = parse_number(v, "limit", optarg, 0, INT64_MAX, &o->limit);
+			r = option_number(v, "check", "limit", optarg, 0, INT64_MAX, &o->limit);
 		else if (c == 'w')
-			r = parse_number(v, "workers", optarg, 1, CHECK_WORKERS_MOST, &workers);
+			r = option_number(v, "check", "workers", optarg, 1, CHECK_WORKERS_MOST,
+					  &workers);
 		else if (c == 'f')
 			o->config = optarg;
 		else if (c == 't')
