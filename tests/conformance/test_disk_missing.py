@@ -63,6 +63,27 @@ def refused(m, why):
         pass
 
 
+def unmounted_half_way_and_at_the_end(m, disk, refused):
+    """refused(m, why): its server is started, says so, and lets nobody in."""
+    m.kill_retriever()
+    disk.umount()
+    refused(m, "is its file system mounted?")
+    assert os.listdir(disk.path) == []
+    disk.mount()
+    m.start()
+    m.crawl()
+    m.postcopy("finish", m.volume)
+    with m.client() as c:           # a finished migration throws nobody out
+        c.write_file("d/new", b"new")
+    m.server.restart()
+    with m.client() as c:
+        assert (c.read_file("d/f"), c.read_file("d/new")) == (DATA, b"new")
+    m.server.stop()
+    disk.umount()
+    refused(m, "is its file system mounted?")
+    disk.mount()
+
+
 @pytest.mark.allow_log(".*")
 def test_nfs(source, disk, new_migration):
     m = new_migration(source.url(), disk.path)
@@ -79,23 +100,7 @@ def test_nfs(source, disk, new_migration):
     export.fsal_more = 'Volume = "postcopy";'
     refused(m, "that is no UUID")
     export.fsal_more = 'Volume = "%s";' % uuid_of(disk.path)
-    m.kill_retriever()
-    disk.umount()
-    refused(m, "is its file system mounted?")
-    assert os.listdir(disk.path) == []
-    disk.mount()
-    m.start()
-    m.crawl()
-    m.postcopy("finish", m.volume)
-    with m.client() as c:           # nobody is thrown out
-        c.write_file("d/new", b"new")
-        m.server.restart()
-    with m.client() as c:
-        assert (c.read_file("d/f"), c.read_file("d/new")) == (DATA, b"new")
-    m.server.stop()
-    disk.umount()
-    refused(m, "is its file system mounted?")
-    disk.mount()
+    unmounted_half_way_and_at_the_end(m, disk, refused)
     export.tree = str(disk.path / "d")      # a directory of what was the volume
     m.server.start()
     with m.client() as c:
@@ -118,23 +123,7 @@ def test_smb(disk, over_smb):
         share.more = "stub:volume = %s" % wrong
         refused_smb(m, why)
     share.more = "stub:volume = %s" % uuid_of(disk.path)
-    m.kill_retriever()
-    disk.umount()
-    refused_smb(m, "is its file system mounted?")
-    assert os.listdir(disk.path) == []
-    disk.mount()
-    m.start()
-    m.crawl()
-    m.postcopy("finish", m.volume)
-    with m.client() as c:
-        c.write_file("d/new", b"new")
-    m.server.restart()
-    with m.client() as c:
-        assert (c.read_file("d/f"), c.read_file("d/new")) == (DATA, b"new")
-    m.server.stop()
-    disk.umount()
-    refused_smb(m, "is its file system mounted?")
-    disk.mount()
+    unmounted_half_way_and_at_the_end(m, disk, refused_smb)
 
 
 def test_init_prints_it(source, disk, new_migration):

@@ -18,14 +18,13 @@ from lib.ganesha import Export
 from lib.migration import SmbMigration
 from lib.programs import MODULES, PLUGINS
 from lib.refusal import export_refused, share_refused
+from lib.smbsource import with_module
 from nfsclient import PROTOCOLS, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 
 DATA = b"of the old server" * 1000
 WANTED = "install the package %s that was built for this %s, or that %s again"
-with_module = pytest.mark.skipif(not (MODULES / "stub.so").exists(),
-                                 reason="built without Samba's headers")
 
 
 @pytest.fixture(scope="module")

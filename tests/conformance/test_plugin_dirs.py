@@ -13,6 +13,7 @@ import pytest
 from lib.expect import same
 from lib.migration import SmbMigration
 from lib.programs import BUILD, MODULES
+from lib.smbsource import with_module
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 
@@ -30,8 +31,6 @@ mount -t overlay overlay "$build" -o "lowerdir=$build,upperdir=$work/upper,workd
 ninja -C "$build"
 /usr/bin/meson install -C "$build" --no-rebuild --destdir "$dest"
 """
-with_module = pytest.mark.skipif(not (MODULES / "stub.so").exists(),
-                                 reason="built without Samba's headers")
 
 
 @pytest.fixture(scope="module")
