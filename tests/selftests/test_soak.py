@@ -60,6 +60,19 @@ def test_what_a_run_leaves_ends_before_the_next(tmp_path):
     assert [pid for pid in pids if state(pid)] == []
 
 
+ORPHAN = """
+bash -c 'sleep 0.1 & echo $! > %(where)s/orphan.new'
+mv %(where)s/orphan.new %(where)s/orphan
+while test -e /proc/$(cat %(where)s/orphan); do sleep 0.01; done
+"""
+
+
+def test_an_orphan_that_ends_is_gone(tmp_path):
+    """Who waits for it looks for its number: a killed daemon's children, say."""
+    soak, _pids = started(tmp_path, ORPHAN % {"where": tmp_path} + "exit 0")
+    assert soak.wait(60) == 0, soak.stdout.read()
+
+
 def test_a_pause_does_not_end_a_stop(monkeypatch):
     pauses = loaded("pauses")
     with subprocess.Popen(["sleep", "1000"]) as child:
