@@ -14,15 +14,33 @@
 /* A smaller file, or rest of one, is read: a question costs about as much. */
 #define WORTH_A_QUESTION (4u << 20)
 
+/* Where a part of a file has no holes, so much is read before the next question, and each time
+ * twice as much: a file in many small pieces has a long answer for each of its parts. */
+#define REST_LEAST (16u << 20)
+#define REST_MOST  (1u << 30)
+
 void holes_init(struct holes *h)
 {
-	*h = (struct holes){ .wanted = true };
+	*h = (struct holes){ .wanted = true, .rest = REST_LEAST };
 }
 
 void holes_finish(struct holes *h)
 {
 	free(h->known.hole);
 	*h = (struct holes){ 0 };
+}
+
+void holes_known(struct holes *h, uint64_t at)
+{
+	h->at = 0;
+	if (h->known.n) {
+		h->rest = REST_LEAST;
+		return;
+	}
+	if (h->known.end < at + h->rest)
+		h->known.end = at + h->rest;
+	if (h->rest < REST_MOST)
+		h->rest *= 2;
 }
 
 bool holes_cut(struct holes *h, struct stub_range *r)
@@ -56,14 +74,16 @@ static bool ask(struct jobs *j, struct job *job, const struct stub_object *o, st
 		return false;
 	job_wait_turn(j, job, 0);
 	free(h->known.hole);
-	h->at = 0;
+	h->known = (struct source_holes){ 0 };
 	r = source_holes(j->c.source, job_priority(job), &o->origin, at, &h->known);
 	/* a moved change time is no conflict, but a reason to read */
 	if (r == 0 && (jobs_changed(o, &h->known.attr, why, sizeof(why)) ||
 		       jobs_touched(o, &h->known.attr)))
 		r = -ESTALE;
-	if (r == 0 && h->known.end > at)
+	if (r == 0 && h->known.end > at) {
+		holes_known(h, at);
 		return true;
+	}
 	holes_finish(h);
 	return false;
 }

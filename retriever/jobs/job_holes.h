@@ -9,10 +9,14 @@ struct holes {
 	bool wanted;
 	struct source_holes known; /* the last answer */
 	uint32_t at; /* of its holes, those before this one are behind us */
+	uint64_t rest; /* bytes that are read after an answer without holes */
 };
 
 void holes_init(struct holes *h);
 void holes_finish(struct holes *h); /* from now on everything is read */
+
+/* There is a new answer, about what begins at @at. */
+void holes_known(struct holes *h, uint64_t at);
 
 /*
  * What does @r, which is missing and of which something is known, begin with?  True: with a

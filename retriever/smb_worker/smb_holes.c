@@ -19,7 +19,6 @@
 #define MOST	   1024u /* holes of one answer to the retriever */
 #define RANGES	   4096u /* of one answer of the server */
 #define SPAN_LEAST (1u << 20) /* for which an answer has room, unless it makes no sense */
-#define SPAN_SMALL (256u << 20) /* not worth a question, if there are no holes in it */
 #define SAMPLES	   8u /* holes of an answer whose ends are read */
 #define SAMPLE	   4096u
 
@@ -71,8 +70,6 @@ static int ask(struct asking *k, uint64_t offset)
 		r = r < 0 ? nonsense(k, "the server's ranges make no sense") : 0;
 	}
 	free(answer);
-	if (r == 0 && !k->n && length < SPAN_SMALL && from + length < k->f->size)
-		r = unsupported(k->w, "too many ranges", k->f->path);
 	return r;
 }
 

@@ -70,12 +70,41 @@ static void none(void **state)
 	(void)state;
 }
 
+/* Not asked again at once, and ever less often; until there are holes. */
+static void answers_without_holes(void **state)
+{
+	const uint64_t mib = 1 << 20;
+	struct holes h;
+	uint64_t at = 0, rest = 16 * mib;
+
+	holes_init(&h);
+	for (int n = 0; n < 10; n++) {
+		h.known.end = at + mib;
+		holes_known(&h, at);
+		assert_int_equal(h.known.end, at + rest);
+		at = h.known.end;
+		rest = rest < 1024 * mib ? 2 * rest : rest;
+	}
+	h.known.end = at + 4096 * mib; /* it knew more */
+	holes_known(&h, at);
+	assert_int_equal(h.known.end, at + 4096 * mib);
+	h.known = (struct source_holes){ .end = at + mib,
+					 .hole = &(struct stub_range){ at, at + mib }, .n = 1 };
+	holes_known(&h, at);
+	assert_int_equal(h.known.end, at + mib);
+	h.known = (struct source_holes){ .end = at + mib };
+	holes_known(&h, at);
+	assert_int_equal(h.known.end, at + 16 * mib);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(from_the_front),
 		cmocka_unit_test(in_the_middle),
 		cmocka_unit_test(none),
+		cmocka_unit_test(answers_without_holes),
 	};
 
 	return cmocka_run_group_tests_name("job_holes", tests, NULL, NULL);
