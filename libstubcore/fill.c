@@ -346,9 +346,7 @@ static int64_t fill(struct stub_volume *v, const struct stub_object *o, const st
 	r = stub_lock_record(v, o, &ino, &st, rec);
 	if (r < 0)
 		return r;
-	if (rec->flags & STUB_FLAG_DUMMY)
-		r = -EINVAL;
-	if (r == 0 && !same_version(o, rec))
+	if (rec->flags & STUB_FLAG_DUMMY || !same_version(o, rec))
 		r = -EAGAIN;
 	if (r == 0 && stub_map_overlaps(&rec->now, p->offset, p->end))
 		r = put(v, o, &st, rec, p);

@@ -254,7 +254,8 @@ int stub_fill_attr_and(struct stub_volume *v, const struct stub_object *o,
  * Returns the number of missing bytes left in the whole file, or -errno (nothing
  * is marked as present then): -ENOSPC, -EDQUOT, -EROFS, -EIO, -ENOENT (it is normal now),
  * -E2BIG (the map would have too many ranges: fill from the first missing byte), -EAGAIN
- * (the version of @o was given up for another one, stub_resolve_theirs(): open it anew), -EBUSY
+ * (the version of @o was given up for another one, stub_resolve_theirs(), or its attributes are
+ * missing: open it anew), -EBUSY
  * (the file was changed around the servers: what is there is nobody's to overwrite), -EOVERFLOW
  * (this one file has no place for its record beside its other attributes; a map of one range
  * may fit).

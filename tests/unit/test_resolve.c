@@ -65,6 +65,7 @@ static void test_theirs(void **state)
 	assert_int_equal(note_map.r[0].start, SIZE / 2);
 	assert_int_equal(fixture_view(x, "f").needs & STUB_NEEDS_ATTRS, STUB_NEEDS_ATTRS);
 	assert_int_equal(stub_data_ready(x->v, &h, 0, 1), 0);
+	assert_int_equal(fill(x, &before, 'o'), -EAGAIN);
 	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
 	assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, NULL, 0, NULL), 0);
 	stub_object_close(&o);
