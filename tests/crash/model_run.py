@@ -233,13 +233,20 @@ class Run:
             if entries is None:
                 return None
             below = entries.get(name)
-            if below is None or self.world[below].handles[at] is None:
+            if below is None or not self.same_handle(below, at):
                 self.look({"op": "lookup", "dir": number, "name": name, "c": op["c"]})
                 below = self.world[number].entries.get(name)
             if below is None:
                 return None
             number = below
         return number
+
+    def same_handle(self, number, at):
+        """Is one known, and the same in all worlds?  Where it is not settled what a CREATE has
+        made, the handle that it answered is another object's in each."""
+        mine = self.world[number].handles[at]
+        return mine is not None and all(number in w.inodes and w[number].handles[at] == mine
+                                        for w in self.worlds)
 
     def look(self, op):
         """Do something that changes nothing."""
