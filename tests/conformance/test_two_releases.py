@@ -106,8 +106,11 @@ def wait_told(case, client, *found):
     def all_of_it():
         assert status_of(client.patient(0).read, case.path("some"), 4 * BLOCK, 100) == \
             LATER[client.proto]
-        return all(look() for look in found)
-    wait_until(all_of_it, 60, "lines about two releases")
+        unsaid = [number for number, look in enumerate(found) if not look()]
+        if unsaid:
+            raise LookupError("not said yet: %s" % unsaid)
+        return True
+    wait_until(all_of_it, 180, "lines about two releases")
 
 
 def then_all_comes(case, client, smb, waiting):
