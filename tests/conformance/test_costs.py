@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -11,42 +12,49 @@ from lib.world import BothWorld
 
 WORLD = BothWorld
 ATTR_CACHE = 60
-TRIES = 6       # the least counts: a process may do something else meanwhile, or be slow
+TRIES = 6       # two have to be as cheap: a process may do something else meanwhile, or be slow
+MOST = 4
+READ = 1        # of ACCESS
 
 
-def looks(world, pids, work):
-    """How often a stub record is read during work()."""
+def looks(world, pids, before, work):
+    """How often a stub record is read during work().  before(): when the tracer is there, which
+    may take longer than a server trusts the attributes of a stub."""
     out = world.m.workdir / "looks.strace"
     tracer = subprocess.Popen(
-        ["strace", "-f", "-e", "trace=getxattr,fgetxattr", "-o", str(out),
+        ["strace", "-f", "-ttt", "-e", "trace=getxattr,fgetxattr", "-o", str(out),
          *(word for pid in pids for word in ("-p", str(pid)))],
         stderr=subprocess.PIPE, text=True)
     try:
         for _pid in pids:
             assert "attached" in tracer.stderr.readline()
+        before()
+        began = time.time()
         work()
     finally:
         tracer.send_signal(signal.SIGINT)
         tracer.communicate(timeout=60)
     return len([line for line in out.read_text().splitlines()
-                if '"trusted.postcopy"' in line and "EBADF" not in line])
+                if '"trusted.postcopy"' in line and "EBADF" not in line
+                and float(line.split()[1]) >= began])
 
 
 def cold_reads(case, world, pid, opened):
-    """The looks that a read of 4 KiB takes, of several files of which nothing is here."""
+    """The looks that a read of 4 KiB takes, of several files of which nothing is here.  A thread
+    that begins while the tracer comes is not seen: so one that is cheap is no proof."""
     names = ["f%d" % i for i in range(TRIES)]
     for name in names:
         case.file(name)
     case.list()
     pids, found = (pid, world.m.retriever.pid), []
     for name in names:
-        with opened(case.path(name)) as read:
+        with opened(case.path(name)) as (before, read):
             def work():
                 same(read(), case.data(name)[:4096])
-            found.append(looks(world, pids, work))
-            if found[-1] <= 4:
+            found.append(looks(world, pids, before, work))
+            if sum(n <= MOST for n in found) == 2:
                 break
-    return found
+    assert 2 <= min(found) and sorted(found)[1] <= MOST, found
 
 
 @pytest.mark.parametrize("client", ["v3", "v4.1"], indirect=True)
@@ -54,22 +62,21 @@ def test_a_cold_read_over_nfs(case, client, world):
     @contextlib.contextmanager
     def opened(path):
         fh = client.fh(path)
-        if client.proto == "v3":
+
+        def before():           # as clients do, whatever their NFS calls an open
             client.getattr(fh)
-            yield lambda: client.read(fh, 0, 4096)[0]
-        else:
-            f = client.open(path)
-            client.getattr(fh)
-            yield lambda: client.read(f, 0, 4096)[0]
+            client.access(fh, READ)
+
+        f = fh if client.proto == "v3" else client.open(path)
+        yield before, lambda: client.read(f, 0, 4096)[0]
+        if client.proto != "v3":
             client.close_file(f)
-    found = cold_reads(case, world, world.m.server.pid, opened)
-    assert 2 <= min(found) <= 4, found
+    cold_reads(case, world, world.m.server.pid, opened)
 
 
 def test_a_cold_read_over_smb(case, smb, world):
     @contextlib.contextmanager
     def opened(path):
         with smb.open(path) as f:
-            yield lambda: f.read(0, 4096)
-    found = cold_reads(case, world, world.smbd.pid_of(smb), opened)
-    assert 2 <= min(found) <= 4, found
+            yield lambda: None, lambda: f.read(0, 4096)
+    cold_reads(case, world, world.smbd.pid_of(smb), opened)
