@@ -4,7 +4,8 @@
 smbd caches nothing.  Ganesha does, and is told (docs/decisions/0012): what an SMB client
 has changed, NFS must show within BOUND, and is looked at until then before NFS clients
 go on.  Half of the histories let Ganesha cache attributes for a minute, so that only
-what it is told can have done it.
+what it is told can have done it.  When everything is migrated nobody tells any more; then
+Ganesha goes on without a cache.
 
 Faults are those of the others, and kill -9 of a client's smbd while it works, and of
 the process that takes connections.  SMB writes are answered without a FLUSH, and are
@@ -15,6 +16,7 @@ import pathlib
 import signal
 import time
 
+from lib.ganesha import NO_LISTINGS
 from lib.programs import BUILD
 from lib.smbd import STACK, STOCK, Samba, Share
 from lib.wait import wait_until
@@ -112,7 +114,16 @@ class MixedRig(Rig):
         self.samba.shares = [Share(str(self.volume), vfs=STOCK if stock else STACK)]
         self.machines = None
         if stock:                          # which nobody tells of anything
-            self.m.server.exports[0].more = UNCACHED
+            self.without_cache()
+
+    def without_cache(self):
+        """Nobody tells Ganesha.  With attributes uncached alone 6 keeps its listings.  True: it
+        is to be started anew."""
+        server = self.m.server
+        if (server.exports[0].more, server.conf) == (UNCACHED, NO_LISTINGS):
+            return False
+        server.exports[0].more, server.conf = UNCACHED, NO_LISTINGS
+        return True
 
     def start(self):
         super().start()
@@ -350,10 +361,8 @@ class MixedRun(Run):
     def nobody_tells(self):
         """With everything migrated nobody does, and Ganesha's cache is as stale as it always
         is (0012): go on without one."""
-        export = self.rig.m.server.exports[0]
-        if self.rig.stock or export.more == UNCACHED or not self.rig.passes():
+        if self.rig.stock or not self.rig.passes() or not self.rig.without_cache():
             return False
-        export.more = UNCACHED
         self.trouble({"op": "kill-server"})
         self.changed_at = time.monotonic()
         return True

@@ -189,6 +189,10 @@ class Rig:
             self.m.start_crawler("--workers", str(op.get("workers", 2)))
         self.crawling = not self.crawling
 
+    def _complete(self, _op):
+        """Until all has come, which no history of the writer waits for."""
+        wait_until(lambda: self.control("status")["state"] == "complete", 300, "all of it here")
+
     def _pause(self, _op):
         self.control("pause")
 
