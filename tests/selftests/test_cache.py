@@ -142,11 +142,13 @@ def test_a_cache_that_is_not_ours_is_only_read(cache):
 # -- who uses it ----------------------------------------------------------------
 
 def test_roots(cache):
-    """A root that is there is printed, and used."""
+    """A root that is there is printed, and used; for that nobody needs debootstrap, which is in
+    /usr/sbin (and not in such a root)."""
     name = "debian-trixie-" + hashlib.sha256(b"attr\n").hexdigest()[:8]
     root = entry(cache, name, days=15)
     done = subprocess.run([TOOLS / "debian-root", "trixie", "attr"], capture_output=True,
-                          text=True, timeout=60, env=dict(os.environ, POSTCOPY_CACHE=str(cache)))
+                          text=True, timeout=60, env=dict(os.environ, POSTCOPY_CACHE=str(cache),
+                                                          PATH="/usr/bin:/bin"))
     assert done.stdout == "%s\n" % root, done.stderr
     prune(cache)
     assert root.exists()
