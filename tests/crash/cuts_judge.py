@@ -15,7 +15,7 @@ import subprocess
 from apart import in_parallel
 from cuts_again import cut_again
 from cuts_model import judge, logical
-from cuts_record import SOCKETS, dump
+from cuts_record import PATIENCE, SOCKETS, dump
 import images
 from lib.migration import AT_ONCE
 from lib.programs import CRAWLER, RETRIEVER
@@ -51,11 +51,11 @@ class Recovery:
             def up():
                 assert process.poll() is None, "retriever: " + self.log.read_text()[-1000:]
                 return self._ask("status")["ok"]
-            wait_until(up, 30, "retriever")
+            wait_until(up, PATIENCE, "retriever")
             yield
             self._ask("drain")
             process.terminate()
-            code = process.wait(30)
+            code = process.wait(PATIENCE)
             assert code == 0, "retriever ended with %d" % code
         finally:
             if process.poll() is None:
@@ -71,12 +71,13 @@ class Recovery:
         with self.retriever():
             crawler = self._spawn(CRAWLER, "--leave-parked")
             try:
-                code = crawler.wait(60)
+                code = crawler.wait(PATIENCE)
             finally:
                 crawler.kill()
                 crawler.wait()
             assert code == 0, "crawler: %s" % self.log.read_text()[-1000:]
-            wait_until(lambda: self._ask("status")["state"] == "complete", 30, "complete")
+            wait_until(lambda: self._ask("status")["state"] == "complete", PATIENCE,
+                       "complete")
         return dump(self.volume)
 
 

@@ -39,6 +39,7 @@ BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests
 SOCKETS = BASE / "cuts-sockets"          # the volumes' sockets; each run's own
 KEPT = BASE / "cuts-kept"                # runs that failed
 DELAY_US = 200
+PATIENCE = 300                           # s, for what ends by itself
 
 
 def dump(volume):
@@ -195,7 +196,7 @@ class Run:
                     disk.tell("mark s")
                     self._one(m, adversary, c, op)
                     disk.tell("mark a")
-            assert m.crawler.wait(60) == 0, (m.workdir / "crawler.log").read_text()
+            assert m.crawler.wait(PATIENCE) == 0, (m.workdir / "crawler.log").read_text()
             m.drain()
         finally:
             disk.power_off()
