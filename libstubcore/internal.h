@@ -120,6 +120,9 @@ int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h, s
 /* Entries that removals have taken out since the journal was opened for writing.  Waits
  * for those handed in before the call. */
 uint64_t stub_journal_removed(struct stub_journal *j);
+/* @n objects were made that miss nothing: for stub_journal_totals().  Stored with the next
+ * transaction. */
+void stub_journal_plain(struct stub_journal *j, uint64_t n);
 
 /* ---- record.c ---- */
 

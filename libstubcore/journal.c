@@ -191,6 +191,48 @@ STUB_PUBLIC int stub_journal_counts(struct stub_journal *j, struct stub_journal_
 	return stub_jenv_errno(rc);
 }
 
+/* As the sums were before any was taken modulo 2^64: sizes may be lies. */
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+STUB_PUBLIC int stub_journal_totals(struct stub_journal *j, struct stub_journal_totals *out)
+{
+	uint64_t n[STUB_QUEUES] = { 0 };
+	struct stub_jtotals t;
+	MDB_stat st;
+	MDB_txn *txn;
+	int rc, r;
+
+	stub_jwriter_settle(j->env);
+	r = stub_jenv_begin(j->env, MDB_RDONLY, &txn);
+	if (r < 0)
+		return r;
+	rc = stub_jtotals_get(txn, j->env->unnamed, &t);
+	for (int q = 0; q < STUB_QUEUES && rc == 0; q++) {
+		rc = mdb_stat(txn, j->env->dbi[q], &st);
+		n[q] = rc ? 0 : st.ms_entries;
+	}
+	stub_jenv_abort(j->env, txn);
+	if (rc)
+		return rc == MDB_NOTFOUND ? -ENODATA : stub_jenv_errno(rc);
+	memset(out, 0, sizeof(*out));
+	out->whole = t.whole;
+	out->dirs = n[STUB_QUEUE_DIRS];
+	out->done = add(t.done, t.plain);
+	/* of those that wait for their other names all data is here */
+	out->done_bytes = add(t.done_bytes, t.bytes[STUB_QUEUE_LINKS]);
+	out->left = n[STUB_QUEUE_DIRS] + n[STUB_QUEUE_SMALL] + n[STUB_QUEUE_LARGE] +
+		    n[STUB_QUEUE_LINKS];
+	out->left_bytes = add(t.bytes[STUB_QUEUE_SMALL], t.bytes[STUB_QUEUE_LARGE]);
+	out->parked = n[STUB_QUEUE_ERRORS] + n[STUB_QUEUE_CONFLICTS];
+	out->parked_bytes = add(t.bytes[STUB_QUEUE_ERRORS], t.bytes[STUB_QUEUE_CONFLICTS]);
+	out->found = out->done + out->left + out->parked;
+	out->found_bytes = add(add(out->done_bytes, out->left_bytes), out->parked_bytes);
+	return 0;
+}
+
 /* ---- the walk ---- */
 
 _Static_assert(1 + STUB_JOURNAL_KEY_MAX <= sizeof(((struct stub_journal_cursor *)0)->key),

@@ -5,6 +5,8 @@
  *   journal.c        opening, reading: get, counts, walk
  *   journal_txn.c    the writer: group commit, everything that changes entries
  *   journal_env.c    the LMDB environment: one per process, map size, transactions
+ *   journal_totals.c what has been counted, stored in the same transactions
+ *   journal_recount.c counting anew
  *   journal_value.c  keys and values on disk
  *   journal_check.c  is data.mdb fit to be given to LMDB?
  */
@@ -61,6 +63,26 @@ int stub_journal_check(int fd, const struct stub_log *log);
  * one writer, outside of transactions.  0, -EBADMSG (logged), -EIO ... */
 int stub_journal_put_back(int fd, const struct stub_log *log);
 
+/* ---- journal_totals.c ---- */
+
+struct stub_jtotals {
+	bool whole;
+	uint64_t bytes[STUB_QUEUES]; /* modulo 2^64, as all sums here */
+	uint64_t done, done_bytes;
+	uint64_t plain; /* objects that never had an entry */
+};
+
+static inline uint64_t stub_jtotals_size(const struct stub_journal_entry *e)
+{
+	return e->kind == STUB_JOURNAL_DIR ? 0 : e->size;
+}
+
+/* Those that the last transaction before @txn (a reader's) has stored.  MDB_NOTFOUND: it has not,
+ * an earlier release made it. */
+int stub_jtotals_get(MDB_txn *txn, MDB_dbi unnamed, struct stub_jtotals *out);
+/* Store them in @txn, which will be the last one then. */
+int stub_jtotals_put(MDB_txn *txn, MDB_dbi unnamed, const struct stub_jtotals *t);
+
 /* ---- journal_env.c ---- */
 
 struct stub_jwriter;
@@ -78,6 +100,7 @@ struct stub_jenv {
 	pthread_rwlock_t map_lock; /* shared: in a transaction; exclusive: env, map change */
 	MDB_env *env; /* NULL: could not be opened again after an error */
 	MDB_dbi dbi[STUB_QUEUES];
+	MDB_dbi unnamed; /* marker and totals */
 	void *map; /* for stub_jenv_trim(); NULL: not known */
 	size_t map_len;
 	unsigned int generation; /* how often env was opened */
@@ -108,6 +131,11 @@ int stub_jenv_grow(struct stub_jenv *e); /* double the map; outside transactions
 /* Give mapped pages back now and then; inside a transaction, @n entries were met. */
 void stub_jenv_trim(struct stub_jenv *e, unsigned int n);
 int stub_jenv_errno(int rc); /* MDB's code to -errno */
+
+/* ---- journal_recount.c ---- */
+
+/* For a new writer: what was counted, or a new count of what is there. */
+int stub_jtotals_load(struct stub_jenv *e, struct stub_jtotals *out);
 
 /* ---- journal.c ---- */
 

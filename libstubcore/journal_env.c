@@ -113,21 +113,23 @@ static void find_map(struct stub_jenv *e)
 	fclose(f);
 }
 
-static int open_queues(MDB_env *env, unsigned int flags, MDB_dbi dbi[STUB_QUEUES])
+static int open_queues(struct stub_jenv *e, unsigned int flags)
 {
+	static const struct stub_jtotals none = { .whole = true };
 	uint8_t format[4] = { FORMAT };
 	MDB_val key = { strlen(MARKER), (void *)MARKER }, val = { sizeof(format), format };
 	MDB_txn *txn;
-	MDB_dbi unnamed;
-	int rc = mdb_txn_begin(env, NULL, flags & MDB_CREATE ? 0 : MDB_RDONLY, &txn);
+	int rc = mdb_txn_begin(e->env, NULL, flags & MDB_CREATE ? 0 : MDB_RDONLY, &txn);
 
 	if (rc)
 		return rc;
-	rc = mdb_dbi_open(txn, NULL, 0, &unnamed);
-	if (rc == 0 && (flags & MDB_CREATE))
-		rc = mdb_put(txn, unnamed, &key, &val, 0);
-	else if (rc == 0)
-		rc = mdb_get(txn, unnamed, &key, &val);
+	rc = mdb_dbi_open(txn, NULL, 0, &e->unnamed);
+	if (rc == 0 && (flags & MDB_CREATE)) {
+		rc = mdb_put(txn, e->unnamed, &key, &val, 0);
+		rc = rc ? rc : stub_jtotals_put(txn, e->unnamed, &none);
+	} else if (rc == 0) {
+		rc = mdb_get(txn, e->unnamed, &key, &val);
+	}
 	if (rc == 0 && val.mv_size != sizeof(format))
 		rc = MDB_INVALID;
 	else if (rc == 0)
@@ -137,9 +139,9 @@ static int open_queues(MDB_env *env, unsigned int flags, MDB_dbi dbi[STUB_QUEUES
 	for (int q = 0; q < STUB_QUEUES && rc == 0; q++) {
 		unsigned int have = 0;
 
-		rc = mdb_dbi_open(txn, queue_names[q], flags, &dbi[q]);
+		rc = mdb_dbi_open(txn, queue_names[q], flags, &e->dbi[q]);
 		if (rc == 0)
-			rc = mdb_dbi_flags(txn, dbi[q], &have);
+			rc = mdb_dbi_flags(txn, e->dbi[q], &have);
 		if (rc == 0 && have)
 			rc = MDB_INVALID;
 	}
@@ -170,7 +172,7 @@ static int open_env(struct stub_jenv *e, const char *path, unsigned int flags)
 		/* NOTLS: a reader's slot ends with its transaction, not with its thread */
 		rc = mdb_env_open(e->env, path, MDB_NORDAHEAD | MDB_NOTLS, 0600);
 		if (rc == 0)
-			rc = open_queues(e->env, flags, e->dbi);
+			rc = open_queues(e, flags);
 		if (rc) {
 			mdb_env_close(e->env);
 			e->env = NULL;

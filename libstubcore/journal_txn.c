@@ -79,6 +79,11 @@ struct stub_jwriter {
 	/* the writer's own */
 	unsigned int commits;
 	bool failing; /* the last transaction failed: logged already */
+	struct stub_jtotals totals; /* as stored by the last transaction */
+	struct stub_jtotals sums; /* those of the one that is being made */
+	bool dirty; /* it has changed something */
+	bool unsure; /* it failed: which totals the disk has is not known */
+	atomic_uint_fast64_t plain; /* objects without an entry, not stored yet */
 	atomic_uint_fast64_t removed; /* entries removed by transactions that succeeded */
 };
 
@@ -86,6 +91,7 @@ struct stub_jwriter {
 
 struct found {
 	int queue; /* -1: not there */
+	uint64_t bytes; /* with which it is in the sums */
 	struct stub_journal_entry e;
 };
 
@@ -103,6 +109,7 @@ static int lookup(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, struct fou
 	MDB_val val;
 
 	f->queue = -1;
+	f->bytes = 0;
 	for (int q = 0; q < STUB_QUEUES; q++) {
 		int rc = mdb_get(txn, w->env->dbi[q], key, &val);
 
@@ -117,22 +124,27 @@ static int lookup(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, struct fou
 				 "pending journal: damaged value of an entry, made anew");
 			salvage((enum stub_queue)q, &f->e);
 		}
+		f->bytes = stub_jtotals_size(&f->e);
 		return 0;
 	}
 	return 0;
 }
 
-/* Keeps the rule that an entry is in one queue only. */
-static int store(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, int old_queue,
-		 const struct stub_journal_entry *e)
+/* Keeps the rule that an entry is in one queue only.  @f: what lookup() found, its entry as it is
+ * to be. */
+static int store(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, const struct found *f)
 {
 	uint8_t bytes[STUB_JOURNAL_VALUE_MAX];
-	MDB_val val = { stub_journal_value_pack(e, bytes), bytes };
-	enum stub_queue q = stub_journal_queue(e);
+	MDB_val val = { stub_journal_value_pack(&f->e, bytes), bytes };
+	enum stub_queue q = stub_journal_queue(&f->e);
 	int rc = 0;
 
-	if (old_queue >= 0 && old_queue != (int)q)
-		rc = mdb_del(txn, w->env->dbi[old_queue], key, NULL);
+	w->dirty = true;
+	if (f->queue >= 0)
+		w->sums.bytes[f->queue] -= f->bytes;
+	w->sums.bytes[q] += stub_jtotals_size(&f->e);
+	if (f->queue >= 0 && f->queue != (int)q)
+		rc = mdb_del(txn, w->env->dbi[f->queue], key, NULL);
 	return rc ? rc : mdb_put(txn, w->env->dbi[q], key, &val, 0);
 }
 
@@ -153,10 +165,32 @@ static int apply_add(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 			f.e.kind = op->entry[i].kind;
 		f.e.size = op->entry[i].size;
 		f.e.mtime = op->entry[i].mtime;
-		rc = store(w, txn, &key, f.queue, &f.e);
+		rc = store(w, txn, &key, &f);
 		if (rc)
 			return rc;
 	}
+	return 0;
+}
+
+/* Remove @key from queue @q, and count it as done. */
+static int take_out(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, int q)
+{
+	struct stub_journal_entry e;
+	uint64_t bytes = 0;
+	MDB_val val;
+	int rc = mdb_get(txn, w->env->dbi[q], key, &val);
+
+	if (rc)
+		return rc;
+	if (stub_journal_value_parse(val.mv_data, val.mv_size, &e) == 0)
+		bytes = stub_jtotals_size(&e);
+	rc = mdb_del(txn, w->env->dbi[q], key, NULL);
+	if (rc)
+		return rc;
+	w->dirty = true;
+	w->sums.bytes[q] -= bytes;
+	w->sums.done_bytes += bytes;
+	w->sums.done++;
 	return 0;
 }
 
@@ -168,7 +202,7 @@ static int apply_remove(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 		int rc = MDB_NOTFOUND;
 
 		for (int q = 0; q < STUB_QUEUES && rc == MDB_NOTFOUND; q++)
-			rc = mdb_del(txn, w->env->dbi[q], &key, NULL);
+			rc = take_out(w, txn, &key, q);
 		if (rc && rc != MDB_NOTFOUND)
 			return rc;
 		op->result += rc == 0;
@@ -195,7 +229,7 @@ static int apply_fail(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 	if (op->park != STUB_PARK_NONE)
 		f.e.park = (uint8_t)op->park;
 	stub_journal_reason(f.e.reason, op->reason);
-	return store(w, txn, &key, f.queue, &f.e);
+	return store(w, txn, &key, &f);
 }
 
 /* A fresh start: no tries. */
@@ -219,7 +253,7 @@ static int apply_unpark(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 		if (f.queue < STUB_QUEUE_PARKED) /* or not there */
 			continue;
 		unpark(&f.e);
-		rc = store(w, txn, &key, f.queue, &f.e);
+		rc = store(w, txn, &key, &f);
 		if (rc)
 			return rc;
 		op->result++;
@@ -249,8 +283,10 @@ static int apply_retry(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 		copy = (MDB_val){ key.mv_size, bytes };
 		if (stub_journal_value_parse(val.mv_data, val.mv_size, &f.e) < 0)
 			salvage(op->queue, &f.e);
+		f.queue = (int)op->queue;
+		f.bytes = stub_jtotals_size(&f.e);
 		unpark(&f.e);
-		rc = store(w, txn, &copy, (int)op->queue, &f.e);
+		rc = store(w, txn, &copy, &f);
 		if (rc)
 			return rc;
 		op->result++;
@@ -268,7 +304,7 @@ static int apply_kind(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
 
 		if (rc == 0 && f.queue >= 0) {
 			f.e.kind = (uint8_t)op->to;
-			rc = store(w, txn, &key, f.queue, &f.e);
+			rc = store(w, txn, &key, &f);
 			op->result++;
 		}
 		if (rc)
@@ -304,20 +340,35 @@ static int no_space_or(struct stub_jwriter *w, int r)
 /* One try at the whole group.  *full: the map is too small for it. */
 static int try_group(struct stub_jwriter *w, struct op *group, bool *full)
 {
+	uint64_t plain = atomic_load(&w->plain);
 	MDB_txn *txn;
-	int rc = 0, r = stub_jenv_begin(w->env, 0, &txn);
+	int rc = 0, r = w->unsure ? stub_jtotals_load(w->env, &w->totals) : 0;
 
 	if (r < 0)
 		return r;
+	w->unsure = false;
+	r = stub_jenv_begin(w->env, 0, &txn);
+	if (r < 0)
+		return r;
+	w->sums = w->totals;
+	w->sums.plain += plain;
+	w->dirty = false;
 	for (struct op *op = group; op && rc == 0; op = op->next) {
 		op->result = 0;
 		rc = apply[op->kind](w, txn, op);
 		stub_jenv_trim(w->env, (unsigned int)(4 * op->n + 1)); /* scattered */
 	}
+	if (rc == 0 && w->dirty) /* else it is no transaction at all, and needs no sync */
+		rc = stub_jtotals_put(txn, w->env->unnamed, &w->sums);
 	if (rc)
 		stub_jenv_abort(w->env, txn);
 	else
 		rc = stub_jenv_commit(w->env, txn);
+	if (rc == 0 && w->dirty) {
+		w->totals = w->sums;
+		atomic_fetch_sub(&w->plain, plain);
+	}
+	w->unsure = rc && w->dirty;
 	*full = rc == MDB_MAP_FULL;
 	return no_space_or(w, stub_jenv_errno(rc));
 }
@@ -575,6 +626,12 @@ uint64_t stub_journal_removed(struct stub_journal *j)
 	return atomic_load(&j->writer->removed);
 }
 
+void stub_journal_plain(struct stub_journal *j, uint64_t n)
+{
+	if (j->writer)
+		atomic_fetch_add(&j->writer->plain, n);
+}
+
 /* ---- life of the writer ---- */
 
 void stub_jwriter_settle(struct stub_jenv *e)
@@ -622,6 +679,11 @@ int stub_jwriter_create(struct stub_jenv *e, const struct stub_log *log, struct 
 	w->env = e;
 	w->log = *log;
 	w->last = &w->first;
+	r = stub_jtotals_load(e, &w->totals);
+	if (r < 0) {
+		free(w);
+		return r;
+	}
 	init_sync(w);
 	sigfillset(&all); /* signals are for the program's own threads */
 	pthread_sigmask(SIG_BLOCK, &all, &before);

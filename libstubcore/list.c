@@ -39,7 +39,7 @@ struct batch {
 	struct stub_staged staged[BATCH_MAX];
 	const struct stub_entry *of[BATCH_MAX];
 	struct stub_journal_entry entries[BATCH_MAX];
-	size_t n_staged, n_entries;
+	size_t n_staged, n_entries, n_plain;
 };
 
 /* 0 if the entry is fine, or if it is left out and noted in @refused. */
@@ -79,6 +79,8 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 		return r;
 	if (b->staged[b->n_staged].journalled)
 		b->entries[b->n_entries++] = b->staged[b->n_staged].entry;
+	else
+		b->n_plain++;
 	b->of[b->n_staged++] = e;
 	return 0;
 }
@@ -130,7 +132,7 @@ static void batch_drop(struct stub_volume *v, struct batch *b)
 {
 	for (size_t i = 0; i < b->n_staged; i++)
 		stub_staged_drop(v, &b->staged[i]);
-	b->n_staged = b->n_entries = 0;
+	b->n_staged = b->n_entries = b->n_plain = 0;
 }
 
 STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
@@ -165,6 +167,8 @@ STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
 			r = stub_journal_add(j, b->entries, b->n_entries);
 		if (r == 0)
 			r = batch_link(v, dir, b, refused);
+		if (r == 0)
+			stub_journal_plain(j, b->n_plain);
 		batch_drop(v, b);
 	}
 	return r;

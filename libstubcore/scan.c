@@ -275,6 +275,9 @@ static int count_stale(struct scan *c)
 				if (parked && e[i].park == STUB_PARK_NONE)
 					continue; /* counted in the first walk */
 				c->s->parked += parked;
+				if (e[i].kind == STUB_JOURNAL_FILE ||
+				    (parked && e[i].kind == STUB_JOURNAL_LINKS))
+					c->s->journal_bytes += e[i].size;
 				if (fd < 0 ||
 				    stub_record_load(c->v, fd, &e[i].h, &st, &c->rec) == -ENOENT ||
 				    (fstat(fd, &st) == 0 && st.st_nlink == 0))

@@ -56,6 +56,22 @@ struct stub_journal_counts {
 	uint64_t errors, conflicts;  /* parked */
 };
 
+/*
+ * What the journal has counted since the volume was made.  Exact over crashes: it is stored in
+ * the transactions that change the entries.  An object is found when it gets its entry, or, if
+ * nothing of it is missing from the beginning, when it is made; it is done when it needs nothing
+ * from the old server any more.  found = done + left + parked.  Not counted: what a client asked
+ * for by name before its directory was listed, and what was complete before that too.
+ */
+struct stub_journal_totals {
+	uint64_t found, found_bytes; /* bytes: sizes of files at the source */
+	uint64_t done, done_bytes;   /* also what clients removed or wrote anew */
+	uint64_t left, left_bytes;   /* a file counts whole until it is done */
+	uint64_t parked, parked_bytes;
+	uint64_t dirs; /* of left: directories, of whose content nothing is known mostly */
+	bool whole; /* false: an earlier release did not count; done is too small, and found too */
+};
+
 enum {
 	STUB_JOURNAL_READONLY = 1,
 	/* there must be one: an empty one in place of a lost one would say "all done" */
@@ -90,6 +106,8 @@ int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask);
 int stub_journal_get(struct stub_journal *j, const struct stub_handle *h,
 		     struct stub_journal_entry *out); /* -ENOENT */
 int stub_journal_counts(struct stub_journal *j, struct stub_journal_counts *out);
+/* -ENODATA: an earlier release was the last that wrote, and nobody has counted since. */
+int stub_journal_totals(struct stub_journal *j, struct stub_journal_totals *out);
 
 /* A walk in working order: directories, small files, large files, links.  Entries
  * that are parked are only met with @parked.  A cursor is plain memory, holds

@@ -18,6 +18,7 @@
 #include "answer.h"
 #include "config_json.h"
 #include "control.h"
+#include "jobs/latency.h"
 #include "resolve.h"
 #include "source/trace.h"
 #include "source/uri.h"
@@ -112,6 +113,54 @@ static enum final_state add_found(struct control *c, struct json_object *o)
 	return state;
 }
 
+/* What has been counted since the volume was made; nothing where nothing was. */
+static void add_totals(struct control *c, struct json_object *o)
+{
+	struct stub_journal_totals t;
+	struct json_object *in;
+	uint64_t partly;
+
+	if (stub_journal_totals(c->c.journal, &t) < 0)
+		return;
+	partly = jobs_partly(c->c.jobs);
+	in = json_object_new_object();
+	add_u(in, "found", t.found);
+	add_u(in, "found_bytes", t.found_bytes);
+	add_u(in, "done", t.done);
+	add_u(in, "done_bytes", t.done_bytes);
+	add_u(in, "left", t.left);
+	add_u(in, "left_bytes", t.left_bytes);
+	add_u(in, "partly_bytes", partly < t.left_bytes ? partly : t.left_bytes);
+	add_u(in, "parked", t.parked);
+	add_u(in, "parked_bytes", t.parked_bytes);
+	add_u(in, "directories_left", t.dirs);
+	add_b(in, "whole", t.whole);
+	json_object_object_add(o, "totals", in);
+}
+
+/* How long clients' asks took. */
+static void add_latency(struct json_object *o)
+{
+	struct json_object *all = json_object_new_object();
+
+	for (int k = 0; k < LATENCY_KINDS; k++) {
+		struct json_object *one = json_object_new_object(),
+				   *le = json_object_new_array(), *n = json_object_new_array();
+		struct latency l;
+
+		latency_get((enum latency_kind)k, &l);
+		for (unsigned int i = 0; i < LATENCY_STEPS; i++)
+			json_object_array_add(le, json_object_new_uint64(latency_steps_ms[i]));
+		for (unsigned int i = 0; i <= LATENCY_STEPS; i++)
+			json_object_array_add(n, json_object_new_uint64(l.count[i]));
+		json_object_object_add(one, "at_most_ms", le);
+		json_object_object_add(one, "count", n);
+		add_u(one, "sum_ms", l.sum_ms);
+		json_object_object_add(all, latency_name((enum latency_kind)k), one);
+	}
+	json_object_object_add(o, "first_access", all);
+}
+
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
 {
 	struct stub_journal_counts n;
@@ -188,6 +237,9 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "held", s.held);
 	add_u(o, "later", s.later);
 	add_b(o, "crawler", stub_crawler_runs(c->c.volume));
+	add_totals(c, o);
+	add_b(o, "paused", s.paused);
+	add_latency(o);
 	add_clients(c, o);
 	return o;
 }
@@ -347,6 +399,14 @@ static struct json_object *cmd_config(struct control *c, struct json_object *in)
 	return o;
 }
 
+static struct json_object *cmd_history(struct control *c, struct json_object *in)
+{
+	struct json_object *o = answer_ok();
+
+	watch_history(c->watch, o);
+	return o;
+}
+
 static struct json_object *cmd_drain(struct control *c, struct json_object *in)
 {
 	stub_finisher_drain(c->c.finisher);
@@ -367,6 +427,7 @@ static const struct {
 	{ "resume", cmd_resume }, { "throttle", cmd_throttle }, { "drain", cmd_drain },
 	{ "stop", cmd_stop },	  { "resolve", cmd_resolve }, { "debug", cmd_debug },
 	{ "config", cmd_config }, { "unpark", cmd_unpark },
+	{ "history", cmd_history },
 };
 
 static struct json_object *run_line(struct control *c, const char *line)

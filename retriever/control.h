@@ -13,6 +13,10 @@
  *   {"cmd":"pause"} {"cmd":"resume"}  the crawler's work
  *   {"cmd":"throttle","bytes_per_s":N} the crawler's data, 0 = no limit
  *   {"cmd":"debug","on":true}         or false: level debug, until the retriever ends
+ *   {"cmd":"history"}                 "samples": lists of time, active seconds, found objects and
+ *                                     bytes, done objects and bytes, directories left, parked;
+ *                                     "tree": for each depth: directories listed, then sums and
+ *                                     sums of squares of their directories, other names, bytes
  *   {"cmd":"config"}                  the settings in force, see postcopy(8)
  *   {"cmd":"drain"}                   answers when all finished objects are durable
  *   {"cmd":"stop"}                    end the retriever

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "again.h"
+#include "history.h"
 #include "notify.h"
 #include "watch.h"
 
@@ -48,6 +49,7 @@ struct watch {
 	struct stub_journal_cursor links; /* under look_lock too: where the round through them is */
 	struct final_check *last;
 	struct again *again;
+	struct history *history;
 	struct sample samples[SAMPLES];
 	unsigned int n; /* samples taken so far */
 	double started;
@@ -166,6 +168,11 @@ struct again *watch_again(struct watch *w)
 	return w->again;
 }
 
+void watch_history(struct watch *w, struct json_object *o)
+{
+	history_json(w->history, o);
+}
+
 /* Is the object gone, or does it need nothing from the old server any more, except names
  * (which the finisher looks at)? */
 static bool is_settled(struct watch *w, const struct stub_handle *h)
@@ -248,6 +255,7 @@ static void *watch_thread(void *arg)
 		again_tick(w->again);
 		look_for_volume(w);
 		tell_manager(w);
+		history_tick(w->history);
 		until_ms = stub_now_ms() + TICK_MS;
 		pthread_mutex_lock(&w->lock);
 		while (!w->stop && stub_cond_wait_until(&w->wake, &w->lock, until_ms) == 0)
@@ -274,8 +282,11 @@ int watch_create(const struct control_config *c, struct watch **out)
 	if (r == 0)
 		r = again_create(c, &w->again);
 	if (r == 0)
+		r = history_create(c, &w->history);
+	if (r == 0)
 		r = -pthread_create(&w->thread, NULL, watch_thread, w);
 	if (r < 0) {
+		history_destroy(w->history);
 		final_check_destroy(w->last);
 		again_destroy(w->again);
 		free(w);
@@ -296,6 +307,7 @@ void watch_destroy(struct watch *w)
 	pthread_join(w->thread, NULL);
 	final_check_destroy(w->last);
 	again_destroy(w->again);
+	history_destroy(w->history);
 	pthread_cond_destroy(&w->wake);
 	pthread_mutex_destroy(&w->look_lock);
 	pthread_mutex_destroy(&w->lock);

@@ -8,6 +8,8 @@
 #include "final_check.h"
 
 struct again;
+struct json_object;
+
 struct watch;
 
 struct watch_rates {
@@ -24,6 +26,8 @@ void watch_destroy(struct watch *w);
 void watch_look(struct watch *w);
 /* The final check: what it has found, and its state. */
 void watch_found(struct watch *w, struct final_found *out);
+/* Into @o: see history.h. */
+void watch_history(struct watch *w, struct json_object *o);
 /* Have the final check done again. */
 void watch_check_again(struct watch *w);
 /* What was un-parked, and is asked for again (again.h). */

@@ -97,6 +97,27 @@ static void print_windows(struct json *j, const struct stub_volume *volume)
 		volume_tool_windows(j, &w);
 }
 
+/* As the retriever's status has it; nothing where nothing was counted. */
+static void print_totals(struct json *j, struct stub_journal *journal)
+{
+	struct stub_journal_totals t;
+
+	if (stub_journal_totals(journal, &t) < 0)
+		return;
+	json_object(j, "totals");
+	json_u64(j, "found", t.found);
+	json_u64(j, "found_bytes", t.found_bytes);
+	json_u64(j, "done", t.done);
+	json_u64(j, "done_bytes", t.done_bytes);
+	json_u64(j, "left", t.left);
+	json_u64(j, "left_bytes", t.left_bytes);
+	json_u64(j, "parked", t.parked);
+	json_u64(j, "parked_bytes", t.parked_bytes);
+	json_u64(j, "directories_left", t.dirs);
+	json_bool(j, "whole", t.whole);
+	json_object_end(j);
+}
+
 int volume_counts(struct verdict *v, int argc, char **argv)
 {
 	const struct stub_volume_info *info;
@@ -133,6 +154,7 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 		json_bool(&j, "crawler", stub_crawler_runs(o.volume));
 		print_counts(&j, &c);
 		print_windows(&j, o.volume);
+		print_totals(&j, o.journal);
 		r = json_end(&j) < 0 ? 1 : 0;
 	}
 	opened_close(&o);
@@ -250,6 +272,7 @@ static int print_scan(const struct opened *o, struct scanning *c, const struct s
 	json_u64(&j, "parked", s->parked);
 	json_u64(&j, "stale", s->stale);
 	json_u64(&j, "missing_bytes", s->missing_bytes);
+	json_u64(&j, "journal_bytes", s->journal_bytes);
 	print_found(&j, c);
 	if (json_end(&j) < 0)
 		return 1;

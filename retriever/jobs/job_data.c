@@ -320,6 +320,7 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 	atomic_fetch_add(&t->j->n.bytes, c->length);
 	recalls_bytes(t->j->held.recalls, t->job->who, c->length, stub_now_us());
 	t->left = left;
+	partly_note(&t->j->partly, &t->o->h, t->o->size, (uint64_t)left);
 	return 0;
 }
 

@@ -159,7 +159,20 @@ struct listing {
 	bool done; /* by another job, while this one began */
 	struct stub_refused refused;
 	bool local; /* it was our volume that failed */
+	struct tree_content content;
 };
+
+static void count_content(struct tree_content *c, const struct stub_entry *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (S_ISDIR(e[i].attr.mode))
+			c->dirs++;
+		else
+			c->files++;
+		if (S_ISREG(e[i].attr.mode))
+			c->bytes += e[i].attr.size;
+	}
+}
 
 static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 {
@@ -178,6 +191,7 @@ static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 			if (!e[i].dummy && !e[i].error)
 				count_losses(l->j, &e[i].attr, e[i].name, e[i].name_len);
 		l->n += n;
+		count_content(&l->content, e, n);
 		atomic_fetch_add(&l->j->n.entries, n);
 	}
 	return r;
@@ -259,6 +273,7 @@ static int list_once(struct listing *l)
 
 	for (unsigned int i = 0; i < LIST_TRIES && r == -EAGAIN; i++) {
 		l->refused.len = 0;
+		l->content = (struct tree_content){ 0 };
 		l->theirs = false;
 		r = list_as(l->j, l->job, l->dir, list_entries, l);
 	}
@@ -318,6 +333,7 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 	if (l.refused.len)
 		check_refused(j, &job->h, l.refused.error,
 			      l.theirs || l.refused.error == -EBADMSG);
+	treestat_note(&j->tree, o->depth, &l.content);
 	jobs_stored(j);
 	return 0; /* it is listed */
 }

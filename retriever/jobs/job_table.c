@@ -5,6 +5,7 @@
 
 #include "bytes.h"
 #include "jobs/job_table.h"
+#include "jobs/latency.h"
 #include "source/trace.h"
 
 static void queue_init(struct queue *q)
@@ -216,9 +217,11 @@ void job_answer(struct waiter *w, int result, int fd)
 {
 	while (w) {
 		struct waiter *next = w->next;
+		uint64_t took = stub_now_ms() - w->r->since_ms;
 
+		latency_note(w->r->ask.kind, took);
 		trace(w->r->ask.id, "answered: %s after %llu ms%s", stub_result_text(result),
-		      (unsigned long long)(stub_now_ms() - w->r->since_ms),
+		      (unsigned long long)took,
 		      result == 0 && fd >= 0 ? ", passed on" : "");
 		if (result == 0 && fd >= 0)
 			stub_request_pass(w->r, fd);

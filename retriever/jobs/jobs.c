@@ -269,6 +269,8 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	turns_init(&j->turns);
 	budget_init(&j->budget, c->buffer_bytes);
 	full_init(&j->full);
+	partly_init(&j->partly);
+	treestat_init(&j->tree);
 	absent_init(&j->absent);
 	jobs_books_init(&j->books);
 	pthread_mutex_init(&j->blame.lock, NULL);
@@ -338,6 +340,8 @@ void jobs_destroy(struct jobs *j)
 	turns_finish(&j->turns);
 	budget_finish(&j->budget);
 	full_finish(&j->full);
+	partly_finish(&j->partly);
+	treestat_finish(&j->tree);
 	absent_finish(&j->absent);
 	jobs_books_finish(&j->books);
 	pthread_mutex_destroy(&j->blame.lock);
@@ -353,6 +357,21 @@ void jobs_pause(struct jobs *j, bool paused)
 void jobs_throttle(struct jobs *j, uint64_t bytes_per_second)
 {
 	turns_throttle(&j->turns, bytes_per_second);
+}
+
+void jobs_tree(struct jobs *j, struct tree_depth out[TREE_DEPTHS])
+{
+	treestat_get(&j->tree, out);
+}
+
+void jobs_tree_load(struct jobs *j, const struct tree_depth at[TREE_DEPTHS])
+{
+	treestat_load(&j->tree, at);
+}
+
+uint64_t jobs_partly(struct jobs *j)
+{
+	return partly_sum(&j->partly, j->c.journal);
 }
 
 void jobs_stats(struct jobs *j, struct jobs_stats *out)

@@ -12,6 +12,7 @@
 
 #include "depot/depot.h"
 #include "jobs/recall.h"
+#include "jobs/treestat.h"
 #include "source/source.h"
 #include "stubcore.h"
 
@@ -74,6 +75,11 @@ struct jobs_stats {
 	uint32_t held;	 /* fetches that wait for their client's budget, not in queued */
 };
 void jobs_stats(struct jobs *j, struct jobs_stats *out);
+/* What listed directories had in them; begin with what an earlier process found. */
+void jobs_tree(struct jobs *j, struct tree_depth out[TREE_DEPTHS]);
+void jobs_tree_load(struct jobs *j, const struct tree_depth at[TREE_DEPTHS]);
+/* Bytes that are here of large files that are not complete, and not parked. */
+uint64_t jobs_partly(struct jobs *j);
 /* Recalls by client, most files first; returns how many clients. */
 unsigned int jobs_recalls(struct jobs *j, struct recall_client out[RECALL_CLIENTS]);
 

@@ -4,7 +4,7 @@
  *
  * Parts that know nothing of the others: job_table.c (by what is asked, queues, waiters),
  * turns.c (pause and byte rate), budget.c (memory), full.c (a volume that takes nothing),
- * recall.c, absent.c, reserve.c.  Above them, each on those before:
+ * recall.c, absent.c, reserve.c, partly.c, treestat.c.  Above them, each on those before:
  *
  *   job_look.c    has an object changed over there, and how it is shown
  *   job_blame.c   whose error it is
@@ -32,7 +32,9 @@
 #include "jobs/full.h"
 #include "jobs/job_table.h"
 #include "jobs/jobs.h"
+#include "jobs/partly.h"
 #include "jobs/reserve.h"
+#include "jobs/treestat.h"
 #include "jobs/turns.h"
 #include "source/trace.h"
 
@@ -80,6 +82,8 @@ struct jobs {
 	struct budget budget;
 	struct full full;
 	struct reserve reserve;
+	struct partly partly;
+	struct treestat tree;
 	struct job_books books;
 	struct blame blame;
 	struct ahead *ahead;

@@ -38,6 +38,11 @@ def counted(status, scan, *found):
         counter = now["pending"] + now["parked"] + now["conflicts"]
         if counter != sum(seen[what] for what in found):
             raise ValueError(now, seen)
+        t = now.get("totals")       # not where an earlier release serves the volume
+        if t and "journal_bytes" in seen and (
+                t["left_bytes"] + t["parked_bytes"] != seen["journal_bytes"]
+                or t["left"] + t["parked"] != counter):
+            raise ValueError(t, seen)
         return now, seen, counter
 
     return wait_until(agree, 60, "counter = scan")

@@ -121,6 +121,7 @@ LAYOUT_TABLE = [
     ("/usr/share/man/", "%{_mandir}/"),
     ("/usr/share/doc/", "%{_defaultdocdir}/"),
     ("/usr/share/bash-completion/", "%{_datadir}/bash-completion/"),
+    ("/usr/share/postcopy/", "%{_datadir}/postcopy/"),
 ]
 
 

@@ -151,4 +151,43 @@ static inline int in_child(int (*f)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
+/* What is counted beside the entries must be what a walk through them finds. */
+static inline struct stub_journal_totals totals_are_a_walk(struct stub_journal *j)
+{
+	struct stub_journal_cursor c = { 0 };
+	struct stub_journal_totals t, want = { 0 };
+	struct stub_journal_entry e[100];
+	uint64_t waiting = 0;
+	int n;
+
+	assert_int_equal(stub_journal_totals(j, &t), 0);
+	while ((n = stub_journal_next(j, &c, true, e, 100)) > 0) {
+		for (int i = 0; i < n; i++) {
+			uint64_t bytes = e[i].kind == STUB_JOURNAL_DIR ? 0 : e[i].size;
+
+			if (e[i].park) {
+				want.parked++;
+				want.parked_bytes += bytes;
+				continue;
+			}
+			want.left++;
+			want.dirs += e[i].kind == STUB_JOURNAL_DIR;
+			if (e[i].kind == STUB_JOURNAL_LINKS)
+				waiting += bytes;
+			else
+				want.left_bytes += bytes;
+		}
+	}
+	assert_int_equal(n, 0);
+	assert_int_equal(t.left, want.left);
+	assert_int_equal(t.left_bytes, want.left_bytes);
+	assert_int_equal(t.parked, want.parked);
+	assert_int_equal(t.parked_bytes, want.parked_bytes);
+	assert_int_equal(t.dirs, want.dirs);
+	assert_true(t.done_bytes >= waiting);
+	assert_int_equal(t.found, t.done + t.left + t.parked);
+	assert_int_equal(t.found_bytes, t.done_bytes + t.left_bytes + t.parked_bytes);
+	return t;
+}
+
 #endif

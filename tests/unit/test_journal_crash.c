@@ -106,6 +106,7 @@ static void counts_are_a_walk(struct stub_journal *j)
 	}
 	assert_int_equal(n, 0);
 	assert_memory_equal(&want, &have, sizeof(want));
+	assert_true(totals_are_a_walk(j).whole); /* and were not counted anew */
 }
 
 static void killed_writers(void **state)

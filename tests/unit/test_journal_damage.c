@@ -412,6 +412,7 @@ static void failed_removal_leaves_the_entry(void **state)
 static int fill_a_small_disk(void)
 {
 	struct stub_journal_entry e[500];
+	struct stub_journal_totals t;
 	struct stub_journal_counts c;
 	struct stub_journal *j;
 	char ballast[128], block[65536] = { 0 };
@@ -442,6 +443,8 @@ static int fill_a_small_disk(void)
 	}
 	if (stub_journal_counts(j, &c) < 0 || c.total != added || walk_all(j, true) != added)
 		return 5;
+	if (stub_journal_totals(j, &t) < 0 || !t.whole || t.found != added || t.left_bytes != added)
+		return 8;
 	unlink(ballast);
 	if (stub_journal_add(j, e, 500) < 0)
 		return 6;

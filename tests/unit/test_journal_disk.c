@@ -155,8 +155,22 @@ int fdatasync(int fd)
 
 static atomic_bool wanted[ENTRIES], unwanted[ENTRIES]; /* neither: not known */
 
+static uint64_t bytes_of(struct stub_journal *j)
+{
+	struct stub_journal_cursor c = { 0 };
+	struct stub_journal_entry e[100];
+	uint64_t sum = 0;
+	int n;
+
+	while ((n = stub_journal_next(j, &c, false, e, 100)) > 0)
+		for (int i = 0; i < n; i++)
+			sum += e[i].kind == STUB_JOURNAL_FILE ? e[i].size : 0;
+	return sum;
+}
+
 static void check_entries(struct stub_journal *j)
 {
+	struct stub_journal_totals t;
 	struct stub_journal_counts c;
 
 	for (uint32_t i = 0; i < ENTRIES; i++) {
@@ -170,6 +184,9 @@ static void check_entries(struct stub_journal *j)
 	}
 	must(stub_journal_counts(j, &c) == 0);
 	must(walk_all(j, true) == (int64_t)c.total);
+	/* counted in the transaction that counts, whichever one that is */
+	must(stub_journal_totals(j, &t) == 0);
+	must(t.whole && t.left + t.parked == c.total && t.left_bytes == bytes_of(j));
 }
 
 static void check_image(const uint8_t *image, unsigned int pages)

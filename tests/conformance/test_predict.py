@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is predicted, and what is said of it: pure functions, without a volume."""
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "crawler" / "admin"))
+estimate = importlib.import_module("postcopy_estimate")
+status = importlib.import_module("postcopy_status")
+
+TOTALS = {"found": 1000, "found_bytes": 10 ** 9, "done": 500, "done_bytes": 5 * 10 ** 8,
+          "left": 500, "left_bytes": 5 * 10 ** 8, "parked": 0, "parked_bytes": 0, "directories_left": 0,
+          "partly_bytes": 0, "whole": True}
+STATUS = {"volume": "/srv/data", "state": "migrating", "pending": 500, "parked": 0, "conflicts": 0,
+          "counter": 500, "crawler": True, "rate_bytes": 0.0, "windows": [], "totals": TOTALS}
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+def steady(seconds, every=10):
+    """500 objects and 500 MB in so many seconds."""
+    n = seconds // every
+    return [[i * every, i * every, 1000, 10 ** 9, 500 * i / n, 5 * 10 ** 8 * i / n, 0, 0]
+            for i in range(n + 1)]
+
+
+def test_what_is_listed_is_known_exactly():
+    whole = estimate.total(TOTALS, [])
+    assert whole.exact and whole.objects == (1000,) * 3 and whole.bytes == (10 ** 9,) * 3
+
+
+def test_a_steady_rate():
+    low, middle, high = estimate.duration(TOTALS, estimate.total(TOTALS, []), steady(1000))
+    assert 950 < middle < 1050
+    assert 500 < low < middle < high < 2000
+
+
+def test_wider_when_less_is_known():
+    def width(seconds):
+        t = dict(TOTALS, done=TOTALS["done"] * seconds // 10000,
+                 done_bytes=TOTALS["done_bytes"] * seconds // 10000)
+        samples = [s for s in steady(10000) if s[0] <= seconds]
+        low, middle, high = estimate.duration(t, estimate.total(t, []), samples)
+        assert low <= middle <= high
+        return (high - low) / middle
+    assert width(300) > width(3000) > width(9500)
+
+
+@pytest.mark.parametrize("samples", [[], steady(1000)[:1], steady(40),
+                                     [[1, 0, 1, 0, 0, 0, 0, 0]] * 50])
+def test_no_rate_is_invented(samples):
+    assert estimate.duration(TOTALS, estimate.total(TOTALS, []), samples) is None
+
+
+def test_small_files_do_not_tell_how_long_large_ones_take():
+    """All that was done were small objects; what is left are bytes."""
+    t = dict(TOTALS, done=990, done_bytes=10 ** 6, left=10, left_bytes=10 ** 9 - 10 ** 6)
+    samples = [[i, i, 1000, 10 ** 9, i, i * 1000, 0, 0] for i in range(0, 1000, 10)]
+    said = estimate.duration(t, estimate.total(t, []), samples)
+    assert said is None or said[2] > 10 * said[0]
+
+
+def tree_of(dirs, files):
+    """A root of so many directories, of which some are listed."""
+    return [[1, dirs, dirs * dirs, 0, 0, 0, 0],
+            [dirs // 2, 0, 0, dirs // 2 * files, dirs // 2 * files ** 2, dirs // 2 * files * 1000,
+             dirs // 2 * (files * 1000) ** 2]]
+
+
+def test_half_of_equal_directories():
+    t = dict(TOTALS, found=1 + 1000 + 500 * 20, found_bytes=500 * 20000, directories_left=500)
+    whole = estimate.total(t, tree_of(1000, 20))
+    assert not whole.exact
+    assert whole.objects[0] < 21001 < whole.objects[2] < 30000, whole
+    assert abs(whole.objects[1] / 21001 - 1) < 0.1
+
+
+def test_too_few_directories():
+    t = dict(TOTALS, directories_left=30)
+    assert estimate.total(t, [[1, 30, 900, 0, 0, 0, 0]]) is None
+
+
+def test_nothing_odd_breaks_it():
+    """A retriever of another release, or a damaged history: no answer, but no exception."""
+    for tree in ([], [[0] * 7], [[1e300] * 7] * 64, [[10, 0, 0, 0, 0, 0, 0]] * 3):
+        for left in (0, 1, 10 ** 9):
+            t = dict(TOTALS, directories_left=left)
+            whole = estimate.total(t, tree)
+            for samples in (steady(1000), [[0] * 8, [0] * 8], [[i, i, 0, 0, 0, 0, 0, 0]
+                                                              for i in range(100)]):
+                said = estimate.duration(t, whole, samples)
+                assert said is None or 0 <= said[0] <= said[1] <= said[2]
+
+
+# -- what is said --------------------------------------------------------------------------------
+
+def test_never_100_of_what_is_not_all():
+    e = status.guess(dict(STATUS, totals=dict(TOTALS, done=999999, found=1000000, left=1,
+                                              done_bytes=10 ** 9 - 1, left_bytes=1)), None, 0.0)
+    assert e["share"][2] < 1 and status.percent(e["share"][1]) == "99.9 %"
+    assert status.bar(0.99999).count("-") == 1 and status.bar(1.0).count("-") == 0
+
+
+@pytest.mark.parametrize("n, text", [(0, "0"), (99, "99"), (1412976, "1 400 000"),
+                                     (996, "1 000"), (10 ** 12, "1 000 000 000 000")])
+def test_guesses_are_rounded(n, text):
+    assert status.rough(n) == text
+
+
+def test_counted_in_the_middle():
+    e = status.guess(dict(STATUS, totals=dict(TOTALS, whole=False)), None, 0.0)
+    assert e["share"] is None and "beginning" in e["why"]
+    assert status.guess(dict(STATUS, totals=None), None, 0.0)["share"] is None
+
+
+@pytest.mark.parametrize("change, word", [
+    ({"state": "paused", "paused": True}, "paused"),
+    ({"crawler": False}, "no crawler"),
+    ({"state": "source-lost", "source_trouble": "gone"}, "source lost"),
+    ({"windows": ["20:00-06:00"], "window_open": False, "window_change_at": "x"}, "window closed"),
+    ({"pending": 0, "counter": 3}, "all parked"),
+    ({"throttle_bytes_per_s": 1 << 20}, "throttled"),
+    ({"volume_error": "No space left on device"}, "volume full"),
+    ({"state": "retriever-down"}, "no retriever")])
+def test_why_it_does_not_go_on(change, word):
+    assert status.holds(STATUS) == []
+    assert word in [w for w, _ in status.holds(dict(STATUS, **change))]
+
+
+def test_no_end_of_what_stands_still():
+    history = {"samples": steady(1000), "tree": []}
+    assert status.guess(STATUS, history, 0.0)["end_at"]
+    e = status.guess(dict(STATUS, state="paused", paused=True), history, 0.0)
+    assert e["remaining_s"] and e["end_at"] is None
+    assert "once it goes on" in status.end_text(e, 0.0)
+
+
+@pytest.fixture
+def utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+THURSDAY = 0        # 1970-01-01 00:00 UTC
+
+
+@pytest.mark.parametrize("windows, work, end", [
+    ([], 5 * HOUR, 5 * HOUR),
+    (["20:00-06:00"], 5 * HOUR, 5 * HOUR),
+    (["20:00-06:00"], 7 * HOUR, 21 * HOUR),
+    (["Sat,Sun 00:00-24:00"], HOUR, 2 * DAY + HOUR),
+    (["Mon..Fri 20:00-06:00"], 10 * HOUR, 24 * HOUR),       # Wednesday's, then Thursday's
+    (["Fri..Mon 00:00-01:00", "Thu 00:00-00:30"], HOUR, DAY + HOUR // 2),
+    (["Thu 00:00-00:01"], HOUR, None),                      # an hour in 60 weeks
+    (["something new"], HOUR, HOUR)])
+def test_ends_in_windows(utc, windows, work, end):
+    assert status.ends(THURSDAY, [work], windows) == [end]
+
+
+def test_labels_are_escaped():
+    m = status.Metrics()
+    m.add("postcopy_x", "gauge", "a\nb", 1, volume='a"b\\c\nd\udc80')
+    assert m.text() == ('# HELP postcopy_x a\\nb\n# TYPE postcopy_x gauge\n'
+                        'postcopy_x{volume="a\\"b\\\\c\\nd\\\\udc80"} 1\n')
+
+
+def test_lines_fit_80_columns():
+    big = dict(STATUS, volume="/srv/a-volume-of-22-chr", totals=dict(TOTALS, left=10 ** 12),
+               parked=10 ** 9, rate_bytes=1e9, crawler=False)
+    e = status.guess(big, {"samples": steady(1000), "tree": []}, time.time())
+    cells = status.overview(big, e, time.time())
+    assert sum(map(len, cells)) + len(cells) - 1 <= 90 and len(cells) == len(status.HEAD)
+    rows = status.progress_rows(dict(STATUS), status.guess(STATUS, {"samples": steady(1000),
+                                                                   "tree": []}, 0.0), 0.0)
+    assert all(len(text) <= 66 for _, text in rows), rows
+
+
+def test_the_table(tmp_path):
+    """Short form: the interval holds the truth in 80 % of the looks at least."""
+    done = subprocess.run([sys.executable, str(ROOT / "tests/tools/predict-table"), "--runs", "2",
+                           "--json", str(tmp_path / "j")], capture_output=True, text=True,
+                          timeout=600, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+    assert done.returncode == 0, done
+    said = json.loads((tmp_path / "j").read_text())
+    assert said["interval_hits"] >= 0.8 * said["looks"] > 20, said
