@@ -64,6 +64,7 @@ struct stub_finisher {
 	struct item *queue;
 	size_t n_queue, cap_queue;
 	struct handles dropped; /* records gone, entries not yet */
+	struct handles gone; /* the objects, too: nobody has done them */
 	struct handles links;	/* this round's that wait for names */
 	uint64_t inflight, split;
 	struct stub_later later; /* what is kept in it is not in flight */
@@ -227,8 +228,8 @@ static void look(struct stub_finisher *f, struct item *it, struct stub_record *r
 	fd = stub_handle_open(f->v, &it->h, O_PATH);
 	r = fd < 0 ? fd : judge(f, fd, it, rec, &st);
 	it->candidate = r == 1;
-	if (r == -ESTALE || r == -ENOENT)
-		remember(&f->dropped, &it->h); /* gone or normal: only the entry is left */
+	if (r == -ESTALE || r == -ENOENT) /* only the entry is left */
+		remember(r == -ESTALE ? &f->gone : &f->dropped, &it->h);
 	else if (r == 0 && stub_record_needs(rec) == STUB_NEEDS_NAMES)
 		remember(&f->links, &it->h);
 	else if (r < 0)
@@ -353,8 +354,10 @@ static void settle(struct stub_finisher *f, const struct item *it, struct stub_r
 	}
 	if (r == 0) /* times, used space and links are the file system's from now on */
 		stub_news_post(f->v, &it->h, STUB_NEWS_ATTRS);
-	if (r == 0 || r == -ESTALE || r == -ENOENT)
+	if (r == 0 || r == -ENOENT)
 		remember(&f->dropped, &it->h);
+	else if (r == -ESTALE)
+		remember(&f->gone, &it->h);
 	else if (r < 0 && r != -EAGAIN)
 		stub_log(&f->log, STUB_LOG_WARN, "finishing an object: %s", strerror(-r));
 }
@@ -396,6 +399,8 @@ static void round_of(struct stub_finisher *f, struct item *items, size_t n)
 	/* what look() found gone is covered by this sync as well */
 	if (stub_journal_remove(f->j, f->dropped.h, f->dropped.n) == 0)
 		f->dropped.n = 0;
+	if (stub_journal_forget(f->j, f->gone.h, f->gone.n) == 0)
+		f->gone.n = 0;
 	for (i = 0; i < n; i++)
 		if (items[i].candidate)
 			settle(f, &items[i], rec);
@@ -408,7 +413,7 @@ static bool gather(struct stub_finisher *f)
 	uint64_t until_ms;
 
 	enqueue_due(f, false);
-	while (!f->stop && f->n_queue == 0 && f->dropped.n == 0) {
+	while (!f->stop && f->n_queue == 0 && f->dropped.n == 0 && f->gone.n == 0) {
 		until_ms = stub_later_next_ms(&f->later);
 		if (until_ms)
 			stub_cond_wait_until(&f->wake, &f->lock, until_ms);
@@ -441,7 +446,7 @@ static void *finisher_thread(void *arg)
 		round_of(f, items, n);
 		free(items);
 		pthread_mutex_lock(&f->lock);
-		f->inflight = f->n_queue + f->dropped.n;
+		f->inflight = f->n_queue + f->dropped.n + f->gone.n;
 		if (f->inflight == 0) {
 			f->hurry = false;
 			pthread_cond_broadcast(&f->idle);
@@ -494,6 +499,7 @@ STUB_PUBLIC void stub_finisher_destroy(struct stub_finisher *f)
 	stub_later_finish(&f->later);
 	close(f->sync_fd);
 	free(f->dropped.h);
+	free(f->gone.h);
 	free(f->links.h);
 	free(f);
 }

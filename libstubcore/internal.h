@@ -110,6 +110,9 @@ int stub_journal_add(struct stub_journal *j, const struct stub_journal_entry *e,
 /* Remove; entries that are not there are ignored.  Not synced by itself: a
  * removal that is lost leaves a stale entry, which is harmless. */
 int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, size_t n);
+/* The same of objects that are not there, because a client removed them or they never came to be
+ * (the retriever was killed before it linked them): stub_journal_totals() counts them no more. */
+int stub_journal_forget(struct stub_journal *j, const struct stub_handle *h, size_t n);
 
 /* Move @n entries to another kind (file with all data, but names missing: LINKS) in
  * one transaction; durable on return.  Returns how many there were: handles without
@@ -121,7 +124,7 @@ int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h, s
  * for those handed in before the call. */
 uint64_t stub_journal_removed(struct stub_journal *j);
 /* @n objects were made that miss nothing: for stub_journal_totals().  Stored with the next
- * transaction. */
+ * transaction; lost if the process is killed before it. */
 void stub_journal_plain(struct stub_journal *j, uint64_t n);
 
 /* ---- record.c ---- */

@@ -24,6 +24,7 @@
  * data.mdb appears complete (stub_jenv_make), so one that is not is damaged.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "journal.h"
@@ -209,7 +210,7 @@ STUB_PUBLIC int stub_journal_totals(struct stub_journal *j, struct stub_journal_
 	r = stub_jenv_begin(j->env, MDB_RDONLY, &txn);
 	if (r < 0)
 		return r;
-	rc = stub_jtotals_get(txn, j->env->unnamed, &t);
+	rc = stub_jtotals_get(txn, j->env->unnamed, mdb_txn_id(txn), &t);
 	for (int q = 0; q < STUB_QUEUES && rc == 0; q++) {
 		rc = mdb_stat(txn, j->env->dbi[q], &st);
 		n[q] = rc ? 0 : st.ms_entries;
@@ -220,6 +221,7 @@ STUB_PUBLIC int stub_journal_totals(struct stub_journal *j, struct stub_journal_
 	memset(out, 0, sizeof(*out));
 	out->whole = t.whole;
 	out->dirs = n[STUB_QUEUE_DIRS];
+	out->parked_dirs = t.parked_dirs;
 	out->done = add(t.done, t.plain);
 	/* of those that wait for their other names all data is here */
 	out->done_bytes = add(t.done_bytes, t.bytes[STUB_QUEUE_LINKS]);
@@ -231,6 +233,36 @@ STUB_PUBLIC int stub_journal_totals(struct stub_journal *j, struct stub_journal_
 	out->found = out->done + out->left + out->parked;
 	out->found_bytes = add(add(out->done_bytes, out->left_bytes), out->parked_bytes);
 	return 0;
+}
+
+STUB_PUBLIC int stub_journal_audit(struct stub_journal *j)
+{
+	struct stub_jtotals t = { 0 }, walked;
+	MDB_txn *txn;
+	int rc, r;
+
+	stub_jwriter_settle(j->env);
+	r = stub_jenv_begin(j->env, MDB_RDONLY, &txn);
+	if (r < 0)
+		return r;
+	rc = stub_jtotals_get(txn, j->env->unnamed, mdb_txn_id(txn), &t);
+	walked = t;
+	if (rc == 0)
+		rc = stub_jtotals_recount(j->env, txn, &walked);
+	else
+		r = rc == MDB_NOTFOUND ? -ENODATA : 0;
+	stub_jenv_abort(j->env, txn);
+	if (rc)
+		return r < 0 ? r : stub_jenv_errno(rc);
+	for (int q = 0; q < STUB_QUEUES; q++) {
+		if (t.bytes[q] == walked.bytes[q])
+			continue;
+		stub_log(&j->log, STUB_LOG_ERROR,
+			 "pending journal: %" PRIi64 " bytes too many are counted in queue %d",
+			 (int64_t)(t.bytes[q] - walked.bytes[q]), q);
+		r = -EUCLEAN;
+	}
+	return t.parked_dirs == walked.parked_dirs ? r : -EUCLEAN;
 }
 
 /* ---- the walk ---- */

@@ -3,7 +3,8 @@
  * journal.h - what the files of the pending journal share.
  *
  *   journal.c        opening, reading: get, counts, walk
- *   journal_txn.c    the writer: group commit, everything that changes entries
+ *   journal_txn.c    the writer: group commit
+ *   journal_apply.c  everything that changes entries and totals, in a transaction
  *   journal_env.c    the LMDB environment: one per process, map size, transactions
  *   journal_totals.c what has been counted, stored in the same transactions
  *   journal_recount.c counting anew
@@ -70,6 +71,7 @@ struct stub_jtotals {
 	uint64_t bytes[STUB_QUEUES]; /* modulo 2^64, as all sums here */
 	uint64_t done, done_bytes;
 	uint64_t plain; /* objects that never had an entry */
+	uint64_t parked_dirs;
 };
 
 static inline uint64_t stub_jtotals_size(const struct stub_journal_entry *e)
@@ -77,9 +79,14 @@ static inline uint64_t stub_jtotals_size(const struct stub_journal_entry *e)
 	return e->kind == STUB_JOURNAL_DIR ? 0 : e->size;
 }
 
-/* Those that the last transaction before @txn (a reader's) has stored.  MDB_NOTFOUND: it has not,
- * an earlier release made it. */
-int stub_jtotals_get(MDB_txn *txn, MDB_dbi unnamed, struct stub_jtotals *out);
+static inline bool stub_jtotals_parked_dir(const struct stub_journal_entry *e)
+{
+	return e->kind == STUB_JOURNAL_DIR && e->park != STUB_PARK_NONE;
+}
+
+/* Those that transaction number @last has stored, the last one before @txn.  MDB_NOTFOUND: it has
+ * not, an earlier release made it. */
+int stub_jtotals_get(MDB_txn *txn, MDB_dbi unnamed, uint64_t last, struct stub_jtotals *out);
 /* Store them in @txn, which will be the last one then. */
 int stub_jtotals_put(MDB_txn *txn, MDB_dbi unnamed, const struct stub_jtotals *t);
 
@@ -134,8 +141,55 @@ int stub_jenv_errno(int rc); /* MDB's code to -errno */
 
 /* ---- journal_recount.c ---- */
 
-/* For a new writer: what was counted, or a new count of what is there. */
-int stub_jtotals_load(struct stub_jenv *e, struct stub_jtotals *out);
+/* What entries add up to, by a walk in @txn: bytes and parked directories of @t.  MDB's code */
+int stub_jtotals_recount(struct stub_jenv *e, MDB_txn *txn, struct stub_jtotals *t);
+
+/* ---- journal_apply.c ---- */
+
+enum stub_jop_kind {
+	STUB_JOP_ADD,
+	STUB_JOP_REMOVE,
+	STUB_JOP_FORGET,
+	STUB_JOP_FAIL,
+	STUB_JOP_UNPARK,
+	STUB_JOP_RETRY,
+	STUB_JOP_KIND,
+	STUB_JOP_SETTLE,
+	STUB_JOPS,
+};
+
+#define STUB_JOP_RETRIED 4096 /* entries un-parked in one RETRY */
+
+struct stub_jop {
+	enum stub_jop_kind kind;
+	const struct stub_journal_entry *entry; /* ADD */
+	const struct stub_handle *h;
+	size_t n;
+	enum stub_queue queue; /* RETRY */
+	enum stub_park park; /* FAIL */
+	int error;
+	const char *reason;
+	enum stub_journal_kind to; /* KIND */
+};
+
+/* A transaction that changes the journal. */
+struct stub_jchange {
+	struct stub_jenv *env;
+	const struct stub_log *log;
+	MDB_txn *txn;
+	struct stub_jtotals totals; /* as they are after what was applied so far */
+	bool dirty; /* something was changed */
+	bool uncertain; /* a damaged value was met: nobody knows with what it was counted */
+};
+
+/* Begin one, after @plain more objects without an entry.  -errno.  Ended by exactly one of
+ * _commit and _abort. */
+int stub_jchange_begin(struct stub_jenv *e, const struct stub_log *log, uint64_t plain,
+		       struct stub_jchange *out);
+/* *result: -errno of this one alone, or what it returns.  MDB's code */
+int stub_jchange_apply(struct stub_jchange *c, const struct stub_jop *op, int64_t *result);
+int stub_jchange_commit(struct stub_jchange *c); /* MDB's code */
+void stub_jchange_abort(struct stub_jchange *c);
 
 /* ---- journal.c ---- */
 

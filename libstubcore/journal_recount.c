@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * journal_recount.c - what a new writer begins to count with: the sizes in the queues are walked
- * through once if the last writer was of a release that does not count (journal_totals.c).
+ * journal_recount.c - the totals' judge: what the queues add up to, by a walk.  For a writer where
+ * they are not known (the last one was of a release that does not count, a value was damaged), and
+ * for who wants to know whether they are right.
  */
 #include "journal.h"
 
-/* The sizes in queue @q, by a walk. */
-static int recount(struct stub_jenv *e, MDB_txn *txn, int q, uint64_t *bytes)
+static int recount(struct stub_jenv *e, MDB_txn *txn, int q, struct stub_jtotals *t)
 {
 	struct stub_journal_entry entry;
 	MDB_val key, val;
@@ -17,8 +17,11 @@ static int recount(struct stub_jenv *e, MDB_txn *txn, int q, uint64_t *bytes)
 		return rc;
 	rc = mdb_cursor_get(cur, &key, &val, MDB_FIRST);
 	while (rc == 0) {
-		if (stub_journal_value_parse(val.mv_data, val.mv_size, &entry) == 0)
-			*bytes += stub_jtotals_size(&entry);
+		if (stub_journal_value_parse(val.mv_data, val.mv_size, &entry) == 0 &&
+		    stub_journal_queue(&entry) == (enum stub_queue)q) {
+			t->bytes[q] += stub_jtotals_size(&entry);
+			t->parked_dirs += stub_jtotals_parked_dir(&entry);
+		}
 		stub_jenv_trim(e, 1);
 		rc = mdb_cursor_get(cur, &key, &val, MDB_NEXT);
 	}
@@ -26,20 +29,14 @@ static int recount(struct stub_jenv *e, MDB_txn *txn, int q, uint64_t *bytes)
 	return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-int stub_jtotals_load(struct stub_jenv *e, struct stub_jtotals *out)
+int stub_jtotals_recount(struct stub_jenv *e, MDB_txn *txn, struct stub_jtotals *t)
 {
-	MDB_txn *txn;
-	int rc, r = stub_jenv_begin(e, MDB_RDONLY, &txn);
+	int rc = 0;
 
-	if (r < 0)
-		return r;
-	memset(out, 0, sizeof(*out));
-	rc = stub_jtotals_get(txn, e->unnamed, out);
-	if (rc == MDB_NOTFOUND) {
-		rc = 0;
-		for (int q = 0; q < STUB_QUEUES && rc == 0; q++)
-			rc = recount(e, txn, q, &out->bytes[q]);
+	t->parked_dirs = 0;
+	for (int q = 0; q < STUB_QUEUES && rc == 0; q++) {
+		t->bytes[q] = 0;
+		rc = recount(e, txn, q, t);
 	}
-	stub_jenv_abort(e, txn);
-	return stub_jenv_errno(rc);
+	return rc;
 }

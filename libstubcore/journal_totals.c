@@ -9,7 +9,8 @@
  *   u32 version = 1   u32 1: counted since the journal was made
  *   u64 id of the transaction that stored it
  *   u64 done   u64 bytes done   u64 objects without an entry
- *   u64 bytes in each queue, as enum stub_queue has them               (little-endian)
+ *   u64 bytes in each queue, as enum stub_queue has them
+ *   u64 directories that are parked                                    (little-endian)
  *
  * A release that does not know it leaves it as it is.  Its transactions have other ids: then what
  * is here is not believed any more.
@@ -20,9 +21,10 @@
 #define TOTALS	"postcopy-totals"
 #define VERSION 1
 #define FIXED	40
-#define BYTES	(FIXED + 8 * STUB_QUEUES)
+#define PARKED	(FIXED + 8 * STUB_QUEUES)
+#define BYTES	(PARKED + 8)
 
-int stub_jtotals_get(MDB_txn *txn, MDB_dbi unnamed, struct stub_jtotals *out)
+int stub_jtotals_get(MDB_txn *txn, MDB_dbi unnamed, uint64_t last, struct stub_jtotals *out)
 {
 	MDB_val val, key = { strlen(TOTALS), (void *)TOTALS };
 	const uint8_t *p;
@@ -32,7 +34,7 @@ int stub_jtotals_get(MDB_txn *txn, MDB_dbi unnamed, struct stub_jtotals *out)
 		return rc;
 	p = val.mv_data;
 	if (val.mv_size != BYTES || stub_get_le(p, 4) != VERSION || stub_get_le(p + 4, 4) > 1 ||
-	    stub_get_le(p + 8, 8) != mdb_txn_id(txn))
+	    stub_get_le(p + 8, 8) != last)
 		return MDB_NOTFOUND;
 	out->whole = stub_get_le(p + 4, 4);
 	out->done = stub_get_le(p + 16, 8);
@@ -40,6 +42,7 @@ int stub_jtotals_get(MDB_txn *txn, MDB_dbi unnamed, struct stub_jtotals *out)
 	out->plain = stub_get_le(p + 32, 8);
 	for (int q = 0; q < STUB_QUEUES; q++)
 		out->bytes[q] = stub_get_le(p + FIXED + 8 * q, 8);
+	out->parked_dirs = stub_get_le(p + PARKED, 8);
 	return 0;
 }
 
@@ -56,5 +59,6 @@ int stub_jtotals_put(MDB_txn *txn, MDB_dbi unnamed, const struct stub_jtotals *t
 	stub_put_le(bytes + 32, t->plain, 8);
 	for (int q = 0; q < STUB_QUEUES; q++)
 		stub_put_le(bytes + FIXED + 8 * q, t->bytes[q], 8);
+	stub_put_le(bytes + PARKED, t->parked_dirs, 8);
 	return mdb_put(txn, unnamed, &key, &val, 0);
 }

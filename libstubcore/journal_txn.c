@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
 /*
- * journal_txn.c - everything that changes the pending journal.
+ * journal_txn.c - the writer of the pending journal; what it does to entries is in
+ * journal_apply.c.
  *
  * One writer thread owns all write transactions.  Callers queue operations; the
  * writer takes all that are there, applies them in the order in which they came,
@@ -37,27 +38,15 @@
 #define REMOVE_DELAY_MS 50
 #define GROUP_ENTRIES	32768 /* ends a group: bounds the wait for one transaction */
 #define QUEUED_REMOVALS 65536 /* more make remove() wait for the writer */
-#define RETRY_CHUNK	4096 /* entries un-parked in one operation */
 #define FULL_BYTES	(4u << 20) /* a disk with less is taken for full */
 #define READER_CHECK	256 /* transactions between looks for dead readers */
 
-enum op_kind { OP_ADD, OP_REMOVE, OP_FAIL, OP_UNPARK, OP_RETRY, OP_KIND, OP_SETTLE, OP_KINDS };
-
 struct op {
 	struct op *next;
-	enum op_kind kind;
 	bool async; /* nobody waits: the writer frees it */
 	bool done;
 	int64_t result; /* -errno, or what the operation returns */
-
-	const struct stub_journal_entry *entry; /* ADD */
-	const struct stub_handle *h;
-	size_t n;
-	enum stub_queue queue; /* RETRY */
-	enum stub_park park; /* FAIL */
-	int error;
-	const char *reason;
-	enum stub_journal_kind to; /* KIND */
+	struct stub_jop what;
 	struct stub_handle copy[]; /* of an async op */
 };
 
@@ -79,249 +68,8 @@ struct stub_jwriter {
 	/* the writer's own */
 	unsigned int commits;
 	bool failing; /* the last transaction failed: logged already */
-	struct stub_jtotals totals; /* as stored by the last transaction */
-	struct stub_jtotals sums; /* those of the one that is being made */
-	bool dirty; /* it has changed something */
-	bool unsure; /* it failed: which totals the disk has is not known */
 	atomic_uint_fast64_t plain; /* objects without an entry, not stored yet */
 	atomic_uint_fast64_t removed; /* entries removed by transactions that succeeded */
-};
-
-/* ---- inside a transaction: MDB's codes ---- */
-
-struct found {
-	int queue; /* -1: not there */
-	uint64_t bytes; /* with which it is in the sums */
-	struct stub_journal_entry e;
-};
-
-/* A damaged value: its queue still tells the kind; the rest is read from the object later. */
-static void salvage(enum stub_queue q, struct stub_journal_entry *e)
-{
-	memset(e, 0, sizeof(*e));
-	e->kind = q == STUB_QUEUE_DIRS	? STUB_JOURNAL_DIR :
-		  q == STUB_QUEUE_LINKS ? STUB_JOURNAL_LINKS :
-					  STUB_JOURNAL_FILE;
-}
-
-static int lookup(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, struct found *f)
-{
-	MDB_val val;
-
-	f->queue = -1;
-	f->bytes = 0;
-	for (int q = 0; q < STUB_QUEUES; q++) {
-		int rc = mdb_get(txn, w->env->dbi[q], key, &val);
-
-		if (rc == MDB_NOTFOUND)
-			continue;
-		if (rc)
-			return rc;
-		f->queue = q;
-		if (stub_journal_value_parse(val.mv_data, val.mv_size, &f->e) < 0 ||
-		    stub_journal_queue(&f->e) != (enum stub_queue)q) {
-			stub_log(&w->log, STUB_LOG_ERROR,
-				 "pending journal: damaged value of an entry, made anew");
-			salvage((enum stub_queue)q, &f->e);
-		}
-		f->bytes = stub_jtotals_size(&f->e);
-		return 0;
-	}
-	return 0;
-}
-
-/* Keeps the rule that an entry is in one queue only.  @f: what lookup() found, its entry as it is
- * to be. */
-static int store(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, const struct found *f)
-{
-	uint8_t bytes[STUB_JOURNAL_VALUE_MAX];
-	MDB_val val = { stub_journal_value_pack(&f->e, bytes), bytes };
-	enum stub_queue q = stub_journal_queue(&f->e);
-	int rc = 0;
-
-	w->dirty = true;
-	if (f->queue >= 0)
-		w->sums.bytes[f->queue] -= f->bytes;
-	w->sums.bytes[q] += stub_jtotals_size(&f->e);
-	if (f->queue >= 0 && f->queue != (int)q)
-		rc = mdb_del(txn, w->env->dbi[f->queue], key, NULL);
-	return rc ? rc : mdb_put(txn, w->env->dbi[q], key, &val, 0);
-}
-
-static int apply_add(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
-{
-	for (size_t i = 0; i < op->n; i++) {
-		uint8_t bytes[STUB_JOURNAL_KEY_MAX];
-		MDB_val key = { stub_journal_key_pack(&op->entry[i].h, bytes), bytes };
-		struct found f;
-		int rc = lookup(w, txn, &key, &f);
-
-		if (rc)
-			return rc;
-		if (f.queue < 0)
-			memset(&f.e, 0, sizeof(f.e));
-		/* another name of an inode that waits for names: it goes on waiting */
-		if (f.queue != STUB_QUEUE_LINKS)
-			f.e.kind = op->entry[i].kind;
-		f.e.size = op->entry[i].size;
-		f.e.mtime = op->entry[i].mtime;
-		rc = store(w, txn, &key, &f);
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
-/* Remove @key from queue @q, and count it as done. */
-static int take_out(struct stub_jwriter *w, MDB_txn *txn, MDB_val *key, int q)
-{
-	struct stub_journal_entry e;
-	uint64_t bytes = 0;
-	MDB_val val;
-	int rc = mdb_get(txn, w->env->dbi[q], key, &val);
-
-	if (rc)
-		return rc;
-	if (stub_journal_value_parse(val.mv_data, val.mv_size, &e) == 0)
-		bytes = stub_jtotals_size(&e);
-	rc = mdb_del(txn, w->env->dbi[q], key, NULL);
-	if (rc)
-		return rc;
-	w->dirty = true;
-	w->sums.bytes[q] -= bytes;
-	w->sums.done_bytes += bytes;
-	w->sums.done++;
-	return 0;
-}
-
-static int apply_remove(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
-{
-	for (size_t i = 0; i < op->n; i++) {
-		uint8_t bytes[STUB_JOURNAL_KEY_MAX];
-		MDB_val key = { stub_journal_key_pack(&op->h[i], bytes), bytes };
-		int rc = MDB_NOTFOUND;
-
-		for (int q = 0; q < STUB_QUEUES && rc == MDB_NOTFOUND; q++)
-			rc = take_out(w, txn, &key, q);
-		if (rc && rc != MDB_NOTFOUND)
-			return rc;
-		op->result += rc == 0;
-	}
-	return 0;
-}
-
-static int apply_fail(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
-{
-	uint8_t bytes[STUB_JOURNAL_KEY_MAX];
-	MDB_val key = { stub_journal_key_pack(op->h, bytes), bytes };
-	struct found f;
-	int rc = lookup(w, txn, &key, &f);
-
-	if (rc)
-		return rc;
-	if (f.queue < 0) {
-		salvage(STUB_QUEUE_SMALL, &f.e);
-		op->result = -ENOENT;
-	}
-	if (f.e.tries < UINT16_MAX)
-		f.e.tries++;
-	f.e.error = op->error;
-	if (op->park != STUB_PARK_NONE)
-		f.e.park = (uint8_t)op->park;
-	stub_journal_reason(f.e.reason, op->reason);
-	return store(w, txn, &key, &f);
-}
-
-/* A fresh start: no tries. */
-static void unpark(struct stub_journal_entry *e)
-{
-	e->park = STUB_PARK_NONE;
-	e->tries = 0;
-	e->reason[0] = '\0';
-}
-
-static int apply_unpark(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
-{
-	for (size_t i = 0; i < op->n; i++) {
-		uint8_t bytes[STUB_JOURNAL_KEY_MAX];
-		MDB_val key = { stub_journal_key_pack(&op->h[i], bytes), bytes };
-		struct found f;
-		int rc = lookup(w, txn, &key, &f);
-
-		if (rc)
-			return rc;
-		if (f.queue < STUB_QUEUE_PARKED) /* or not there */
-			continue;
-		unpark(&f.e);
-		rc = store(w, txn, &key, &f);
-		if (rc)
-			return rc;
-		op->result++;
-	}
-	return 0;
-}
-
-/* The first RETRY_CHUNK entries of a parked queue. */
-static int apply_retry(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
-{
-	while (op->result < RETRY_CHUNK) {
-		uint8_t bytes[512];
-		MDB_val key, val, copy;
-		MDB_cursor *cur;
-		struct found f;
-		int rc = mdb_cursor_open(txn, w->env->dbi[op->queue], &cur);
-
-		if (rc)
-			return rc;
-		rc = mdb_cursor_get(cur, &key, &val, MDB_FIRST);
-		mdb_cursor_close(cur);
-		if (rc)
-			return rc == MDB_NOTFOUND ? 0 : rc;
-		if (key.mv_size > sizeof(bytes))
-			return MDB_CORRUPTED;
-		memcpy(bytes, key.mv_data, key.mv_size); /* a put moves what it points to */
-		copy = (MDB_val){ key.mv_size, bytes };
-		if (stub_journal_value_parse(val.mv_data, val.mv_size, &f.e) < 0)
-			salvage(op->queue, &f.e);
-		f.queue = (int)op->queue;
-		f.bytes = stub_jtotals_size(&f.e);
-		unpark(&f.e);
-		rc = store(w, txn, &copy, &f);
-		if (rc)
-			return rc;
-		op->result++;
-	}
-	return 0;
-}
-
-static int apply_kind(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
-{
-	for (size_t i = 0; i < op->n; i++) {
-		uint8_t bytes[STUB_JOURNAL_KEY_MAX];
-		MDB_val key = { stub_journal_key_pack(&op->h[i], bytes), bytes };
-		struct found f;
-		int rc = lookup(w, txn, &key, &f);
-
-		if (rc == 0 && f.queue >= 0) {
-			f.e.kind = (uint8_t)op->to;
-			rc = store(w, txn, &key, &f);
-			op->result++;
-		}
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
-static int apply_settle(struct stub_jwriter *w, MDB_txn *txn, struct op *op)
-{
-	return 0;
-}
-
-static int (*const apply[OP_KINDS])(struct stub_jwriter *w, MDB_txn *txn, struct op *op) = {
-	[OP_ADD] = apply_add,	  [OP_REMOVE] = apply_remove, [OP_FAIL] = apply_fail,
-	[OP_RETRY] = apply_retry, [OP_KIND] = apply_kind,     [OP_SETTLE] = apply_settle,
-	[OP_UNPARK] = apply_unpark,
 };
 
 /* ---- the writer thread ---- */
@@ -341,36 +89,26 @@ static int no_space_or(struct stub_jwriter *w, int r)
 static int try_group(struct stub_jwriter *w, struct op *group, bool *full)
 {
 	uint64_t plain = atomic_load(&w->plain);
-	MDB_txn *txn;
-	int rc = 0, r = w->unsure ? stub_jtotals_load(w->env, &w->totals) : 0;
+	struct stub_jchange c;
+	int rc = 0, r = stub_jchange_begin(w->env, &w->log, plain, &c);
 
 	if (r < 0)
 		return r;
-	w->unsure = false;
-	r = stub_jenv_begin(w->env, 0, &txn);
-	if (r < 0)
-		return r;
-	w->sums = w->totals;
-	w->sums.plain += plain;
-	w->dirty = false;
-	for (struct op *op = group; op && rc == 0; op = op->next) {
-		op->result = 0;
-		rc = apply[op->kind](w, txn, op);
-		stub_jenv_trim(w->env, (unsigned int)(4 * op->n + 1)); /* scattered */
-	}
-	if (rc == 0 && w->dirty) /* else it is no transaction at all, and needs no sync */
-		rc = stub_jtotals_put(txn, w->env->unnamed, &w->sums);
+	for (struct op *op = group; op && rc == 0; op = op->next)
+		rc = stub_jchange_apply(&c, &op->what, &op->result);
 	if (rc)
-		stub_jenv_abort(w->env, txn);
+		stub_jchange_abort(&c);
 	else
-		rc = stub_jenv_commit(w->env, txn);
-	if (rc == 0 && w->dirty) {
-		w->totals = w->sums;
+		rc = stub_jchange_commit(&c);
+	if (rc == 0 && c.dirty)
 		atomic_fetch_sub(&w->plain, plain);
-	}
-	w->unsure = rc && w->dirty;
 	*full = rc == MDB_MAP_FULL;
 	return no_space_or(w, stub_jenv_errno(rc));
+}
+
+static bool removes(const struct op *op)
+{
+	return op->what.kind == STUB_JOP_REMOVE || op->what.kind == STUB_JOP_FORGET;
 }
 
 static void log_failure(struct stub_jwriter *w, int r, size_t removals)
@@ -402,8 +140,8 @@ static void commit_group(struct stub_jwriter *w, struct op *group)
 	for (struct op *op = group; op; op = op->next) {
 		if (r < 0)
 			op->result = r;
-		if (op->kind == OP_REMOVE) {
-			removals += op->n;
+		if (removes(op)) {
+			removals += op->what.n;
 			if (r == 0)
 				atomic_fetch_add(&w->removed, (uint64_t)op->result);
 		}
@@ -438,9 +176,9 @@ static struct op *take_group(struct stub_jwriter *w)
 	size_t entries = 0;
 
 	while (*end && entries < GROUP_ENTRIES) {
-		entries += (*end)->n;
-		if ((*end)->kind == OP_REMOVE) {
-			w->removals -= (*end)->n;
+		entries += (*end)->what.n;
+		if (removes(*end)) {
+			w->removals -= (*end)->what.n;
 			w->removing = true;
 		}
 		if (!(*end)->async)
@@ -484,7 +222,7 @@ static void *writer_thread(void *arg)
 /* With the lock held. */
 static void enqueue(struct stub_jwriter *w, struct op *op)
 {
-	if (op->kind == OP_REMOVE && !w->first)
+	if (removes(op) && !w->first)
 		w->removal_due_ms = stub_now_ms() + REMOVE_DELAY_MS;
 	*w->last = op;
 	w->last = &op->next;
@@ -512,7 +250,7 @@ static int64_t submit(struct stub_journal *j, struct op *op)
 int stub_journal_add(struct stub_journal *j, const struct stub_journal_entry *e,
 				 size_t n)
 {
-	struct op op = { .kind = OP_ADD, .entry = e, .n = n };
+	struct op op = { .what = { .kind = STUB_JOP_ADD, .entry = e, .n = n } };
 
 	for (size_t i = 0; i < n; i++)
 		if (!stub_journal_handle_ok(&e[i].h) || e[i].kind > STUB_JOURNAL_LINKS)
@@ -520,7 +258,8 @@ int stub_journal_add(struct stub_journal *j, const struct stub_journal_entry *e,
 	return n ? (int)submit(j, &op) : 0;
 }
 
-int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, size_t n)
+static int take_out(struct stub_journal *j, enum stub_jop_kind how, const struct stub_handle *h,
+		    size_t n)
 {
 	struct stub_jwriter *w = j->writer;
 	struct op *op;
@@ -535,10 +274,8 @@ int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, siz
 	op = calloc(1, sizeof(*op) + n * sizeof(*h));
 	if (!op)
 		return -ENOMEM;
-	op->kind = OP_REMOVE;
 	op->async = true;
-	op->n = n;
-	op->h = op->copy;
+	op->what = (struct stub_jop){ .kind = how, .n = n, .h = op->copy };
 	memcpy(op->copy, h, n * sizeof(*h));
 	pthread_mutex_lock(&w->lock);
 	while (w->removals > QUEUED_REMOVALS)
@@ -549,15 +286,25 @@ int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, siz
 	return 0;
 }
 
+int stub_journal_remove(struct stub_journal *j, const struct stub_handle *h, size_t n)
+{
+	return take_out(j, STUB_JOP_REMOVE, h, n);
+}
+
+int stub_journal_forget(struct stub_journal *j, const struct stub_handle *h, size_t n)
+{
+	return take_out(j, STUB_JOP_FORGET, h, n);
+}
+
 STUB_PUBLIC int stub_journal_fail(struct stub_journal *j, const struct stub_handle *h,
 				  enum stub_park park, int error, const char *reason)
 {
-	struct op op = { .kind = OP_FAIL,
-			 .h = h,
-			 .n = 1,
-			 .park = park,
-			 .error = error,
-			 .reason = reason };
+	struct op op = { .what = { .kind = STUB_JOP_FAIL,
+				   .h = h,
+				   .n = 1,
+				   .park = park,
+				   .error = error,
+				   .reason = reason } };
 
 	if (!stub_journal_handle_ok(h) || (unsigned int)park > STUB_PARK_CONFLICT)
 		return -EINVAL;
@@ -567,7 +314,7 @@ STUB_PUBLIC int stub_journal_fail(struct stub_journal *j, const struct stub_hand
 STUB_PUBLIC int64_t stub_journal_unpark_these(struct stub_journal *j, const struct stub_handle *h,
 					      size_t n)
 {
-	struct op op = { .kind = OP_UNPARK, .h = h, .n = n };
+	struct op op = { .what = { .kind = STUB_JOP_UNPARK, .h = h, .n = n } };
 
 	for (size_t i = 0; i < n; i++)
 		if (!stub_journal_handle_ok(&h[i]))
@@ -592,15 +339,15 @@ STUB_PUBLIC int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask
 		if (!(mask & 1u << park))
 			continue;
 		do {
-			struct op op = { .kind = OP_RETRY,
-					 .queue = queue_of[park],
-					 .n = RETRY_CHUNK };
+			struct op op = { .what = { .kind = STUB_JOP_RETRY,
+						   .queue = queue_of[park],
+						   .n = STUB_JOP_RETRIED } };
 
 			n = submit(j, &op);
 			if (n < 0)
 				return n;
 			total += n;
-		} while (n == RETRY_CHUNK);
+		} while (n == STUB_JOP_RETRIED);
 	}
 	return total;
 }
@@ -608,7 +355,7 @@ STUB_PUBLIC int64_t stub_journal_retry(struct stub_journal *j, unsigned int mask
 int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h, size_t n,
 				      enum stub_journal_kind kind)
 {
-	struct op op = { .kind = OP_KIND, .h = h, .n = n, .to = kind };
+	struct op op = { .what = { .kind = STUB_JOP_KIND, .h = h, .n = n, .to = kind } };
 
 	if ((unsigned int)kind > STUB_JOURNAL_LINKS)
 		return -EINVAL;
@@ -636,7 +383,7 @@ void stub_journal_plain(struct stub_journal *j, uint64_t n)
 
 void stub_jwriter_settle(struct stub_jenv *e)
 {
-	struct op op = { .kind = OP_SETTLE };
+	struct op op = { .what = { .kind = STUB_JOP_SETTLE } };
 	struct stub_jwriter *w;
 
 	pthread_mutex_lock(&e->writer_lock);
@@ -668,6 +415,23 @@ static void jwriter_free(struct stub_jwriter *w)
 	free(w);
 }
 
+/* A transaction that changes nothing, or stores the totals if the last writer has not.  It makes
+ * readers see what a killed writer has committed, too: LMDB notes that for them only when somebody
+ * writes again.  -errno: the journal cannot be read.  A full disk is no reason not to open it. */
+static int count_once(struct stub_jwriter *w)
+{
+	struct stub_jchange c;
+	int rc, r = stub_jchange_begin(w->env, &w->log, 0, &c);
+
+	if (r < 0)
+		return r;
+	rc = stub_jchange_commit(&c);
+	if (rc)
+		stub_log(&w->log, STUB_LOG_WARN, "pending journal: the totals are not stored yet: %s",
+			 strerror(-no_space_or(w, stub_jenv_errno(rc))));
+	return 0;
+}
+
 int stub_jwriter_create(struct stub_jenv *e, const struct stub_log *log, struct stub_jwriter **out)
 {
 	struct stub_jwriter *w = calloc(1, sizeof(*w));
@@ -679,8 +443,10 @@ int stub_jwriter_create(struct stub_jenv *e, const struct stub_log *log, struct 
 	w->env = e;
 	w->log = *log;
 	w->last = &w->first;
-	r = stub_jtotals_load(e, &w->totals);
+	atomic_store(&e->writes, true);
+	r = count_once(w);
 	if (r < 0) {
+		atomic_store(&e->writes, false);
 		free(w);
 		return r;
 	}
@@ -690,13 +456,13 @@ int stub_jwriter_create(struct stub_jenv *e, const struct stub_log *log, struct 
 	r = pthread_create(&w->thread, NULL, writer_thread, w);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r) {
+		atomic_store(&e->writes, false);
 		jwriter_free(w);
 		return -r;
 	}
 	pthread_mutex_lock(&e->writer_lock);
 	e->writer = w;
 	pthread_mutex_unlock(&e->writer_lock);
-	atomic_store(&e->writes, true);
 	*out = w;
 	return 0;
 }

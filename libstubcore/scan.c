@@ -326,6 +326,11 @@ STUB_PUBLIC int stub_scan_calling(struct stub_volume *v, const struct stub_scan_
 		r = scan_provisional(c);
 	if (r == 0)
 		r = count_stale(c);
+	if (r == 0) {
+		r = stub_journal_audit(c->j);
+		out->miscounted = r == -EUCLEAN;
+		r = r == -EUCLEAN || r == -ENODATA ? 0 : r;
+	}
 	if (r == 0)
 		r = stub_journal_counts(c->j, &counts);
 	if (r == 0) {

@@ -61,14 +61,16 @@ struct stub_journal_counts {
  * the transactions that change the entries.  An object is found when it gets its entry, or, if
  * nothing of it is missing from the beginning, when it is made; it is done when it needs nothing
  * from the old server any more.  found = done + left + parked.  Not counted: what a client asked
- * for by name before its directory was listed, and what was complete before that too.
+ * for by name before its directory was listed and what was complete before that too; and, any
+ * more, what a client removed before it was done.
  */
 struct stub_journal_totals {
 	uint64_t found, found_bytes; /* bytes: sizes of files at the source */
-	uint64_t done, done_bytes;   /* also what clients removed or wrote anew */
+	uint64_t done, done_bytes;   /* also what clients wrote anew */
 	uint64_t left, left_bytes;   /* a file counts whole until it is done */
 	uint64_t parked, parked_bytes;
 	uint64_t dirs; /* of left: directories, of whose content nothing is known mostly */
+	uint64_t parked_dirs; /* of parked, likewise */
 	bool whole; /* false: an earlier release did not count; done is too small, and found too */
 };
 
@@ -108,6 +110,11 @@ int stub_journal_get(struct stub_journal *j, const struct stub_handle *h,
 int stub_journal_counts(struct stub_journal *j, struct stub_journal_counts *out);
 /* -ENODATA: an earlier release was the last that wrote, and nobody has counted since. */
 int stub_journal_totals(struct stub_journal *j, struct stub_journal_totals *out);
+/* Are they what a walk through all entries adds up to?  Exact whatever else runs: one transaction,
+ * so a writer makes the file larger meanwhile.
+ *   -EUCLEAN  they are not (logged)
+ *   -ENODATA  as above */
+int stub_journal_audit(struct stub_journal *j);
 
 /* A walk in working order: directories, small files, large files, links.  Entries
  * that are parked are only met with @parked.  A cursor is plain memory, holds

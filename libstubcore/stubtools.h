@@ -69,6 +69,7 @@ struct stub_scan {
 	uint64_t missing_bytes;
 	uint64_t journal_bytes;	/* sizes of the files in the journal that wait for more than names:
 				 * the judge of stub_journal_totals() */
+	bool miscounted;	/* stub_journal_audit() found the totals wrong */
 };
 /* Walk the whole volume.  @progress may be NULL; called about every 10 000 objects. */
 int stub_scan(struct stub_volume *v, void (*progress)(void *arg, const struct stub_scan *s),

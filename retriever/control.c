@@ -134,6 +134,7 @@ static void add_totals(struct control *c, struct json_object *o)
 	add_u(in, "parked", t.parked);
 	add_u(in, "parked_bytes", t.parked_bytes);
 	add_u(in, "directories_left", t.dirs);
+	add_u(in, "directories_parked", t.parked_dirs);
 	add_b(in, "whole", t.whole);
 	json_object_object_add(o, "totals", in);
 }

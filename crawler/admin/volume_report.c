@@ -114,6 +114,7 @@ static void print_totals(struct json *j, struct stub_journal *journal)
 	json_u64(j, "parked", t.parked);
 	json_u64(j, "parked_bytes", t.parked_bytes);
 	json_u64(j, "directories_left", t.dirs);
+	json_u64(j, "directories_parked", t.parked_dirs);
 	json_bool(j, "whole", t.whole);
 	json_object_end(j);
 }
@@ -244,7 +245,7 @@ static void print_found(struct json *j, struct scanning *c)
 
 static int print_scan(const struct opened *o, struct scanning *c, const struct stub_scan *s)
 {
-	bool clean = !s->uncovered && !s->corrupt && !s->foreign;
+	bool clean = !s->uncovered && !s->corrupt && !s->foreign && !s->miscounted;
 	struct json j;
 
 	json_begin(&j, stdout);
@@ -273,6 +274,7 @@ static int print_scan(const struct opened *o, struct scanning *c, const struct s
 	json_u64(&j, "stale", s->stale);
 	json_u64(&j, "missing_bytes", s->missing_bytes);
 	json_u64(&j, "journal_bytes", s->journal_bytes);
+	json_bool(&j, "miscounted", s->miscounted);
 	print_found(&j, c);
 	if (json_end(&j) < 0)
 		return 1;

@@ -293,7 +293,7 @@ def _attrs_wrong(line, obj, path):
 
 
 def structure_wrong(image):
-    """What needs no model: cover by the journal, counts, damage."""
+    """What needs no model: cover by the journal, counts and totals, damage."""
     wrong = ["damaged record: %s" % name for name in image.damaged]
     # one name of an inode in an unlisted directory will do: from there it goes only once
     # that is listed
@@ -306,6 +306,10 @@ def structure_wrong(image):
     for key in ("uncovered", "corrupt", "foreign"):
         if counts[key]:
             wrong.append("%d %s" % (counts[key], key))
+    waits = counts["journal"] - counts["parked"]
+    if (counts["miscounted"] or not counts["whole"] or counts["left"] != waits
+            or counts["found"] - counts["done"] - counts["parked"] != waits):
+        wrong.append("the totals are wrong: %r" % counts)
     # the counter is right if each entry that is not stale names a stub of its own that
     # a client can reach, or that waits for its names, or that the next start removes
     reachable = {line["ino"] for line in image.objects.values() if line["stub"]}

@@ -41,7 +41,9 @@ def counted(status, scan, *found):
         t = now.get("totals")       # not where an earlier release serves the volume
         if t and "journal_bytes" in seen and (
                 t["left_bytes"] + t["parked_bytes"] != seen["journal_bytes"]
-                or t["left"] + t["parked"] != counter):
+                or t["left"] + t["parked"] != counter
+                or t["found"] != t["done"] + t["left"] + t["parked"]
+                or t["found_bytes"] != t["done_bytes"] + t["left_bytes"] + t["parked_bytes"]):
             raise ValueError(t, seen)
         return now, seen, counter
 
@@ -239,6 +241,7 @@ class Migration:
         status, scan, counter = counted(self.status, self.scan, "covered", "stale")
         assert scan["uncovered"] == 0, scan
         assert scan["corrupt"] == 0, scan
+        assert not scan.get("miscounted"), (scan, status)   # no such word of an earlier release
         assert status["parked"] + status["conflicts"] == parked, (
             status, self.tool("parked", self.volume))
         if complete:

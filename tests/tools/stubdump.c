@@ -24,7 +24,7 @@
  *   {"provisional": name, "ino"}     files that wait for names
  *   {"staging": name}                leftovers of a crash
  *   {"entry": ino or null, "stub", "kind", "park"}   journal; null: no such inode
- *   {"volume": counts of stub_scan(), with "complete"}   the last line
+ *   {"volume": counts of stub_scan(), with "complete", and of the journal's totals}   the last line
  *
  * Bytes of paths that are not printable ASCII, and % " \, are %XX.
  * Exit status: 0, 1 failed (the message says why), 2 wrong usage.
@@ -344,6 +344,7 @@ static int entries(struct dump *d)
 
 static int counts(struct dump *d)
 {
+	struct stub_journal_totals t;
 	struct stub_scan s;
 	int r = stub_scan(d->v, NULL, NULL, &s);
 
@@ -366,6 +367,13 @@ static int counts(struct dump *d)
 	COUNT(stale);
 	COUNT(missing_bytes);
 #undef COUNT
+	printf(", \"miscounted\": %s", s.miscounted ? "true" : "false");
+	r = stub_journal_totals(d->j, &t);
+	if (r < 0)
+		return fail("totals", r);
+	printf(", \"whole\": %s, \"found\": %" PRIu64 ", \"done\": %" PRIu64 ", \"left\": %" PRIu64
+	       ", \"left_bytes\": %" PRIu64, t.whole ? "true" : "false", t.found, t.done, t.left,
+	       t.left_bytes);
 	puts("}}");
 	return 0;
 }

@@ -161,12 +161,14 @@ static inline struct stub_journal_totals totals_are_a_walk(struct stub_journal *
 	int n;
 
 	assert_int_equal(stub_journal_totals(j, &t), 0);
+	assert_int_equal(stub_journal_audit(j), 0);
 	while ((n = stub_journal_next(j, &c, true, e, 100)) > 0) {
 		for (int i = 0; i < n; i++) {
 			uint64_t bytes = e[i].kind == STUB_JOURNAL_DIR ? 0 : e[i].size;
 
 			if (e[i].park) {
 				want.parked++;
+				want.parked_dirs += e[i].kind == STUB_JOURNAL_DIR;
 				want.parked_bytes += bytes;
 				continue;
 			}
@@ -184,6 +186,7 @@ static inline struct stub_journal_totals totals_are_a_walk(struct stub_journal *
 	assert_int_equal(t.parked, want.parked);
 	assert_int_equal(t.parked_bytes, want.parked_bytes);
 	assert_int_equal(t.dirs, want.dirs);
+	assert_int_equal(t.parked_dirs, want.parked_dirs);
 	assert_true(t.done_bytes >= waiting);
 	assert_int_equal(t.found, t.done + t.left + t.parked);
 	assert_int_equal(t.found_bytes, t.done_bytes + t.left_bytes + t.parked_bytes);

@@ -5,11 +5,12 @@
  * A child adds batches from several threads and says over a pipe what was
  * acknowledged, removes some and says that too, and is killed at a random moment.
  * Then: every entry whose add was acknowledged and whose removal was not begun is
- * there, the counts are those of a full walk, and the next writer goes on.
+ * there, the counts and totals are those of a full walk, and the next writer goes on.
  * (A power cut is another matter: tests/crash.)
  */
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "journal_util.h"
 
@@ -265,11 +266,84 @@ static void killed_while_opening(void **state)
 	}
 }
 
+/* ---- killed before it has noted what it committed ---- */
+
+static bool dies;
+
+/* LMDB's pwrite(2): what is synced by itself is a meta page, after which the transaction is there.
+ * LMDB says so in the lock file next, for readers. */
+ssize_t lmdb_pwrite(int fd, const void *buf, size_t len, off_t offset) __asm__("pwrite");
+ssize_t lmdb_pwrite(int fd, const void *buf, size_t len, off_t offset)
+{
+	ssize_t n = syscall(SYS_pwrite64, fd, buf, len, offset);
+
+	if (dies && fcntl(fd, F_GETFL) & O_DSYNC)
+		raise(SIGKILL);
+	return n;
+}
+
+static void write_and_die(uint32_t i)
+{
+	struct stub_handle h = handle_of(i - 1);
+	struct stub_journal *j;
+
+	if (stub_journal_open(journal_dir, 0, NULL, NULL, &j) < 0)
+		_exit(1);
+	dies = true;
+	stub_journal_remove(j, &h, 1);
+	add_one(j, i, STUB_JOURNAL_FILE, 16);
+	_exit(2);
+}
+
+/*
+ * While somebody else has the journal open LMDB does not look for the last transaction when it is
+ * opened: a reader is shown the one before until somebody writes, who goes on from the last one.
+ * What the next writer counts with must be of that.
+ */
+static void killed_before_it_was_noted(void **state)
+{
+	struct stub_journal *j = open_journal(0);
+	struct stub_journal_totals t;
+	int says[2], status;
+	pid_t reader, pid;
+	uint64_t seen;
+
+	add_one(j, 0, STUB_JOURNAL_FILE, 1);
+	stub_journal_close(j);
+	assert_int_equal(pipe(says), 0);
+	reader = forked();
+	if (reader == 0)
+		reading_child(says[1]);
+	assert_int_equal(read(says[0], &seen, sizeof(seen)), sizeof(seen));
+	for (uint32_t i = 1; i <= 4; i++) {
+		pid = forked();
+		if (pid == 0)
+			write_and_die(i);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+		j = open_journal(0);
+		t = totals_are_a_walk(j); /* before anything is written, too */
+		assert_true(t.whole);
+		assert_int_equal(t.found, 1 + i + (i - 1));
+		assert_int_equal(t.left, i);
+		add_one(j, 100 + i, STUB_JOURNAL_FILE, 100);
+		t = totals_are_a_walk(j);
+		assert_int_equal(t.done, i);
+		assert_int_equal(t.done_bytes, 1 + 16 * (i - 1));
+		assert_int_equal(t.left_bytes, 16 + 100 * i);
+		stub_journal_close(j);
+	}
+	end_child(reader);
+	close(says[0]);
+	close(says[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		journal_test(killed_writers),
 		journal_test(killed_while_opening),
+		journal_test(killed_before_it_was_noted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,27 @@ static void found_is_done_and_left_and_parked(void **state)
 	stub_journal_close(j);
 }
 
+/* What is not there, by a client or by a kill before it was linked, is neither found nor done. */
+static void what_is_gone_does_not_count(void **state)
+{
+	struct stub_journal *j = open_journal(0);
+	struct stub_handle h[3] = { handle_of(1), handle_of(3), handle_of(77) };
+	struct stub_journal_totals t;
+
+	add_one(j, 1, STUB_JOURNAL_FILE, 100);
+	add_one(j, 2, STUB_JOURNAL_FILE, 5000000);
+	add_one(j, 3, STUB_JOURNAL_FILE, 70);
+	assert_int_equal(stub_journal_fail(j, &h[1], STUB_PARK_CONFLICT, EIO, "no"), 0);
+	assert_int_equal(stub_journal_forget(j, h, 3), 0);
+	t = totals_are_a_walk(j);
+	assert_int_equal(t.found, 1);
+	assert_int_equal(t.found_bytes, 5000000);
+	assert_int_equal(t.done, 0);
+	assert_int_equal(t.done_bytes, 0);
+	assert_int_equal(stub_journal_removed(j), 2);
+	stub_journal_close(j);
+}
+
 /* An object that misses nothing has no entry; the next transaction has it. */
 static void objects_without_an_entry(void **state)
 {
@@ -83,7 +104,8 @@ static void bytes_on_the_disk(void **state)
 					0, 0, 0x10, 0, 0, 0, 0, 0,    /* large */
 					0, 0, 0, 0, 0, 0, 0, 0,	      /* links */
 					0, 3, 0, 0, 0, 0, 0, 0,	      /* errors */
-					0, 0, 0, 0, 0, 0, 0, 0 };     /* conflicts */
+					0, 0, 0, 0, 0, 0, 0, 0,	      /* conflicts */
+					1, 0, 0, 0, 0, 0, 0, 0 };     /* parked directories */
 	MDB_val v, k = { strlen("postcopy-totals"), (void *)"postcopy-totals" };
 	struct stub_journal *j = open_journal(0);
 	struct stub_handle h = handle_of(4);
@@ -96,6 +118,9 @@ static void bytes_on_the_disk(void **state)
 	add_one(j, 3, STUB_JOURNAL_FILE, 0x200);
 	add_one(j, 4, STUB_JOURNAL_FILE, 0x300);
 	stub_journal_fail(j, &h, STUB_PARK_ERROR, EIO, "no");
+	add_one(j, 5, STUB_JOURNAL_DIR, 4096);
+	h = handle_of(5);
+	stub_journal_fail(j, &h, STUB_PARK_CONFLICT, EIO, "no");
 	h = handle_of(3);
 	assert_int_equal(stub_journal_remove(j, &h, 1), 0);
 	totals_are_a_walk(j);
@@ -208,9 +233,12 @@ static void begins_anew(void)
 	struct stub_journal *j = open_journal(STUB_JOURNAL_READONLY);
 
 	assert_int_equal(stub_journal_totals(j, &t), -ENODATA);
+	assert_int_equal(stub_journal_audit(j), -ENODATA);
 	stub_journal_close(j);
 	j = open_journal(0);
-	assert_int_equal(stub_journal_totals(j, &t), -ENODATA); /* nothing was to be written yet */
+	t = totals_are_a_walk(j); /* who writes counts at once, and stores it */
+	assert_int_equal(t.found, 2);
+	assert_int_equal(t.left_bytes, 1100);
 	add_one(j, 50, STUB_JOURNAL_FILE, 7);
 	t = totals_are_a_walk(j);
 	assert_false(t.whole);
@@ -274,17 +302,82 @@ static void damaged_totals_are_counted_anew(void **state)
 	}
 }
 
+/* Totals that say @more bytes of small files than there are. */
+static uint64_t more;
+
+static void lie(struct stub_journal *j, MDB_txn *txn)
+{
+	MDB_val v, k = { strlen("postcopy-totals"), (void *)"postcopy-totals" };
+	uint8_t bytes[200];
+
+	assert_int_equal(mdb_get(txn, j->env->unnamed, &k, &v), 0);
+	memcpy(bytes, v.mv_data, v.mv_size);
+	v.mv_data = bytes;
+	stub_put_le(bytes + 48, stub_get_le(bytes + 48, 8) + 1000 + more, 8); /* + the entry's */
+	stub_put_le(bytes + 8, mdb_txn_id(txn), 8);
+	assert_int_equal(mdb_put(txn, j->env->unnamed, &k, &v, 0), 0);
+}
+
+static void wrong_totals_are_noticed(void **state)
+{
+	struct stub_handle h[2] = { handle_of(2), handle_of(3) };
+	struct stub_journal *j = open_journal(0);
+
+	add_one(j, 2, STUB_JOURNAL_FILE, 100);
+	stub_journal_close(j);
+	more = 0;
+	write_by_hand(3, lie);
+	j = open_journal(0);
+	totals_are_a_walk(j);
+	stub_journal_close(j);
+	more = (uint64_t)-16;
+	write_by_hand(3, lie);
+	j = open_journal(0);
+	assert_int_equal(stub_journal_audit(j), -EUCLEAN);
+	assert_int_equal(stub_journal_remove(j, h, 2), 0);
+	totals_are_a_walk(j); /* nothing left has no bytes */
+	stub_journal_close(j);
+}
+
+/* Nobody knows with what it was counted. */
+static void a_damaged_value_is_counted_anew(void **state)
+{
+	struct stub_journal *j = open_journal(0);
+	uint8_t key[STUB_JOURNAL_KEY_MAX];
+	struct stub_handle h = handle_of(2);
+	MDB_val k = { stub_journal_key_pack(&h, key), key }, v = { 3, "abc" };
+	struct stub_journal_totals t;
+	MDB_txn *txn;
+
+	add_one(j, 1, STUB_JOURNAL_FILE, 10);
+	add_one(j, 2, STUB_JOURNAL_FILE, 100);
+	assert_int_equal(stub_jenv_begin(j->env, 0, &txn), 0);
+	assert_int_equal(mdb_put(txn, j->env->dbi[STUB_QUEUE_SMALL], &k, &v, 0), 0);
+	more = (uint64_t)-1000; /* of this transaction, and as they were */
+	lie(j, txn);
+	assert_int_equal(stub_jenv_commit(j->env, txn), 0);
+	assert_int_equal(stub_journal_audit(j), -EUCLEAN);
+	assert_int_equal(stub_journal_remove(j, &h, 1), 0);
+	t = totals_are_a_walk(j);
+	assert_int_equal(t.left_bytes, 10);
+	assert_int_equal(t.done, 1);
+	stub_journal_close(j);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		journal_test(an_empty_journal_has_found_nothing),
 		journal_test(found_is_done_and_left_and_parked),
+		journal_test(what_is_gone_does_not_count),
 		journal_test(objects_without_an_entry),
 		journal_test(bytes_on_the_disk),
 		journal_test(anything_in_any_order),
 		journal_test(what_changes_nothing_is_not_written),
 		journal_test(after_a_release_that_does_not_count),
 		journal_test(damaged_totals_are_counted_anew),
+		journal_test(wrong_totals_are_noticed),
+		journal_test(a_damaged_value_is_counted_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
