@@ -22,7 +22,7 @@ struct history {
 	struct progress *p; /* NULL: there is no file */
 	/* the ticking thread's */
 	uint64_t due_ms, again_ms, last_ms, active_ms;
-	uint64_t fills; /* jobs of the crawler, at the last tick */
+	uint64_t fills, bytes; /* begun for the crawler, stored: at the last tick */
 };
 
 static void open_file(struct history *h, uint64_t now)
@@ -109,12 +109,24 @@ static bool same(const struct progress_sample *a, const struct progress_sample *
 	       a->done_bytes == b->done_bytes && a->dirs == b->dirs && a->parked == b->parked;
 }
 
-static void add(struct history *h, const struct progress_sample *s)
+/* What is here of large files is forgotten with the process, and known again when they go on: not
+ * to be taken for work that was done in one moment. */
+static void go_on_from(const struct progress_sample *last, struct progress_sample *s)
+{
+	uint64_t most = last->done_bytes < s->found_bytes ? last->done_bytes : s->found_bytes;
+
+	if (s->done >= last->done && s->done_bytes < most)
+		s->done_bytes = most;
+}
+
+static void add(struct history *h, struct progress_sample *s)
 {
 	struct tree_depth tree[TREE_DEPTHS];
 	const struct progress_data *d = progress_data(h->p);
 
 	jobs_tree(h->c.jobs, tree);
+	if (d->n)
+		go_on_from(&d->sample[d->n - 1], s);
 	pthread_mutex_lock(&h->lock);
 	if (!d->n || !same(&d->sample[d->n - 1], s))
 		progress_add(h->p, s, tree); /* what the disk does not take is missed in a crash */
@@ -131,9 +143,11 @@ void history_tick(struct history *h)
 		return;
 	h->due_ms = now + EVERY_MS;
 	jobs_stats(h->c.jobs, &n);
-	if (n.fills != h->fills)
+	/* a large file is one job for hours */
+	if (n.fills != h->fills || (n.filling && !n.paused && n.bytes != h->bytes))
 		h->active_ms += now - h->last_ms;
 	h->fills = n.fills;
+	h->bytes = n.bytes;
 	h->last_ms = now;
 	open_file(h, now);
 	if (h->p && take(h, &s) == 0)

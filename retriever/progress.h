@@ -43,7 +43,7 @@ struct progress_data {
 	uint64_t number; /* of the header that counts, 0: none is valid */
 	struct tree_depth tree[TREE_DEPTHS];
 	unsigned int n;
-	struct progress_sample sample[PROGRESS_SAMPLES]; /* by time; sums never go back in it */
+	struct progress_sample sample[PROGRESS_SAMPLES]; /* by time; active_ms and done never go back */
 	uint16_t place[PROGRESS_SAMPLES]; /* where each of them is */
 };
 

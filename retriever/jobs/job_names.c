@@ -165,12 +165,14 @@ struct listing {
 static void count_content(struct tree_content *c, const struct stub_entry *e, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
+		double part = e[i].attr.nlink > 1 ? 1.0 / e[i].attr.nlink : 1;
+
 		if (S_ISDIR(e[i].attr.mode))
 			c->dirs++;
 		else
-			c->files++;
+			c->files += part;
 		if (S_ISREG(e[i].attr.mode))
-			c->bytes += e[i].attr.size;
+			c->bytes += (double)e[i].attr.size * part;
 	}
 }
 

@@ -54,13 +54,14 @@ void jobs_forget_passed(struct jobs *j);
 bool jobs_move(struct jobs *j);
 
 struct jobs_stats {
-	uint64_t fills, lookups, lists, attrs, data; /* jobs done, by kind */
+	uint64_t fills, lookups, lists, attrs, data; /* jobs done, by kind; fills: begun */
 	uint64_t joined;			     /* asks that found their job under way */
 	uint64_t bytes;				     /* file data stored */
 	uint64_t entries;			     /* names materialised */
 	uint64_t errors, conflicts;		     /* failures met, conflicts found */
 	uint64_t touched; /* transfers of files whose attributes alone had changed over there */
 	uint32_t active, queued;
+	uint32_t filling; /* jobs of the crawler that a worker has */
 	bool paused;
 	uint64_t throttle;
 	int store_error; /* errno with which the volume refuses data now, 0: it takes it */

@@ -14,10 +14,10 @@ void treestat_finish(struct treestat *t)
 	pthread_mutex_destroy(&t->lock);
 }
 
-static void add(double *sum, double *squares, uint64_t x)
+static void add(double *sum, double *squares, double x)
 {
-	*sum += (double)x;
-	*squares += (double)x * (double)x;
+	*sum += x;
+	*squares += x * x;
 }
 
 void treestat_note(struct treestat *t, unsigned int depth, const struct tree_content *c)

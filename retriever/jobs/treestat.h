@@ -20,8 +20,8 @@ struct tree_depth {
 	double bytes, bytes2; /* sizes of regular files */
 };
 
-struct tree_content { /* of one directory */
-	uint64_t dirs, files, bytes;
+struct tree_content { /* of one directory; a name of a file with n names is 1/n of it */
+	double dirs, files, bytes;
 };
 
 struct treestat {

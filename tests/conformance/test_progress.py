@@ -142,6 +142,24 @@ def test_history_survives(m, fake):
     assert after["tree"] == before["tree"]
 
 
+def test_one_large_file_is_work_all_the_time(m, fake):
+    """It is one job, begun once: that it is being filled counts; that nothing comes does not."""
+    fake.tree.file(fake.tree.root, "large", Pattern(256 << 20, seed=1))
+    m.postcopy("throttle", m.volume, "1M")
+    m.start_crawler(stay=True)
+    wait_until(lambda: m.status()["totals"]["left"] == 1 and history(m)["samples"], 60, "it alone")
+    begun = history(m)["samples"][-1][1]
+    wait_until(lambda: history(m)["samples"][-1][1] >= begun + 20, 60, "two samples of it")
+    s = m.status()["totals"]
+    assert s["left"] == 1 and 0 < s["partly_bytes"] < s["left_bytes"], s
+    m.kill_retriever()          # what is here of it is forgotten, and comes no second time
+    m.start_retriever()
+    samples = len(history(m)["samples"])
+    wait_until(lambda: len(history(m)["samples"]) > samples, 60, "one more")
+    sums = [s[5] for s in history(m)["samples"]]
+    assert sums == sorted(sums), sums
+
+
 @pytest.mark.parametrize("what", ["empty", "garbage", "symlink", "directory"])
 def test_history_that_is_not_ours(m, what, fresh_dir):
     """It is begun anew, or there is none; the migration does not care."""
