@@ -134,14 +134,16 @@ class Guess:
 
 
 def total(totals: dict[str, Any], tree: Sequence[Sequence[float]]) -> Total | None:
-    """What all will be in the end, what is found included; None: too little is known."""
+    """What all will be in the end, what is found included; None: too little is known. What is in
+    directories that are parked nobody knows either."""
     found, size = float(totals["found"]), float(totals["found_bytes"])
-    if not totals["directories_left"]:
+    unknown = totals["directories_left"] + totals.get("directories_parked", 0)
+    if not unknown:
         return Total((found,) * 3, (size,) * 3, True)
     depths = [Depth(*row) for row in tree]
     if sum(t.listed for t in depths) < LISTED_MIN:
         return None
-    guess = Guess(depths, totals["directories_left"])
+    guess = Guess(depths, unknown)
     draws = [guess.one() for _ in range(DRAWS)]
     n = quantiles([d[0] for d in draws])
     s = quantiles([d[1] for d in draws])

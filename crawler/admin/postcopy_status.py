@@ -16,6 +16,7 @@ import postcopy_estimate as estimate
 Answer = dict[str, Any]
 
 BAR = 30
+WIDTH = 66              # of a text beside its name, on 80 columns
 STATES = ("migrating", "paused", "source-lost", "checking", "blocked", "complete", "retriever-down")
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WINDOW_DAYS = 60        # so far is looked for open windows
@@ -31,6 +32,9 @@ def rough(n: float) -> str:
     """Of a guess: two figures are enough, and fit the line."""
     if n < 100:
         return count(n)
+    for unit, name in ((1e9, "billion"), (1e6, "million")):
+        if n >= unit:
+            return "%s %s" % (count(n / unit) if n >= 10 * unit else "%.1f" % (n / unit), name)
     step = 10 ** (len(str(round(n))) - 2)
     return count(round(n / step) * step)
 
@@ -150,36 +154,52 @@ def stands(s: Answer) -> bool:
 # ---- the guess -------------------------------------------------------------------------
 
 def guess(s: Answer, history: Answer | None, now: float) -> Answer:
-    """The member "estimate" of the JSON."""
+    """The member "estimate" of the JSON. history: None, if there is no retriever to tell it."""
     out: Answer = {"objects": None, "bytes": None, "exact": False, "share": None,
                    "remaining_s": None, "end_at": None}
     t = s.get("totals")
+    if s["state"] == "complete":
+        out.update(share=[1.0] * 3, remaining_s=[0.0] * 3)
     if not t or not t["whole"]:
         out["why"] = "it was not counted from the beginning"
         return out
-    whole = estimate.total(t, (history or {}).get("tree") or [])
+    tree = (history or {}).get("tree") or []
+    whole = estimate.total(t, tree)
     if whole is None:
-        out["why"] = "too few directories are listed"
+        out["why"] = "too few directories are listed" if history else "no retriever tells"
         return out
-    done = t["done_bytes"] + t.get("partly_bytes", 0)
     out.update(objects=list(whole.objects), bytes=list(whole.bytes), exact=whole.exact)
     if s["state"] == "complete":
-        out.update(share=[1.0] * 3, remaining_s=[0.0] * 3)
         return out
+    done = t["done_bytes"] + t.get("partly_bytes", 0)
     by_bytes = estimate.share(done, whole.bytes)
     by_objects = estimate.share(t["done"], whole.objects)
     out["share"] = list(by_bytes if whole.bytes[1] > 0 else by_objects)
-    left = estimate.duration(t, whole, (history or {}).get("samples") or [])
+    to_do = whole
+    if t.get("directories_parked"):         # what is in them is not worked on
+        to_do = estimate.total(dict(t, directories_parked=0), tree)
+    left = estimate.duration(t, to_do, (history or {}).get("samples") or [])
     if left is None:
-        out["why"] = "too little has been done to tell a rate"
+        out["why"] = "too little has been done to tell a rate" if history else "no retriever tells"
+        return out
+    left = throttled(left, s.get("throttle_bytes_per_s") or 0, t, to_do, done)
+    out["remaining_s"] = [round(x) for x in left]
+    if stands(s):
+        out["why"] = "it does not go on now"
     else:
-        out["remaining_s"] = [round(x) for x in left]
-        if not stands(s):
-            out["end_at"] = [None if e is None else round(e)
-                             for e in ends(now, left, s.get("windows") or [])]
-        else:
-            out["why"] = "it does not go on now"
+        out["end_at"] = [None if e is None else round(e)
+                         for e in ends(now, left, s.get("windows") or [])]
     return out
+
+
+def throttled(left: estimate.Interval, rate: float, t: Answer, whole: estimate.Total,
+              done: float) -> estimate.Interval:
+    """Not before all bytes came at the limit, which may be younger than the history. What clients
+    ask for is not limited: it may be less."""
+    if not rate:
+        return left
+    work = [estimate.remaining(t, whole, done, i)[2] / rate for i in range(3)]
+    return left[0], max(left[1], work[1]), max(left[2], work[2])
 
 
 def bar(share: float, width: int = BAR) -> str:
@@ -202,18 +222,24 @@ def progress_rows(s: Answer, e: Answer, now: float) -> list[tuple[str, str]]:
         rows.append(("progress", "[%s] %s%s" % (bar(middle), percent(middle), "" if e["exact"] else
                                                 " (%s to %s)" % (percent(low), percent(high)))))
     parked = ", %s parked" % count(t["parked"]) if t["parked"] else ""
-    rows.append(("objects", "%s done, %s left%s; %s" % (
-        count(t["done"]), count(t["left"]), parked,
-        in_all(t["found"], e["objects"], e, count, rough))))
-    rows.append(("data", "%s done, %s left; %s" % (
+    rows += fitting("objects", "%s done, %s left%s" % (count(t["done"]), count(t["left"]), parked),
+                    in_all(t["found"], e["objects"], e, count, rough))
+    rows += fitting("data", "%s done, %s left" % (
         size(t["done_bytes"] + t.get("partly_bytes", 0)),
-        size(t["left_bytes"] - t.get("partly_bytes", 0)),
-        in_all(t["found_bytes"], e["bytes"], e, size, size))))
+        size(t["left_bytes"] - t.get("partly_bytes", 0))),
+                    in_all(t["found_bytes"], e["bytes"], e, size, size))
     if s["state"] != "complete":
         rows.append(("end", end_text(e, now)))
     for i, (word, text) in enumerate(holds(s)):
         rows.append(("held up" if i == 0 else "", "%s: %s" % (word, text)))
     return rows
+
+
+def fitting(name: str, first: str, second: str) -> list[tuple[str, str]]:
+    """In one line if it fits there."""
+    if len(first) + 2 + len(second) <= WIDTH:
+        return [(name, "%s; %s" % (first, second))]
+    return [(name, first + ";"), ("", second)]
 
 
 def in_all(found: float, whole: list[float] | None, e: Answer, text: Any, about: Any) -> str:
@@ -346,6 +372,8 @@ def metrics_of(m: Metrics, s: Answer, e: Answer) -> None:
                       t[state + what], volume=v, state=state)
         m.add("postcopy_directories_left", "gauge", "Directories whose names are not known yet.",
               t["directories_left"], volume=v)
+        m.add("postcopy_directories_parked", "gauge", "Likewise, and given up for now.",
+              t.get("directories_parked"), volume=v)
     for i, bound in enumerate(("low", "middle", "high")):
         for member, name, text in (
                 ("objects", "predicted_objects", "Objects in all, a guess with an interval."),

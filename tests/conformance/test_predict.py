@@ -107,8 +107,9 @@ def test_never_100_of_what_is_not_all():
     assert status.bar(0.99999).count("-") == 1 and status.bar(1.0).count("-") == 0
 
 
-@pytest.mark.parametrize("n, text", [(0, "0"), (99, "99"), (1412976, "1 400 000"),
-                                     (996, "1 000"), (10 ** 12, "1 000 000 000 000")])
+@pytest.mark.parametrize("n, text", [(0, "0"), (99, "99"), (996, "1 000"), (141297, "140 000"),
+                                     (1412976, "1.4 million"), (25 * 10 ** 6, "25 million"),
+                                     (10 ** 12, "1 000 billion")])
 def test_guesses_are_rounded(n, text):
     assert status.rough(n) == text
 
@@ -117,6 +118,61 @@ def test_counted_in_the_middle():
     e = status.guess(dict(STATUS, totals=dict(TOTALS, whole=False)), None, 0.0)
     assert e["share"] is None and "beginning" in e["why"]
     assert status.guess(dict(STATUS, totals=None), None, 0.0)["share"] is None
+
+
+def test_complete_is_complete():
+    """Also if an earlier release did not count, and of a source that was empty."""
+    for t in (dict(TOTALS, whole=False), None, dict(TOTALS, found=1, found_bytes=0, done=1,
+                                                    done_bytes=0, left=0, left_bytes=0)):
+        s = dict(STATUS, state="complete", pending=0, counter=0, totals=t)
+        e = status.guess(s, None, 0.0)
+        assert e["share"] == [1, 1, 1] and e["remaining_s"] == [0, 0, 0]
+        assert status.overview(s, e, 0.0)[2] == "100 %"
+
+
+def test_nothing_is_found_yet():
+    t = dict(TOTALS, found=1, found_bytes=0, done=0, done_bytes=0, left=1, left_bytes=0,
+             directories_left=1)
+    e = status.guess(dict(STATUS, totals=t), {"samples": [], "tree": []}, 0.0)
+    assert e["share"] is None and "too few" in e["why"]
+    e = status.guess(dict(STATUS, state="retriever-down", totals=t), None, 0.0)
+    assert e["share"] is None and "retriever" in e["why"]
+
+
+def test_all_is_parked():
+    t = dict(TOTALS, done=997, done_bytes=10 ** 9, left=0, left_bytes=0, parked=3, parked_bytes=0)
+    e = status.guess(dict(STATUS, pending=0, counter=3, parked=3, totals=t),
+                     {"samples": steady(1000), "tree": []}, 0.0)
+    assert e["exact"] and e["share"][2] < 1 and e["end_at"] is None
+
+
+def test_what_is_in_parked_directories_nobody_knows():
+    t = dict(TOTALS, found=1 + 1000 + 500 * 20, found_bytes=500 * 20000, parked=500,
+             directories_parked=500)
+    whole = estimate.total(t, tree_of(1000, 20))
+    assert not whole.exact and whole.objects[0] < 21001 < whole.objects[2]
+    assert estimate.total(dict(TOTALS, parked=1, directories_parked=1), []) is None
+
+
+def test_a_throttle_is_a_limit():
+    """It may be younger than the history: 500 MB at 100 kB/s are 5000 s, whatever was before."""
+    history = {"samples": steady(1000), "tree": []}
+    fast = status.guess(STATUS, history, 0.0)["remaining_s"]
+    e = status.guess(dict(STATUS, throttle_bytes_per_s=10 ** 5), history, 0.0)
+    assert fast[1] < 1100 and e["remaining_s"][1] == e["remaining_s"][2] == 5000
+    assert e["remaining_s"][0] == fast[0] and e["end_at"][1] == 5000
+
+
+@pytest.mark.parametrize("size", [1, 10 ** 4, 10 ** 7, 10 ** 10])
+def test_what_is_shown_fits_the_line(size):
+    t = dict(TOTALS, found=3 * size, done=size, left=size, parked=size, found_bytes=3 * size << 20,
+             done_bytes=size << 20, left_bytes=size << 20, parked_bytes=size << 20)
+    for e in (status.guess(dict(STATUS, totals=t), None, 0.0),
+              {"objects": [size, 5 * size, 9 * size], "bytes": [size << 20, size << 21, size << 23],
+               "exact": False, "share": [0.1, 0.2, 0.9], "remaining_s": [10, size, 3 * size],
+               "end_at": None}):
+        rows = status.progress_rows(dict(STATUS, totals=t), e, 0.0)
+        assert max(len(text) for _, text in rows) <= status.WIDTH, rows
 
 
 @pytest.mark.parametrize("change, word", [
