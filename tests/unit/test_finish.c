@@ -75,6 +75,34 @@ static void what_clients_ask_for_waits(void **state)
 	assert_int_equal(fixture_scan(x).journal, 0);
 }
 
+/* Entries of what a client removed, or of what a killed listing never linked, are taken out, and
+ * nobody counts them as done. */
+static void what_is_gone_was_not_done(void **state)
+{
+	struct fixture *x = *state;
+	const char *const names[] = { "done", "removed" };
+	struct stub_journal_totals before, after;
+	struct stub_journal_entry e = { .kind = STUB_JOURNAL_FILE, .size = 16 };
+	struct stub_handle h[2];
+
+	make(x, names, h, 2);
+	assert_int_equal(stub_journal_totals(x->j, &before), 0);
+	e.h = h[0];
+	memset(e.h.bytes, 0x7e, e.h.len); /* never linked */
+	assert_int_equal(stub_journal_add(x->j, &e, 1), 0);
+	assert_int_equal(unlinkat(x->v->fd, "removed", 0), 0);
+	stub_finisher_add(x->f, &h[0]);
+	stub_finisher_add(x->f, &h[1]);
+	stub_finisher_add_stale(x->f, &e.h);
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(stub_journal_totals(x->j, &after), 0);
+	assert_int_equal(stub_journal_audit(x->j), 0);
+	assert_int_equal(after.done, before.done + 1);
+	assert_int_equal(after.found, before.found - 1);
+	assert_int_equal(after.done_bytes, before.done_bytes + 4);
+	assert_int_equal(after.found_bytes, before.found_bytes - 4);
+}
+
 /* The directory @name in @parent, NULL: the root. */
 static struct stub_handle directory(struct fixture *x, const struct stub_handle *parent,
 				    const char *name)
@@ -260,6 +288,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_volume(queue_is_bounded),
 		with_volume(what_clients_ask_for_waits),
+		with_volume(what_is_gone_was_not_done),
 		with_volume(a_listed_directory_waits),
 		with_volume(a_directory_waits_for_what_is_in_it),
 		with_volume(a_directory_waits_for_those_in_it),
