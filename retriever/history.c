@@ -22,7 +22,7 @@ struct history {
 	struct progress *p; /* NULL: there is no file */
 	/* the ticking thread's */
 	uint64_t due_ms, again_ms, last_ms, active_ms;
-	uint64_t fills, bytes; /* begun for the crawler, stored: at the last tick */
+	uint64_t fills; /* jobs of the crawler that began, at the last tick */
 };
 
 static void open_file(struct history *h, uint64_t now)
@@ -143,11 +143,9 @@ void history_tick(struct history *h)
 		return;
 	h->due_ms = now + EVERY_MS;
 	jobs_stats(h->c.jobs, &n);
-	/* a large file is one job for hours */
-	if (n.fills != h->fills || (n.filling && !n.paused && n.bytes != h->bytes))
+	if (n.fills != h->fills) /* a large file is many: SLICE_MS of job_data.c is less than EVERY_MS */
 		h->active_ms += now - h->last_ms;
 	h->fills = n.fills;
-	h->bytes = n.bytes;
 	h->last_ms = now;
 	open_file(h, now);
 	if (h->p && take(h, &s) == 0)

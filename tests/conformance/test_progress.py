@@ -143,7 +143,7 @@ def test_history_survives(m, fake):
 
 
 def test_one_large_file_is_work_all_the_time(m, fake):
-    """It is one job, begun once: that it is being filled counts; that nothing comes does not."""
+    """It is asked for slice by slice, so that the crawler is at work is seen all the time."""
     fake.tree.file(fake.tree.root, "large", Pattern(256 << 20, seed=1))
     m.postcopy("throttle", m.volume, "1M")
     m.start_crawler(stay=True)
