@@ -45,8 +45,11 @@ def half_way(m, fake):
     gate = hooks.Gate()
     fake.hook("READ", hooks.only(lambda call: call.index > DIRS * FILES // 3, gate))
     m.start_crawler(stay=True)
-    wait_until(lambda: gate.waiting > 0 and m.status()["totals"]["directories_left"] == 0, 60,
-               "a third of it")
+
+    def there():
+        s = m.status()
+        return gate.waiting and not s["totals"]["directories_left"] and s["done"] > DIRS + 1
+    wait_until(there, 60, "a third of it")
     return gate
 
 
