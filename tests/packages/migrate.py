@@ -1,19 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an administrator does with the packages, on a machine of one Debian release; started by
-packaging/test, in namespaces of its own: nobody else's processes, no network but loopback.
+"""What an administrator does with the packages, on a machine of one Debian release that its own
+systemd has booted; started by packaging/test, in namespaces of its own: nobody else's processes.
 
-Two stock servers, NFS and SMB, are installed and have to go on at the end. Between: install the
-previous packages, migrate from an old server each, upgrade half-way under connected clients,
-compare every object, finish, remove, purge. Prints a line of JSON.
+Two stock servers, NFS and SMB, are installed and have to go on at the end. Between: install older
+packages, migrate from an old server each, upgrade, downgrade and remove half-way under connected
+clients (halfway.py), compare every object, finish, remove, purge. Prints a line of JSON.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -26,12 +28,12 @@ from lib.ganesha import Ganesha  # noqa: E402
 from lib.programs import build_nfstree, build_rpcshim  # noqa: E402
 from lib.smbd import (GROUPS, OWN_CONF, PASSWORD, PRIVILEGES, SID, USERS, Samba,  # noqa: E402
                       Share)
-from machine import Machine, Trouble, wait_for  # noqa: E402
+from halfway import OURS, SERVERS, HalfWay, say  # noqa: E402
+from machine import SLOW, Machine, Trouble, wait_for  # noqa: E402
 from nfsclient import connect  # noqa: E402
 from smb2client import Client  # noqa: E402
 
 GIB = 1 << 30
-OURS = ("libstubcore0", "libstubcore-dev", "nfs-ganesha-stub", "samba-vfs-stub", "postcopy")
 SETTINGS = {"etc/postcopy", "etc/postcopy/postcopy.conf", "etc/postcopy/login"}
 SMB_CONF = OWN_CONF + """\
 netbios name = FILER
@@ -41,47 +43,64 @@ map to guest = never
 """
 
 
-def say(text):
-    print(":: [%s] %s" % (time.strftime("%H:%M:%S"), text), file=sys.stderr, flush=True)
-
-
-class Test:
+class Test(HalfWay):
     def __init__(self, args):
         self.args, self.work = args, Path(args.work)
-        self.machine = Machine(args.root, self.work)
+        self.machine = Machine(args.root, self.work / "machine", ("nfs", "smb"), 4 * GIB)
         self.nfstree = build_nfstree(self.work / "tools")
         self.shim = build_rpcshim(self.work / "tools")
         self.result = {"objects": 0, "differences": 0, "upgrade_ok": False,
                        "purged_clean": False}
         self.volumes = {}       # protocol: the answer of init
+        self.old = {}           # protocol: where the old server has its tree
+        self.came = {"nfs": [], "smb": []}      # what clients have read
 
     def play(self):
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        # with loopback addresses alone, names are not looked up (AI_ADDRCONFIG)
-        subprocess.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"], check=True)
-        before = self.machine.files()
-        self.old_nfs()
-        self.old_smb()
-        self.first_install(before)
-        self.prepare()
-        self.begin()
-        self.upgrade()
-        self.crawl()
-        self.compare()
-        self.finish()
-        self.remove_and_purge(before)
-        return self.result
+        with self.machine, self.machine.boot().network(), self.journal_kept():
+            # with loopback addresses alone, names are not looked up (AI_ADDRCONFIG)
+            subprocess.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"], check=True)
+            before = self.machine.files()
+            self.old_nfs()
+            self.old_smb()
+            self.first_install(before)
+            self.prepare()
+            self.begin()
+            self.half_way()
+            self.crawl()
+            self.compare()
+            self.finish()
+            self.remove_and_purge(before)
+
+    @contextlib.contextmanager
+    def journal_kept(self):
+        """Of the machine, which is gone afterwards."""
+        try:
+            yield
+        except BaseException:
+            (self.work / "journal.log").write_text(self.machine.journal("-o", "short-precise"))
+            raise
 
     # -- old servers: stock ones of this machine ------------------------------
 
+    def file_system(self, name):
+        """A new XFS, mounted in the namespace that packaging/test has made."""
+        image, path = self.work / (name + ".image"), self.work / name
+        with open(image, "wb") as f:
+            f.truncate(4 * GIB)
+        subprocess.run(["mkfs.xfs", "-q", "-i", "size=1024", image], check=True)
+        path.mkdir()
+        subprocess.run(["mount", "-o", "loop,noatime", image, path], check=True)
+        (path / "data").mkdir(mode=0o755)
+        return path / "data"
+
     def old_nfs(self):
-        tree = self.machine.file_system(self.work / "old-nfs", 4 * GIB)
+        tree = self.old["nfs"] = self.file_system("old-nfs")
         oldtree.build(tree, self.args.size, say)
         self.nfs = Ganesha(self.work / "nfs", tree, shim=self.shim, readonly=True, name="nfs")
         self.nfs.start()
 
     def old_smb(self):
-        tree = self.machine.file_system(self.work / "old-smb", 4 * GIB)
+        tree = self.old["smb"] = self.file_system("old-smb")
         self.smb = Samba(self.work / "smb", shares=[Share(str(tree), more=smbtree.RAW_NAMES)])
         self.smb.start()
         with self.smb.client() as client:
@@ -92,27 +111,26 @@ class Test:
     # -- the new one ----------------------------------------------------------
 
     def first_install(self, before):
-        say("apt install of the previous packages")
-        self.machine.install(self.args.previous)
+        say("apt install of older packages")
+        self.machine.install(self.args.older)
         self.has_not_begun("installing")
         new = set(self.machine.files()) - set(before)
         wrong = [p for p in new if p.startswith("etc/systemd/") or "/rc" in p]
         if wrong:
             raise Trouble("installing has enabled %s" % ", ".join(wrong))
         for program in ("postcopy", "postcopy-retriever", "postcopy-crawler", "postcopy-volume"):
-            self.machine.run(program, "--help")
+            self.machine.say(program, "--help")
 
     def has_not_begun(self, what):
-        calls = [c for c in self.machine.calls() if c.split()[-1] != "daemon-reload"]
-        running = [p for name in ("postcopy-retriev", "postcopy-crawler", "ganesha.nfsd", "smbd")
-                   for p in self.machine.processes(name)]
-        if calls or running:
-            raise Trouble("%s has started or stopped something: %s" % (what, calls or running))
+        done = self.machine.systemctl("list-units", "--plain", "--no-legend",
+                                      "--state=active,activating,failed", "postcopy-*", *SERVERS)
+        if done.strip():
+            raise Trouble("%s has started something: %s" % (what, done))
 
     def prepare(self):
         machine, etc = self.machine, self.machine.root / "etc"
         for protocol in ("nfs", "smb"):
-            machine.file_system(machine.root / "srv" / protocol, 4 * GIB)
+            (machine.root / "srv" / protocol / "data").mkdir(mode=0o755)
         (etc / "postcopy").mkdir(exist_ok=True)
         login = etc / "postcopy/login"
         login.write_text("username = root\npassword = %s\n" % PASSWORD)
@@ -122,7 +140,7 @@ class Test:
         sources = {"nfs": self.nfs.url().replace("&version=3", ""), "smb": self.smb.url()}
         for protocol, source in sources.items():
             say("postcopy init --source %s" % source)
-            answer = json.loads(machine.run(
+            answer = json.loads(machine.say(
                 "postcopy", "init", "--json", "--source", source,
                 "/srv/%s/data" % protocol, check=False).stdout or "{}")
             if not answer.get("ok"):
@@ -140,8 +158,7 @@ class Test:
     def global_block(self):
         """Ganesha 6 wants a capability that a machine of the tests may lack."""
         block = self.volumes["nfs"]["global_block"]
-        version = self.machine.run("dpkg-query", "-W", "-f", "${Version}", "nfs-ganesha").stdout
-        if not version.startswith("4."):
+        if not self.machine.version("nfs-ganesha").startswith("4."):
             block = block.replace("NFS_CORE_PARAM {\n", "NFS_CORE_PARAM {\n"
                                   "    allow_set_io_flusher_fail = true;\n")
         return block
@@ -155,30 +172,37 @@ class Test:
             f.writelines("%s:x:%d:%s\n" % (group, gid, ",".join(members))
                          for group, (gid, members) in GROUPS.items())
         (etc / "samba/smb.conf").write_text(SMB_CONF)
-        machine.run("net", "setlocalsid", SID)
+        machine.say("net", "setlocalsid", SID)
         for user, (_, _, rid) in USERS.items():
-            machine.run("pdbedit", "-a", "-t", "-u", user, "-U", str(rid),
+            machine.say("pdbedit", "-a", "-t", "-u", user, "-U", str(rid),
                         text="%s\n%s\n" % (PASSWORD, PASSWORD))
-        machine.run("net", "sam", "rights", "grant", "root", *PRIVILEGES)
+        machine.say("net", "sam", "rights", "grant", "root", *PRIVILEGES)
 
     def begin(self):
         say("starting the units")
-        rpcbind = subprocess.Popen(self.machine.command(["/sbin/rpcbind", "-f", "-w"]))
-        wait_for("rpcbind", lambda: rpcbind.poll() is None and (
-            self.machine.root / "run/rpcbind.sock").exists())
+        # as init prints it; what the servers' packages enable, a machine of the tests does not
+        self.enable_retrievers()
+        self.machine.start(*SERVERS)
+        self.connect()
+
+    def enable_retrievers(self):
         for answer in self.volumes.values():
-            self.machine.start(answer["units"][0])
+            self.machine.systemctl("enable", "--now", answer["units"][0])
         for protocol in self.volumes:
             wait_for("retriever", lambda p=protocol: self.status(p).get("source_connected"))
-        self.machine.start("nfs-ganesha.service")
-        self.machine.start("smbd.service")
-        self.nfs_client = self.retry(lambda: self.new_nfs())
-        self.smb_client = self.retry(lambda: self.new_smb())
+
+    def connect(self):
+        """Anew, as the clients of a server that was started."""
+        for name, new in (("nfs_client", self.new_nfs), ("smb_client", self.new_smb)):
+            if getattr(self, name, None):
+                with contextlib.suppress(Exception):     # of a server that was ended
+                    getattr(self, name).close()
+            setattr(self, name, self.retry(new))
 
     @staticmethod
     def retry(connecting):
         """The server is up when it answers."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + SLOW
         while True:
             try:
                 return connecting()
@@ -203,56 +227,18 @@ class Test:
         return getport("127.0.0.1", MOUNT)
 
     def status(self, protocol):
-        done = self.machine.run("postcopy", "status", "--json", "/srv/%s/data" % protocol,
+        done = self.machine.say("postcopy", "status", "--json", "/srv/%s/data" % protocol,
                                 check=False)
         try:
             return json.loads(done.stdout)
         except ValueError:
             return {}
 
-    # -- half-way -------------------------------------------------------------
-
-    def upgrade(self):
-        """With clients connected, some of the tree here and most of it not."""
-        self.nfs_client.patient(60).listdir()
-        self.smb_client.names()
-        for protocol, answer in self.volumes.items():
-            self.machine.run("postcopy", "throttle", "/srv/%s/data" % protocol, "1M")
-            self.machine.start(answer["units"][1])
-        for protocol in self.volumes:
-            wait_for("half of the way", lambda p=protocol: self.half(p), 300)
-        left = {p: self.status(p).get("counter", 0) for p in self.volumes}
-        servers = self.servers()
-        say("apt install of the next packages, with %s to come" % left)
-        self.machine.install(self.args.packages)
-        calls = self.machine.calls()
-        restarted = [c for c in calls if c.split()[0] in ("try-restart", "restart", "stop")]
-        if [w for c in restarted for w in c.split()[1:] if not w.startswith("postcopy-")]:
-            raise Trouble("an upgrade touches servers: %s" % restarted)
-        if not restarted:
-            raise Trouble("an upgrade leaves the old daemons running: %s" % calls)
-        self.machine.obey(calls)
-        for protocol in self.volumes:
-            wait_for("retriever", lambda p=protocol: self.status(p).get("source_connected"))
-            self.machine.run("postcopy", "throttle", "/srv/%s/data" % protocol, "0")
-        if self.servers() != servers:
-            raise Trouble("a server has been restarted")
-        self.nfs_client.patient(60).read(self.nfs_client.lookup_path(oldtree.deepest()), 0, 10)
-        with self.smb_client.open(smb_oldtree.deepest(), timeout=60) as f:
-            f.read(0, 10, timeout=60)
-        self.result["upgrade_ok"] = all(left.values())
-
-    def half(self, protocol):
-        s = self.status(protocol)
-        done, counter = s.get("done", 0), s.get("counter", 0)
-        return counter and done >= min(counter, self.args.half)
-
-    def servers(self):
-        return {name: self.machine.units[name].main()
-                for name in ("nfs-ganesha.service", "smbd.service")}
-
     def crawl(self):
         say("crawling")
+        for protocol in self.volumes:
+            self.machine.say("postcopy", "throttle", "/srv/%s/data" % protocol, "0")
+            self.machine.say("postcopy", "resume", "/srv/%s/data" % protocol)
         for protocol, answer in self.volumes.items():
             wait_for("counter 0", lambda p=protocol: self.status(p).get("state") == "complete" or
                      self.status(p).get("counter") == 0, 1800)
@@ -287,25 +273,22 @@ class Test:
     def finish(self):
         say("postcopy finish")
         for protocol, answer in self.volumes.items():
-            self.machine.run("postcopy", "finish", "/srv/%s/data" % protocol)
+            self.machine.say("postcopy", "finish", "/srv/%s/data" % protocol)
             for unit in answer["units"]:
-                wait_for("end of %s" % unit, lambda u=unit: not self.machine.units[u].main())
-                self.machine.units.pop(unit)
+                wait_for("end of %s" % unit, lambda u=unit: not self.machine.is_active(u))
+                if self.machine.show(unit, "Result") != "success":
+                    raise Trouble("%s ends with %s" % (unit, self.machine.show(unit, "Result")))
 
     def stock_serve(self, what):
         """The servers without our plugins, anew: they have all data."""
-        for client in (self.nfs_client, self.smb_client):
-            client.close()
-        for unit in ("nfs-ganesha.service", "smbd.service"):
-            self.machine.stop(unit)
-            self.machine.start(unit)
-        self.nfs_client = self.retry(self.new_nfs)
-        self.smb_client = self.retry(self.new_smb)
+        self.machine.systemctl("stop", *SERVERS)
+        self.machine.start(*SERVERS)
+        self.connect()
         names = len(self.nfs_client.listdir()), len(self.smb_client.names())
         if not all(names):
             raise Trouble("after %s the stock servers show %s names" % (what, names))
         for server in ("nfs-ganesha", "samba"):
-            if "ok installed" not in self.machine.run("dpkg-query", "-s", server).stdout:
+            if not self.machine.version(server):
                 raise Trouble("after %s %s is gone" % (what, server))
 
     def remove_and_purge(self, before):
@@ -321,15 +304,13 @@ class Test:
             re.sub(r"(?m)^\s*stub:.*\n", "", conf).replace(" stub\n", "\n"))
         say("apt remove")
         servers = self.servers()
-        self.machine.run("apt-get", "-q", "-y", "remove", *OURS)
-        self.machine.obey(self.machine.calls())
+        self.machine.apt("remove", *OURS)
         if self.servers() != servers:
-            raise Trouble("removing the packages has stopped a server")
+            raise Trouble("removing the packages has touched a server")
         self.stock_serve("remove")
         say("apt purge")
-        self.machine.run("apt-get", "-q", "-y", "purge", "postcopy")
-        self.machine.run("dpkg", "--purge", *OURS)      # what has left nothing is no name to apt
-        self.machine.obey(self.machine.calls())
+        self.machine.apt("purge", "postcopy")
+        self.machine.say("dpkg", "--purge", *OURS)      # what has left nothing is no name to apt
         self.stock_serve("purge")
         after = self.machine.files()
         left = {p for p in after.keys() - before.keys()
@@ -344,17 +325,24 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", required=True)
     parser.add_argument("--work", required=True)
-    parser.add_argument("--previous", required=True)
+    parser.add_argument("--older", required=True)
+    parser.add_argument("--other-wire", action="store_true", help="the older ones' retriever "
+                        "and servers do not understand these'")
+    parser.add_argument("--no-way-back", action="store_true", help="the older ones refuse what "
+                        "these have changed in a volume")
     parser.add_argument("--packages", required=True)
     parser.add_argument("--size", default="small")
     parser.add_argument("--half", type=int, default=200)
     parser.add_argument("--json", required=True)
     args = parser.parse_args()
     os.umask(0o022)
+    Path(args.work).mkdir(parents=True)
     test = Test(args)
     try:
         test.play()
-    except Trouble as err:
+    except Exception as err:            # whatever it is, what was seen is told
+        if not isinstance(err, Trouble):
+            traceback.print_exc()
         print("packaging/test: %s" % err, file=sys.stderr)
         test.result["trouble"] = str(err)
     Path(args.json).write_text(json.dumps(test.result) + "\n")
