@@ -95,7 +95,7 @@ class Machine:
                  str(self.dir)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         atexit.register(self.off)
-        wait_until(self._is_up, 120, "systemd (see %s)" % (self.dir / "boot.log"))
+        wait_until(self._is_up, 300, "systemd (see %s)" % (self.dir / "boot.log"))
         return self
 
     def _is_up(self):

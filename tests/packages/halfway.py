@@ -2,6 +2,8 @@
 """What may come in the middle of a migration, with clients connected: newer packages, older ones,
 and none.  What docs/upgrades.md and docs/packages.md say is done, and is so."""
 import contextlib
+import errno
+import itertools
 import os
 import re
 import stat
@@ -25,17 +27,21 @@ def say(text):
 
 
 class HalfWay:
-    def half_way(self):
+    def some_of_it(self):
+        """Is here then, and how much each volume misses. It is clients who fetch it: however slow
+        this machine is, crawlers that begin and are told to pause do not come to the end."""
         self.nfs_client.patient(60).listdir()
         self.smb_client.names()
         for protocol, answer in self.volumes.items():
-            self.postcopy("throttle", protocol, "256K")
+            self.postcopy("throttle", protocol, "16K")
             self.machine.systemctl("enable", "--now", answer["units"][1])
-        for protocol in self.volumes:
-            wait_for("half of the way", lambda p=protocol: self.half(p))
             self.postcopy("pause", protocol)
-            self.read(protocol, self.one(protocol, here=False), 60)     # so that one is here
-        left = {p: self.status(p).get("counter", 0) for p in self.volumes}
+            for path in list(itertools.islice(self.to_come(protocol), self.args.half)):
+                self.read(protocol, path, 60)
+        return {p: self.status(p).get("counter", 0) for p in self.volumes}
+
+    def half_way(self):
+        left = self.some_of_it()
         say("half of the way, with %s to come" % left)
         self.other("upgrade", self.args.packages)
         if not self.args.no_way_back:
@@ -48,11 +54,6 @@ class HalfWay:
 
     def postcopy(self, verb, protocol, *more):
         self.machine.say("postcopy", verb, "/srv/%s/data" % protocol, *more)
-
-    def half(self, protocol):
-        s = self.status(protocol)
-        done, counter = s.get("done", 0), s.get("counter", 0)
-        return counter and done >= min(counter, self.args.half)
 
     def units(self):
         return [unit for answer in self.volumes.values() for unit in answer["units"]]
@@ -69,20 +70,31 @@ class HalfWay:
         return self.machine.root / "srv" / protocol / "data"
 
     def to_come(self, protocol):
-        """Paths of files in a volume that have no data yet, and that no client has read."""
-        top = self.volume(protocol)
+        """Paths of files of an old server that have no data in the volume yet, and that no client
+        has read."""
+        top = self.old[protocol]
         for directory, dirs, names in os.walk(top):
-            dirs[:] = sorted(d for d in dirs if d != ".postcopy")
+            dirs.sort()
             for name in sorted(names):
                 path = os.path.join(directory, name)
                 below = os.path.relpath(path, top)
                 info = os.lstat(path)
                 if stat.S_ISREG(info.st_mode) and 0 < info.st_size <= WHOLE and \
-                        not info.st_blocks and re.fullmatch(r"[\w./-]+", below) and \
-                        "home/" not in below and below not in self.came[protocol]:
-                    with contextlib.suppress(OSError):
-                        os.getxattr(path, "trusted.postcopy")
-                        yield below
+                        re.fullmatch(r"[\w./-]+", below) and "home/" not in below and \
+                        below not in self.came[protocol] and not self.has_data(protocol, below):
+                    yield below
+
+    def has_data(self, protocol, below):
+        try:
+            path = self.volume(protocol) / below
+            os.getxattr(path, "trusted.postcopy")
+            return bool(os.stat(path).st_blocks)
+        except FileNotFoundError:
+            return False
+        except OSError as err:          # no stub: all of it
+            if err.errno != errno.ENODATA:
+                raise
+            return True
 
     def one(self, protocol, here):
         """One of them; with @here one that a client has read."""

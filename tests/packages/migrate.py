@@ -184,6 +184,12 @@ class Test(HalfWay):
         self.enable_retrievers()
         self.machine.start(*SERVERS)
         self.connect()
+        self.same_sid()
+
+    def same_sid(self):
+        """Without it root has no privileges, and descriptors name nobody."""
+        if SID not in self.machine.say("net", "getlocalsid").stdout:
+            raise Trouble("Samba has lost its SID %s, and the accounts with it" % SID)
 
     def enable_retrievers(self):
         for answer in self.volumes.values():
@@ -249,6 +255,7 @@ class Test(HalfWay):
 
     def compare(self):
         say("comparing")
+        self.same_sid()
         manifests = []
         new = "nfs://127.0.0.1%s?nfsport=2049&mountport=%d&version=3" % (
             self.pseudo(), self.mount_port())
@@ -332,7 +339,8 @@ def main():
                         "these have changed in a volume")
     parser.add_argument("--packages", required=True)
     parser.add_argument("--size", default="small")
-    parser.add_argument("--half", type=int, default=200)
+    parser.add_argument("--half", type=int, default=50,
+                        help="files that clients fetch over each protocol")
     parser.add_argument("--json", required=True)
     args = parser.parse_args()
     os.umask(0o022)
