@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ from nfsclient import connect  # noqa: E402
 from smb2client import Client  # noqa: E402
 
 GIB = 1 << 30
+RQUOTA_PORT = 875       # which Ganesha wants unless it is told otherwise
 SETTINGS = {"etc/postcopy", "etc/postcopy/postcopy.conf", "etc/postcopy/login"}
 SMB_CONF = OWN_CONF + """\
 netbios name = FILER
@@ -182,8 +184,11 @@ class Test(HalfWay):
         say("starting the units")
         # as init prints it; what the servers' packages enable, a machine of the tests does not
         self.enable_retrievers()
-        self.machine.start(*SERVERS)
-        self.connect()
+        with socket.socket() as taken:      # as one of a retriever's connections may have it
+            with contextlib.suppress(OSError):
+                taken.bind(("127.0.0.1", RQUOTA_PORT))
+            self.machine.start(*SERVERS)
+            self.connect()
         self.same_sid()
 
     def same_sid(self):
