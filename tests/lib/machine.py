@@ -45,13 +45,13 @@ MASKED = ["tmp.mount", "nfs-ganesha-lock.service", "apparmor.service", "systemd-
 
 
 class Machine:
-    def __init__(self, workdir, lower="/", build=BUILD):
+    def __init__(self, workdir, lower="/", build=BUILD, same_network=False):
         """@build: what is installed; None: nothing, and @lower is a root of a machine of its own,
-        seen as it is but for what starts by itself."""
+        seen as it is but for what starts by itself.  @same_network: as who boots it."""
         self.dir = pathlib.Path(workdir)
         self.dir.mkdir(parents=True, exist_ok=True)
         self.lower, self.upper = lower, self.dir / "upper"
-        self.process = None
+        self.process, self.same_network = None, same_network
         for path in EMPTY if build else EMPTY[:1]:
             self._hide(path)
         for path in MADE if build else ():
@@ -91,8 +91,8 @@ class Machine:
     def boot(self):
         with open(self.dir / "boot.log", "ab") as log:
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", str(TOOLS / "boot"), str(self.lower),
-                 str(self.dir)],
+                ["setpriv", "--pdeathsig", "KILL", str(TOOLS / "boot"),
+                 *["--same-network"] * self.same_network, str(self.lower), str(self.dir)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         atexit.register(self.off)
         wait_until(self._is_up, 300, "systemd (see %s)" % (self.dir / "boot.log"))

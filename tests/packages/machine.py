@@ -30,20 +30,38 @@ def wait_for(what, condition, seconds=SLOW):
         raise Trouble(str(err)) from err
 
 
+def make_xfs(image, size):
+    with open(image, "wb") as f:
+        f.truncate(size)
+    subprocess.run(["mkfs.xfs", "-q", "-i", "size=1024", image], check=True)
+
+
 class Machine(machine.Machine):
-    def __init__(self, base, work, disks, size):
+    def __init__(self, base, work, disks, **more):
         """@base: a directory of tests/tools/debian-root, left as it is; @disks: names of file
-        systems of @size bytes, mounted at /srv/NAME."""
-        super().__init__(work, lower=base, build=None)
+        systems that are mounted at /srv/NAME."""
+        super().__init__(work, lower=base, build=None, **more)
+        self.disks = disks
+        (self.upper / "srv").mkdir()
         for name in disks:
-            image = self.upper / "srv" / (name + ".disk")
-            image.parent.mkdir(exist_ok=True)
-            with open(image, "wb") as f:
-                f.truncate(size)
-            subprocess.run(["mkfs.xfs", "-q", "-i", "size=1024", image], check=True)
             (self.upper / "srv" / name).mkdir()
             self.file("/etc/systemd/system/srv-%s.mount" % name, DISK % (name, name))
-        self.disks = disks
+
+    def image(self, name):
+        return self.upper / "srv" / (name + ".disk")
+
+    def new_disks(self, size):
+        for name in self.disks:
+            make_xfs(self.image(name), size)
+        return self
+
+    def give_disks(self, other):
+        """To another machine, as an administrator pulls them out of this one."""
+        for name in self.disks:
+            self.systemctl("stop", "srv-%s.mount" % name)   # which fails while somebody uses it
+        self.off()
+        for name in self.disks:
+            os.rename(self.image(name), other.image(name))
 
     def boot(self):
         super().boot()

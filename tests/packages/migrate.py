@@ -30,11 +30,12 @@ from lib.programs import build_nfstree, build_rpcshim  # noqa: E402
 from lib.smbd import (GROUPS, OWN_CONF, PASSWORD, PRIVILEGES, SID, USERS, Samba,  # noqa: E402
                       Share)
 from halfway import OURS, SERVERS, HalfWay, say  # noqa: E402
-from machine import SLOW, Machine, Trouble, wait_for  # noqa: E402
+from machine import SLOW, Machine, Trouble, make_xfs, wait_for  # noqa: E402
 from nfsclient import connect  # noqa: E402
 from smb2client import Client  # noqa: E402
 
-GIB = 1 << 30
+DISK_SIZE = 4 << 30
+DISKS = ("nfs", "smb")
 RQUOTA_PORT = 875       # which Ganesha wants unless it is told otherwise
 SETTINGS = {"etc/postcopy", "etc/postcopy/postcopy.conf", "etc/postcopy/login"}
 SMB_CONF = OWN_CONF + """\
@@ -46,9 +47,11 @@ map to guest = never
 
 
 class Test(HalfWay):
+    NETWORK = {}            # what Machine is told of it
+
     def __init__(self, args):
         self.args, self.work = args, Path(args.work)
-        self.machine = Machine(args.root, self.work / "machine", ("nfs", "smb"), 4 * GIB)
+        self.machine = Machine(args.root, self.work / "machine", DISKS, **self.NETWORK)
         self.nfstree = build_nfstree(self.work / "tools")
         self.shim = build_rpcshim(self.work / "tools")
         self.result = {"objects": 0, "differences": 0, "upgrade_ok": False,
@@ -58,9 +61,9 @@ class Test(HalfWay):
         self.came = {"nfs": [], "smb": []}      # what clients have read
 
     def play(self):
-        with self.machine, self.machine.boot().network(), self.journal_kept():
-            # with loopback addresses alone, names are not looked up (AI_ADDRCONFIG)
-            subprocess.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"], check=True)
+        with self.machine.new_disks(DISK_SIZE), self.machine.boot().network(), \
+                self.journal_kept():
+            self.address()
             before = self.machine.files()
             self.old_nfs()
             self.old_smb()
@@ -73,13 +76,19 @@ class Test(HalfWay):
             self.finish()
             self.remove_and_purge(before)
 
+    @staticmethod
+    def address():
+        """With loopback addresses alone, names are not looked up (AI_ADDRCONFIG)."""
+        subprocess.run(["ip", "address", "add", "192.0.2.1/32", "dev", "lo"], check=True)
+
     @contextlib.contextmanager
     def journal_kept(self):
         """Of the machine, which is gone afterwards."""
         try:
             yield
         except BaseException:
-            (self.work / "journal.log").write_text(self.machine.journal("-o", "short-precise"))
+            with open(self.work / "journal.log", "a") as f:
+                f.write(self.machine.journal("-o", "short-precise"))
             raise
 
     # -- old servers: stock ones of this machine ------------------------------
@@ -87,9 +96,7 @@ class Test(HalfWay):
     def file_system(self, name):
         """A new XFS, mounted in the namespace that packaging/test has made."""
         image, path = self.work / (name + ".image"), self.work / name
-        with open(image, "wb") as f:
-            f.truncate(4 * GIB)
-        subprocess.run(["mkfs.xfs", "-q", "-i", "size=1024", image], check=True)
+        make_xfs(image, DISK_SIZE)
         path.mkdir()
         subprocess.run(["mount", "-o", "loop,noatime", image, path], check=True)
         (path / "data").mkdir(mode=0o755)
@@ -148,14 +155,18 @@ class Test(HalfWay):
             if not answer.get("ok"):
                 raise Trouble("postcopy init: %s" % answer.get("message", answer))
             self.volumes[protocol] = answer
-        with open(etc / "ganesha/ganesha.conf", "a") as f:
+        self.ganesha_conf()
+        self.accounts()
+        self.samba_users()
+        share = self.volumes["smb"]["share_block"]
+        (etc / "samba/smb.conf").write_text(SMB_CONF + share + smbtree.RAW_NAMES + "\n")
+
+    def ganesha_conf(self):
+        with open(self.machine.root / "etc/ganesha/ganesha.conf", "a") as f:
             # the comparer is root, and looks into what is nobody else's
             f.write(self.volumes["nfs"]["export_block"].replace(
                 "Squash = Root_Squash", "Squash = No_Root_Squash"))
             f.write(self.global_block())
-        self.samba_users()
-        share = self.volumes["smb"]["share_block"]
-        (etc / "samba/smb.conf").write_text(SMB_CONF + share + smbtree.RAW_NAMES + "\n")
 
     def global_block(self):
         """Ganesha 6 wants a capability that a machine of the tests may lack."""
@@ -165,15 +176,18 @@ class Test(HalfWay):
                                   "    allow_set_io_flusher_fail = true;\n")
         return block
 
-    def samba_users(self):
-        machine, etc = self.machine, self.machine.root / "etc"
+    def accounts(self):
+        etc = self.machine.root / "etc"
         with open(etc / "passwd", "a") as f:
             f.writelines("%s:x:%d:%d::/nonexistent:/bin/false\n" % (user, uid, gid)
                          for user, (uid, gid, _) in USERS.items() if uid)
         with open(etc / "group", "a") as f:
             f.writelines("%s:x:%d:%s\n" % (group, gid, ",".join(members))
                          for group, (gid, members) in GROUPS.items())
-        (etc / "samba/smb.conf").write_text(SMB_CONF)
+
+    def samba_users(self):
+        machine = self.machine
+        (machine.root / "etc/samba/smb.conf").write_text(SMB_CONF)
         machine.say("net", "setlocalsid", SID)
         for user, (_, _, rid) in USERS.items():
             machine.say("pdbedit", "-a", "-t", "-u", user, "-U", str(rid),
@@ -303,7 +317,8 @@ class Test(HalfWay):
             if not self.machine.version(server):
                 raise Trouble("after %s %s is gone" % (what, server))
 
-    def remove_and_purge(self, before):
+    def take_plugins_out(self):
+        """Of the servers' configuration."""
         etc = self.machine.root / "etc"
         conf = (etc / "ganesha/ganesha.conf").read_text()
         conf, count = re.subn(r"FSAL\s*{\s*Name = STUB;.*?\n    }\n",
@@ -314,6 +329,9 @@ class Test(HalfWay):
         conf = (etc / "samba/smb.conf").read_text()
         (etc / "samba/smb.conf").write_text(
             re.sub(r"(?m)^\s*stub:.*\n", "", conf).replace(" stub\n", "\n"))
+
+    def remove_and_purge(self, before):
+        self.take_plugins_out()
         say("apt remove")
         servers = self.servers()
         self.machine.apt("remove", *OURS)
@@ -333,24 +351,24 @@ class Test(HalfWay):
         self.result["purged_clean"] = not left and not gone
 
 
-def main():
+def arguments():
+    """Those that every test of packages has."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", required=True)
     parser.add_argument("--work", required=True)
-    parser.add_argument("--older", required=True)
-    parser.add_argument("--other-wire", action="store_true", help="the older ones' retriever "
-                        "and servers do not understand these'")
-    parser.add_argument("--no-way-back", action="store_true", help="the older ones refuse what "
-                        "these have changed in a volume")
     parser.add_argument("--packages", required=True)
     parser.add_argument("--size", default="small")
     parser.add_argument("--half", type=int, default=50,
                         help="files that clients fetch over each protocol")
     parser.add_argument("--json", required=True)
-    args = parser.parse_args()
+    return parser
+
+
+def run(kind, args):
+    """Plays a test of @kind; the exit status."""
     os.umask(0o022)
     Path(args.work).mkdir(parents=True)
-    test = Test(args)
+    test = kind(args)
     try:
         test.play()
     except Exception as err:            # whatever it is, what was seen is told
@@ -360,6 +378,16 @@ def main():
         test.result["trouble"] = str(err)
     Path(args.json).write_text(json.dumps(test.result) + "\n")
     return 1 if "trouble" in test.result else 0
+
+
+def main():
+    parser = arguments()
+    parser.add_argument("--older", required=True)
+    parser.add_argument("--other-wire", action="store_true", help="the older ones' retriever "
+                        "and servers do not understand these'")
+    parser.add_argument("--no-way-back", action="store_true", help="the older ones refuse what "
+                        "these have changed in a volume")
+    return run(Test, parser.parse_args())
 
 
 if __name__ == "__main__":
