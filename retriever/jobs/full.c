@@ -70,10 +70,16 @@ int full_now(struct full *f)
 	if (!atomic_load(&f->error))
 		return 0;
 	pthread_mutex_lock(&f->lock);
-	if (stub_now_ms() < f->until_ms)
-		r = -atomic_load(&f->error);
+	if (is_whole_volume(-atomic_load(&f->error))) {
+		uint64_t now = stub_now_ms();
+
+		if (now < f->until_ms)
+			r = -atomic_load(&f->error);
+		else
+			f->until_ms = now + HOLD_MS; /* this one tries, the others wait */
+	}
 	pthread_mutex_unlock(&f->lock);
-	return is_whole_volume(r) ? r : 0;
+	return r;
 }
 
 int full_state(struct full *f, uint64_t *for_ms)

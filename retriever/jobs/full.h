@@ -40,7 +40,9 @@ void full_finish(struct full *f);
 /* Storing failed with @error, one that says that the volume takes nothing. */
 void full_note(struct full *f, int error);
 bool full_is_over(struct full *f); /* storing has worked: true if it had failed before */
-int full_now(struct full *f); /* 0, or the error for which nothing need be fetched to be stored */
+/* 0, or the error for which nothing need be fetched to be stored.  Now and then one caller gets
+ * 0 and tries, whatever number of them asks. */
+int full_now(struct full *f);
 int full_state(struct full *f, uint64_t *for_ms); /* errno and since when; 0: it takes data */
 
 /* The kept bytes [offset, offset+length): a descriptor of the caller's own, or -1. */

@@ -156,10 +156,14 @@ def test_failed_sync_fetches_all_again(case, world, faults):
     """Also what was filled before and was nobody's candidate."""
     case.file("half"), case.file("whole")
     case.enter("some", "half")
-    before = case.show("half")["now"]
+    before = case.show("half")
     of_whole = fail_a_sync(world, case, faults, "whole")
-    wait_until(lambda: case.show("half")["now"] == [[0, SIZE]], 60, "half is missing again")
-    assert before != [[0, SIZE]]
+
+    def missing_again():        # all of it, but for what a flush of somebody's had made durable before
+        half = case.show("half")
+        return half["now"] == half["durable"]
+    wait_until(missing_again, 60, "half is missing again")
+    assert before["now"] != [[0, SIZE]]
     assert case.show("whole")["stub"] or not of_whole, "whole is no normal file"
     with world.client() as c:
         for name in ("half", "whole"):
