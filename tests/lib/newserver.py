@@ -19,7 +19,7 @@ import pathlib
 import shutil
 import subprocess
 
-from lib.ganesha import CORE, NO_LISTINGS
+from lib.ganesha import CORE
 from lib.programs import BUILD, TOOLS
 from lib.wait import wait_until
 
@@ -67,7 +67,6 @@ NFS_CORE_PARAM {
 }
 NFSV4 { RecoveryBackend = fs; RecoveryRoot = "%(home)s"; Graceless = true; }
 NFS_KRB5 { Active_krb5 = false; }
-%(more)s
 EXPORT {
     Attr_Expiration_Time = 0;
     Export_Id = 1; Path = "%(tree)s"; Pseudo = "/export"; Protocols = 3; Transports = TCP;
@@ -175,8 +174,7 @@ class NewServer:
     def start_old(self, access="RW", address=OLD):
         conf = self.workdir / "old.conf"
         conf.write_text(OLD_CONF % {"address": address, "home": self.workdir / "recovery",
-                                    "tree": self.tree, "access": access, "core": CORE,
-                                    "more": NO_LISTINGS})
+                                    "tree": self.tree, "access": access, "core": CORE})
         log = self.workdir / "old.log"
         with open(self.workdir / "old.out", "ab") as out:
             self.old = subprocess.Popen(
