@@ -165,25 +165,34 @@ STUB_PUBLIC int stub_journal_get(struct stub_journal *j, const struct stub_handl
 	return r;
 }
 
+/* How many entries each queue has.  MDB's code */
+static int queue_sizes(struct stub_journal *j, MDB_txn *txn, uint64_t n[STUB_QUEUES])
+{
+	MDB_stat st;
+	int rc = 0;
+
+	for (int q = 0; q < STUB_QUEUES && rc == 0; q++) {
+		rc = mdb_stat(txn, j->env->dbi[q], &st);
+		n[q] = rc ? 0 : st.ms_entries;
+	}
+	return rc;
+}
+
 STUB_PUBLIC int stub_journal_counts(struct stub_journal *j, struct stub_journal_counts *out)
 {
 	uint64_t n[STUB_QUEUES] = { 0 };
-	MDB_stat st;
 	MDB_txn *txn;
-	int r, rc = 0;
+	int rc, r;
 
 	stub_jwriter_settle(j->env);
 	r = stub_jenv_begin(j->env, MDB_RDONLY, &txn);
 	if (r < 0)
 		return r;
-	memset(out, 0, sizeof(*out));
-	for (int q = 0; q < STUB_QUEUES && rc == 0; q++) {
-		rc = mdb_stat(txn, j->env->dbi[q], &st);
-		if (rc == 0)
-			n[q] = st.ms_entries;
-		out->total += n[q];
-	}
+	rc = queue_sizes(j, txn, n);
 	stub_jenv_abort(j->env, txn);
+	memset(out, 0, sizeof(*out));
+	for (int q = 0; q < STUB_QUEUES; q++)
+		out->total += n[q];
 	out->dirs = n[STUB_QUEUE_DIRS];
 	out->files = n[STUB_QUEUE_SMALL] + n[STUB_QUEUE_LARGE];
 	out->links = n[STUB_QUEUE_LINKS];
@@ -202,7 +211,6 @@ STUB_PUBLIC int stub_journal_totals(struct stub_journal *j, struct stub_journal_
 {
 	uint64_t n[STUB_QUEUES] = { 0 };
 	struct stub_jtotals t;
-	MDB_stat st;
 	MDB_txn *txn;
 	int rc, r;
 
@@ -211,10 +219,8 @@ STUB_PUBLIC int stub_journal_totals(struct stub_journal *j, struct stub_journal_
 	if (r < 0)
 		return r;
 	rc = stub_jtotals_get(txn, j->env->unnamed, mdb_txn_id(txn), &t);
-	for (int q = 0; q < STUB_QUEUES && rc == 0; q++) {
-		rc = mdb_stat(txn, j->env->dbi[q], &st);
-		n[q] = rc ? 0 : st.ms_entries;
-	}
+	if (rc == 0)
+		rc = queue_sizes(j, txn, n);
 	stub_jenv_abort(j->env, txn);
 	if (rc)
 		return rc == MDB_NOTFOUND ? -ENODATA : stub_jenv_errno(rc);
