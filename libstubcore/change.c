@@ -47,29 +47,17 @@ static int change_look(struct stub_volume *v, struct stub_change_object *o)
 	return r;
 }
 
-/* The bracket before ours was not ended (its process died, or dropped it).  What it made of the
- * write time was never shown to clients: set it back. */
-static int change_forget(struct stub_change_object *o)
-{
-	int r = 0;
-
-	if (stub_time_cmp(o->before.st_mtim, o->rec->mtime) != 0)
-		r = stub_times_restore(o->fd, o->rec);
-	return r == 0 && fstat(o->fd, &o->before) < 0 ? -errno : r;
-}
-
 /* Under the exclusion: the record as it is now, on disk too, where it then agrees with
  * the file's size and has room. */
 static int change_load(struct stub_volume *v, struct stub_change_object *o, bool only_look)
 {
-	int r = stub_record_load(v, o->fd, &o->h, &o->before, o->rec);
+	int r = only_look ? stub_record_load(v, o->fd, &o->h, &o->before, o->rec) :
+			    stub_record_load_settled(v, o->fd, &o->h, &o->before, o->rec);
 
 	if (r == -ENOENT) { /* finished while we waited */
 		o->stub = false;
 		return 0;
 	}
-	if (r == 0 && !only_look && o->rec->roomy)
-		r = change_forget(o);
 	if (r == 0 && !only_look)
 		r = stub_record_rehearse(v, o->fd, o->rec);
 	return r;

@@ -55,7 +55,7 @@ static int commit_fold(struct stub_commit *c, int fd, bool sync)
 {
 	struct stub_record rec;
 	struct stat st;
-	int r = stub_record_load(c->v, fd, &c->h, &st, &rec);
+	int r = stub_record_load_settled(c->v, fd, &c->h, &st, &rec);
 
 	/* finished meanwhile: the record is dropped, but perhaps not on the disk yet, and there
 	 * it may still say that what was written is missing */

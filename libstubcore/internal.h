@@ -318,11 +318,20 @@ int stub_record_load(const struct stub_volume *v, int fd, const struct stub_hand
 /* The same of a descriptor that was opened with O_PATH: one system call less. */
 int stub_record_load_path(const struct stub_volume *v, int fd, const struct stub_handle *h,
 			  struct stat *st, struct stub_record *out);
+/*
+ * The same under the exclusion, by who is going to store it.  The bracket before may not have ended:
+ * its process died or dropped it, or the record could not be stored.  What it made of the write
+ * time was never shown to clients: it is set back, since the record that is stored now does not
+ * tell any more that there was one (roomy), and it would pass for a local change (local.c).
+ * Errors of utimensat() and fstat(), too.
+ */
+int stub_record_load_settled(const struct stub_volume *v, int fd, const struct stub_handle *h,
+			     struct stat *st, struct stub_record *out);
 /* The inode's exclusion, to be given back by stub_unlock(&v->locks, ino, 1).  0 or -errno:
  * nothing is held. */
 int stub_lock_inode(struct stub_volume *v, int fd, uint64_t *ino, struct stat *st);
 /* The same of an open object, and its record as it is from then on; further: errors of
- * stub_record_load(). */
+ * stub_record_load_settled(). */
 int stub_lock_record(struct stub_volume *v, const struct stub_object *o, uint64_t *ino,
 		     struct stat *st, struct stub_record *rec);
 /* The record of the inode behind @h, without the exclusion; further: -ESTALE it is gone,

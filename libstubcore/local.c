@@ -10,7 +10,8 @@
  *
  * What one of ours that died left behind must not be taken for a stranger's change:
  *   - a bracket: its record was stored with room before the operation, and without after
- *     it (stub_record_rehearse); room is the sign of one that has not ended;
+ *     it (stub_record_rehearse); room is the sign of one that has not ended.  Whoever stores
+ *     the record next sets the write time back (stub_record_load_settled);
  *   - a fill: it leaves the time of its death, which is before this process, the only one
  *     that fills now, has opened the volume, and after the volume was made;
  *   - a fill of this process that failed, and could not even set the write time back (a

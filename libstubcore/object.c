@@ -127,6 +127,22 @@ int stub_lock_inode(struct stub_volume *v, int fd, uint64_t *ino, struct stat *s
 	return stub_lock(&v->locks, ino, 1, &n);
 }
 
+int stub_record_load_settled(const struct stub_volume *v, int fd, const struct stub_handle *h,
+			     struct stat *st, struct stub_record *rec)
+{
+	int r = stub_record_load(v, fd, h, st, rec);
+
+	if (r < 0 || !rec->roomy)
+		return r;
+	if (stub_time_cmp(st->st_mtim, rec->mtime) != 0) {
+		r = stub_times_restore(fd, rec);
+		if (r == 0 && fstat(fd, st) < 0)
+			r = -errno;
+	}
+	rec->roomy = false;
+	return r;
+}
+
 int stub_lock_record(struct stub_volume *v, const struct stub_object *o, uint64_t *ino,
 		     struct stat *st, struct stub_record *rec)
 {
@@ -137,7 +153,7 @@ int stub_lock_record(struct stub_volume *v, const struct stub_object *o, uint64_
 	r = stub_lock(&v->locks, ino, 1, &n);
 	if (r < 0)
 		return r;
-	r = stub_record_load(v, o->fd, &o->h, st, rec);
+	r = stub_record_load_settled(v, o->fd, &o->h, st, rec);
 	if (r < 0)
 		stub_unlock(&v->locks, ino, 1);
 	return r;
