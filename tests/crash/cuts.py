@@ -32,7 +32,6 @@ from apart import answer, run_stage  # noqa: E402
 from cuts_judge import judge_run, judge_state, judging  # noqa: E402
 from cuts_record import BASE, LOGDISK, SOCKETS, STUBDUMP, Run  # noqa: E402
 import cuts_work  # noqa: E402
-from disklog import Log  # noqa: E402
 import images  # noqa: E402
 from lib.programs import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
@@ -141,7 +140,7 @@ def again(where, number, name):
         run_ = Run(top / "run", kept["fstype"], kept["how"], kept["seed"], source)
         shutil.copy(where / "disk.log", run_.logfile)
         shutil.copy(where / "base.img", run_.base)
-        run_.ops, run_.log = kept["ops"], Log(run_.logfile)
+        run_.ops, run_.log = kept["ops"], run_.read_log()
         with judging(run_, 0) as home:
             builder = images.Builder(run_.log, run_.base, home)
             for cut, states in run_.log.plan(run_.fstype, random.Random(run_.seed),

@@ -26,7 +26,7 @@ def _record(run, image, where, recovery):
     finally:
         disk.power_off()
         disk.close()
-    return Log(where / "disk.log")
+    return Log(where / "disk.log", images.ordered_place(image, run.fstype))
 
 
 def _judge(volume, tree, wanted):

@@ -178,7 +178,10 @@ class Run:
             disk.power_off()
             disk.close()
             os.unlink(image)
-        self.log = Log(self.logfile)
+        self.log = self.read_log()
+
+    def read_log(self):
+        return Log(self.logfile, images.ordered_place(self.base, self.fstype))
 
     def _play(self, disk):
         volume = disk.mnt / "vol"
