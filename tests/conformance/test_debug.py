@@ -60,7 +60,7 @@ def retriever_says(m, on):
 def ganesha_says(world, level):
     """By its own means, while it runs."""
     server = world.m.server
-    server.allow.append("Extra references")     # whatever the FSAL, since it was told anew
+    server.allow.append("Extra (fsal )?references")     # whatever the FSAL, since it was told anew
     server.conf = "LOG { COMPONENTS { FSAL = %s; } }" % level
     logs = Logs(world)
     server.write_config()
