@@ -162,10 +162,13 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 		r = preflight_root(v, s, facts);
 	if (r == 0 && facts->join)
 		r = preflight_join(v, facts);
-	if (r == 0 && has_meta(facts) &&
-	    source_meta(s, SOURCE_DEMAND, &facts->root, &facts->meta) < 0)
-		r = verdict_fail(v, FAIL_SOURCE, "source %s: cannot read what belongs to its root",
-				 facts->uri);
+	if (r == 0 && has_meta(facts)) {
+		r = source_meta(s, SOURCE_DEMAND, &facts->root, &facts->meta);
+		if (r < 0)
+			r = verdict_fail(v, FAIL_SOURCE,
+					 "source %s: cannot read what belongs to its root: %s",
+					 facts->uri, strerror(-r));
+	}
 	source_stop(s);
 	source_destroy(s);
 	return r;
@@ -186,7 +189,8 @@ static int fetch_streams(const struct source_facts *facts, struct stub_volume *v
 	c.uri = facts->uri;
 	c.join = facts->join;
 	c.log = verdict_log;
-	c.give_up_ms = PREFLIGHT_TIMEOUT_MS;
+	c.call_timeout_ms = PREFLIGHT_CALL_MS;
+	c.give_up_ms = PREFLIGHT_LOST_MS;
 	c.smb.depot = true;
 	r = source_create(&c, &s);
 	if (r < 0)

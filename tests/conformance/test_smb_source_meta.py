@@ -3,6 +3,7 @@
 volume shows what the old one did, and what cannot be kept is named."""
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -163,6 +164,20 @@ def test_streams_that_only_a_backup_may_read(make, server, old):
         assert gate.refused
         assert m.status()["source_reconnects"] == 0
     assert len(streams_of(m.volume / "streams/odd-names")) == 5
+
+
+def test_a_volume_is_made_of_a_slow_server(make, server, old):
+    """Six seconds for each try to read what belongs to the root."""
+    asked = []
+
+    def late(name, options):
+        if name == "" and options & BACKUP_INTENT:
+            asked.append(time.sleep(6))
+        return 0
+    with SmbGate(server) as gate:
+        gate.refusal = late
+        make(gate.url(), conf=UNSIGNED).init()
+    assert asked
 
 
 def test_a_call_that_the_server_does_not_know(make, server, old):
