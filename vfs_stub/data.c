@@ -357,6 +357,7 @@ int stubvfs_fsync_recv(struct tevent_req *req, struct vfs_aio_state *aio)
 
 	if (tevent_req_is_unix_error(req, &aio->error)) {
 		tevent_req_received(req);
+		errno = aio->error; /* vfs_streams_xattr above us answers with that; 0: never */
 		return -1;
 	}
 	*aio = s->aio;
