@@ -197,7 +197,8 @@ int stub_missing_clear(int fd, const struct stat *st, const struct stub_record *
 
 /*
  * Has somebody changed the data or the times of a stub around the servers?  Under the
- * exclusion; @st and @rec are of @fd as they are now.  1: certainly, 0, or -errno.
+ * exclusion; @st and @rec are of @fd as they are now, settled (stub_record_load_settled).
+ * 1: certainly, 0, or -errno.
  */
 int stub_changed_locally(const struct stub_volume *v, int fd, const struct stat *st,
 			 const struct stub_record *rec);

@@ -57,7 +57,7 @@ int stub_changed_locally(const struct stub_volume *v, int fd, const struct stat 
 	struct stat as_stored;
 	int r;
 
-	if (stub_time_cmp(st->st_mtim, rec->mtime) == 0 || rec->roomy ||
+	if (stub_time_cmp(st->st_mtim, rec->mtime) == 0 ||
 	    may_be_ours(v, st, rec->flags & STUB_FLAG_DUMMY))
 		return 0;
 	r = stub_times_restore(fd, rec);
