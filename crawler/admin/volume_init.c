@@ -189,7 +189,6 @@ static int fetch_streams(const struct source_facts *facts, struct stub_volume *v
 	c.uri = facts->uri;
 	c.join = facts->join;
 	c.log = verdict_log;
-	c.call_timeout_ms = PREFLIGHT_CALL_MS;
 	c.give_up_ms = PREFLIGHT_LOST_MS;
 	c.smb.depot = true;
 	r = source_create(&c, &s);

@@ -17,9 +17,8 @@
 
 #define PREFLIGHT_SAMPLE     2000 /* entries looked at in search of proof */
 #define PREFLIGHT_SAMPLE_MS  20000 /* ... and for how long */
-#define PREFLIGHT_TIMEOUT_MS 15000 /* a source that does not answer is given up */
-#define PREFLIGHT_CALL_MS    15000 /* a call of one that has answered may take so long */
-#define PREFLIGHT_LOST_MS    60000 /* ... and it is given up after so long without a connection */
+#define PREFLIGHT_TIMEOUT_MS 15000 /* a source that does not answer is given up, and a call */
+#define PREFLIGHT_LOST_MS    60000 /* one that has answered: so long without a connection */
 
 /* Of a device: what mknod(2) takes, whatever the file system. */
 #define TARGET_MAJOR_MAX 0xfff

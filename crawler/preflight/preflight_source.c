@@ -108,7 +108,7 @@ static void preflight_config(const struct source_facts *facts, struct source_con
 	c->connections = 1;
 	c->readdir_bytes = 65536;
 	c->read_bytes = 65536;
-	c->call_timeout_ms = PREFLIGHT_CALL_MS;
+	c->call_timeout_ms = PREFLIGHT_TIMEOUT_MS;
 	c->give_up_ms = PREFLIGHT_LOST_MS;
 	c->inflight = 16;
 	c->smb.depot = facts->depot;
