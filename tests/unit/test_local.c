@@ -236,38 +236,46 @@ static void test_a_server_that_died_before_another(void **state)
 	assert_int_equal(fill(x, "f"), 0);
 }
 
+/* A bracket that was begun, has changed the file, and does not end. */
+static void leave_bracket(struct fixture *x)
+{
+	struct stub_change c;
+
+	begin(x, "f", &c);
+	write_locally(x, "f");
+	stub_change_drop(&c);
+}
+
+static void assert_fills(struct fixture *x)
+{
+	assert_int_equal(fill(x, "f"), 0);
+	assert_int_equal(byte_at(x, "f", 500), 'o');
+}
+
 /* The same, and then one who stores the record for another reason: no sign of it is left. */
 static void test_a_server_that_died_before_a_commit(void **state)
 {
 	struct fixture *x = *state;
 	struct stub_handle h = fixture_handle(x, "f");
-	struct stub_change c;
 	struct stub_commit commit;
 
-	begin(x, "f", &c);
-	write_locally(x, "f");
-	stub_change_drop(&c);
+	leave_bracket(x);
 	assert_int_equal(stub_commit_prepare(x->v, &h, &commit), 0);
 	assert_int_equal(stub_commit_finish(&commit, 0), 0);
-	assert_int_equal(fill(x, "f"), 0);
-	assert_int_equal(byte_at(x, "f", 500), 'o');
+	assert_fills(x);
 }
 
 static void test_a_server_that_died_before_a_move(void **state)
 {
 	struct fixture *x = *state;
 	struct stub_handle h = fixture_handle(x, "f");
-	struct stub_change c;
 	struct stub_object o;
 
-	begin(x, "f", &c);
-	write_locally(x, "f");
-	stub_change_drop(&c);
+	leave_bracket(x);
 	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
 	assert_int_equal(stub_object_move(x->v, &o, &o.origin), 0);
 	stub_object_close(&o);
-	assert_int_equal(fill(x, "f"), 0);
-	assert_int_equal(byte_at(x, "f", 500), 'o');
+	assert_fills(x);
 }
 
 /* Killed between the data and the time; the next retriever opens the volume. */
