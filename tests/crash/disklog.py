@@ -6,8 +6,7 @@ every write that was answered before an answered flush came is on the disk; of t
 others that have come, any part may be.  Earlier moments of the same interval allow
 no other contents, and fewer acknowledgements.
 
-XFS cannot be mounted with gaps in its own log that are further back than the last eight
-writes, and with one of what its recovery wipes there: it was the file system that lost, whoever
+XFS cannot be mounted with gaps far back in its own log: it was the file system that lost, whoever
 uses it.  So of the writes to a place that is told (in_order) the later ones are lost first.
 
     log = Log(path, in_order=images.ordered_place(image, "xfs"))
@@ -109,10 +108,10 @@ class Log:
 
     def _some(self, writes, rng):
         first, end = self.in_order
-        ordered = [w for w in writes if first <= w.offset < end]
-        there = {w.id for w in ordered[:rng.randrange(len(ordered) + 1)]}
-        there |= {w.id for w in writes if not first <= w.offset < end and rng.random() < 0.5}
-        return [w for w in writes if w.id in there]
+        ordered = [w.id for w in writes if first <= w.offset < end]
+        lost = set(ordered[rng.randrange(len(ordered) + 1):])
+        return [w for w in writes if w.id not in lost and (
+            first <= w.offset < end or rng.random() < 0.5)]
 
     def _states(self, cut, unit, rng, subsets):
         some = cut.volatile
