@@ -174,11 +174,6 @@ STUB_PUBLIC int stub_object_move(struct stub_volume *v, struct stub_object *o,
 	return r;
 }
 
-static bool is_zero(const char *p, size_t n)
-{
-	return n == 0 || (p[0] == 0 && !memcmp(p, p + 1, n - 1));
-}
-
 /* Write @part but for its blocks of zeros: whole ones, and the file's last. */
 static int write_sparse(int fd, const struct stat *st, struct stub_range part, const char *data)
 {
@@ -190,7 +185,7 @@ static int write_sparse(int fd, const struct stat *st, struct stub_range part, c
 		if (next > part.end)
 			next = part.end;
 		if (at % block || (next % block && next < (uint64_t)st->st_size) ||
-		    !is_zero(data + (at - part.start), next - at))
+		    !stub_is_zero(data + (at - part.start), next - at))
 			continue;
 		r = stub_io_pwrite(fd, data + (from - part.start), at - from, from);
 		from = next;

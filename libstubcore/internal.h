@@ -48,6 +48,11 @@ int stub_io_read_file(int dirfd, const char *name, char *buf, size_t size); /* b
 int stub_io_write_file(int dirfd, const char *name, const char *text);	    /* synced */
 int stub_io_flock(int fd); /* exclusive; waits, whatever signals come */
 
+static inline bool stub_is_zero(const char *p, size_t n)
+{
+	return n == 0 || (p[0] == 0 && !memcmp(p, p + 1, n - 1));
+}
+
 static inline void stub_cleanup_close(int *fd)
 {
 	if (*fd >= 0)
@@ -123,9 +128,9 @@ int stub_journal_set_kind(struct stub_journal *j, const struct stub_handle *h, s
 /* Entries that removals have taken out since the journal was opened for writing.  Waits
  * for those handed in before the call. */
 uint64_t stub_journal_removed(struct stub_journal *j);
-/* @n objects were made that miss nothing: for stub_journal_totals().  Stored with the next
- * transaction; lost if the process is killed before it. */
-void stub_journal_plain(struct stub_journal *j, uint64_t n);
+/* @n objects were made that miss nothing, files among them of @bytes: for stub_journal_totals().
+ * Stored with the next transaction; lost if the process is killed before it. */
+void stub_journal_plain(struct stub_journal *j, uint64_t n, uint64_t bytes);
 
 /* ---- record.c ---- */
 
@@ -419,6 +424,14 @@ int stub_project_staging(struct stub_volume *v, int dir_fd, char out[STUB_PROJEC
 /* Make the directory @fd hand no project on. */
 int stub_project_none(int fd);
 
+/* ---- syncer.c: and stubfill.h ---- */
+
+/* The number of a sync that begins after this. */
+uint64_t stub_syncer_ask(struct stub_syncer *s);
+/* Wait for it.  0; -EAGAIN: @hurry(@arg) was true before (stub_syncer_wake()); -EIO: it, or a later
+ * one, failed.  @hurry NULL: never; it is called with the syncer's lock held. */
+int stub_syncer_wait(struct stub_syncer *s, uint64_t ticket, bool (*hurry)(void *arg), void *arg);
+
 /* ---- stage.c: one inode, complete as a stub, not visible yet ---- */
 
 enum stub_staged_kind { STUB_STAGED_NONE, STUB_STAGED_FD, STUB_STAGED_NAME, STUB_STAGED_LINK };
@@ -428,6 +441,9 @@ struct stub_staged {
 	int fd;			/* FD: unnamed inode, linked from here */
 	char name[STUB_PROVISIONAL_NAME]; /* NAME: path in staging/; LINK: in provisional/ */
 	bool journalled;	/* needs an entry before it becomes visible */
+	bool whole;		/* FD: made whole, not to become visible before it was synced ... */
+	bool here;		/* ... or it became a stub that misses nothing now */
+	uint64_t boot;		/* whole: stub_volume_boot() before its bytes were written */
 	struct stub_journal_entry entry;
 };
 
@@ -436,6 +452,13 @@ uint64_t stub_size_kept(const struct stub_attr *a);
 
 int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
 	       struct stub_staged *out);
+/* A regular file of one name with all its bytes @data, and without a record (docs/decisions/0066).
+ * @place: stub_project_staging().  -errno: nothing is staged. */
+int stub_stage_whole(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
+		     const char *place, const void *data, struct stub_staged *out);
+/* There is no time to sync it: make it a stub whose bytes are all here. */
+int stub_staged_hurry(struct stub_volume *v, const struct stub_object *dir,
+		      const struct stub_entry *e, struct stub_staged *s);
 /* The journal entry of @e's inode if a provisional file of it is there: 1, else 0. */
 int stub_stage_entry(struct stub_volume *v, const struct stub_entry *e,
 		     struct stub_journal_entry *out);

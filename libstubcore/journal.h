@@ -182,10 +182,10 @@ struct stub_jchange {
 	bool uncertain; /* a damaged value was met: nobody knows with what it was counted */
 };
 
-/* Begin one, after @plain more objects without an entry.  -errno.  Ended by exactly one of
- * _commit and _abort. */
+/* Begin one, after @plain more objects without an entry, of @plain_bytes.  -errno.  Ended by
+ * exactly one of _commit and _abort. */
 int stub_jchange_begin(struct stub_jenv *e, const struct stub_log *log, uint64_t plain,
-		       struct stub_jchange *out);
+		       uint64_t plain_bytes, struct stub_jchange *out);
 /* *result: -errno of this one alone, or what it returns.  MDB's code */
 int stub_jchange_apply(struct stub_jchange *c, const struct stub_jop *op, int64_t *result);
 int stub_jchange_commit(struct stub_jchange *c); /* MDB's code */

@@ -265,7 +265,7 @@ int stub_jchange_apply(struct stub_jchange *c, const struct stub_jop *op, int64_
 /* ---- the transaction ---- */
 
 int stub_jchange_begin(struct stub_jenv *e, const struct stub_log *log, uint64_t plain,
-		       struct stub_jchange *out)
+		       uint64_t plain_bytes, struct stub_jchange *out)
 {
 	int rc, r;
 
@@ -281,6 +281,7 @@ int stub_jchange_begin(struct stub_jenv *e, const struct stub_log *log, uint64_t
 	if (rc)
 		stub_jenv_abort(e, out->txn);
 	out->totals.plain += plain;
+	out->totals.done_bytes += plain_bytes;
 	return stub_jenv_errno(rc);
 }
 

@@ -68,7 +68,8 @@ struct stub_jwriter {
 	/* the writer's own */
 	unsigned int commits;
 	bool failing; /* the last transaction failed: logged already */
-	atomic_uint_fast64_t plain; /* objects without an entry, not stored yet */
+	/* objects without an entry, and their bytes, not stored yet */
+	atomic_uint_fast64_t plain, plain_bytes;
 	atomic_uint_fast64_t removed; /* entries removed by transactions that succeeded */
 };
 
@@ -88,9 +89,9 @@ static int no_space_or(struct stub_jwriter *w, int r)
 /* One try at the whole group.  *full: the map is too small for it. */
 static int try_group(struct stub_jwriter *w, struct op *group, bool *full)
 {
-	uint64_t plain = atomic_load(&w->plain);
+	uint64_t plain = atomic_load(&w->plain), bytes = atomic_load(&w->plain_bytes);
 	struct stub_jchange c;
-	int rc = 0, r = stub_jchange_begin(w->env, &w->log, plain, &c);
+	int rc = 0, r = stub_jchange_begin(w->env, &w->log, plain, bytes, &c);
 
 	if (r < 0)
 		return r;
@@ -100,8 +101,10 @@ static int try_group(struct stub_jwriter *w, struct op *group, bool *full)
 		stub_jchange_abort(&c);
 	else
 		rc = stub_jchange_commit(&c);
-	if (rc == 0 && c.dirty)
+	if (rc == 0 && c.dirty) {
 		atomic_fetch_sub(&w->plain, plain);
+		atomic_fetch_sub(&w->plain_bytes, bytes);
+	}
 	*full = rc == MDB_MAP_FULL;
 	return no_space_or(w, stub_jenv_errno(rc));
 }
@@ -373,10 +376,12 @@ uint64_t stub_journal_removed(struct stub_journal *j)
 	return atomic_load(&j->writer->removed);
 }
 
-void stub_journal_plain(struct stub_journal *j, uint64_t n)
+void stub_journal_plain(struct stub_journal *j, uint64_t n, uint64_t bytes)
 {
-	if (j->writer)
-		atomic_fetch_add(&j->writer->plain, n);
+	if (!j->writer)
+		return;
+	atomic_fetch_add(&j->writer->plain, n);
+	atomic_fetch_add(&j->writer->plain_bytes, bytes);
 }
 
 /* ---- life of the writer ---- */
@@ -421,7 +426,7 @@ static void jwriter_free(struct stub_jwriter *w)
 static int count_once(struct stub_jwriter *w)
 {
 	struct stub_jchange c;
-	int rc, r = stub_jchange_begin(w->env, &w->log, 0, &c);
+	int rc, r = stub_jchange_begin(w->env, &w->log, 0, 0, &c);
 
 	if (r < 0)
 		return r;

@@ -12,6 +12,9 @@
  * but does not list), or a client's, then it wins: clients remove or rename names
  * only in listed directories, so a taken name stays taken.
  *
+ * Files that are made whole are no stubs: they are linked in when they are synced, or become
+ * stubs after all (docs/decisions/0066).  Never has a name what has neither record nor sync.
+ *
  * An entry that the file system refuses does not keep the others away: it is left
  * out, and the directory's record remembers its name (refused.c).
  *
@@ -39,7 +42,10 @@ struct batch {
 	struct stub_staged staged[BATCH_MAX];
 	const struct stub_entry *of[BATCH_MAX];
 	struct stub_journal_entry entries[BATCH_MAX];
-	size_t n_staged, n_entries, n_plain;
+	size_t n_staged, n_entries, n_whole;
+	uint64_t n_plain, plain_bytes; /* linked, and miss nothing */
+	struct stub_whole *whole;	/* NULL: none */
+	char place[STUB_PROJECT_NAME]; /* "": not known yet */
 };
 
 /* 0 if the entry is fine, or if it is left out and noted in @refused. */
@@ -79,9 +85,22 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 		return r;
 	if (b->staged[b->n_staged].journalled)
 		b->entries[b->n_entries++] = b->staged[b->n_staged].entry;
-	else
-		b->n_plain++;
 	b->of[b->n_staged++] = e;
+	return 0;
+}
+
+/* The same, of an entry whose bytes are here; no matter if its name is taken. */
+static int batch_prepare_whole(struct stub_volume *v, const struct stub_object *dir,
+			       const struct stub_entry *e, const void *data, struct batch *b)
+{
+	int r = b->place[0] ? 0 : stub_project_staging(v, dir->fd, b->place);
+
+	if (r == 0)
+		r = stub_stage_whole(v, dir, e, b->place, data, &b->staged[b->n_staged]);
+	if (r < 0)
+		return r;
+	b->of[b->n_staged++] = e;
+	b->n_whole++;
 	return 0;
 }
 
@@ -89,6 +108,67 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 static int refuse(struct stub_refused *refused, const struct stub_entry *e, int error)
 {
 	return stub_refusal(error) ? stub_refused_add(refused, e->name, e->name_len, error) : error;
+}
+
+/* It was not synced: @done says why not. */
+static int make_stub(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
+		     int done, struct stub_staged *s)
+{
+	if (done == -EAGAIN)
+		return stub_staged_hurry(v, dir, e, s);
+	stub_staged_drop(v, s); /* its bytes may be lost */
+	return stub_stage(v, dir, e, s);
+}
+
+/* Wait for the sync of what was made whole; what has not got it becomes stubs. */
+static int batch_sync(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
+		      struct batch *b, uint64_t ticket, struct stub_refused *refused)
+{
+	const struct stub_whole *w = b->whole;
+	int r, done = stub_syncer_wait(w->syncer, ticket, w->hurry, w->arg);
+	size_t before = b->n_entries;
+
+	for (size_t i = 0; i < b->n_staged; i++) {
+		struct stub_staged *s = &b->staged[i];
+
+		/* in another era a sync has failed since its bytes were written */
+		if (!s->whole || (done == 0 && s->boot == stub_volume_boot(v)))
+			continue;
+		r = make_stub(v, dir, b->of[i], done, s);
+		if (r < 0) {
+			stub_staged_drop(v, s);
+			r = refuse(refused, b->of[i], r);
+			if (r < 0)
+				return r;
+		} else if (s->journalled) {
+			b->entries[b->n_entries++] = s->entry;
+		}
+	}
+	if (b->n_entries == before)
+		return 0;
+	return stub_journal_add(j, b->entries + before, b->n_entries - before);
+}
+
+/* What has just got its name. */
+static void linked(struct stub_volume *v, const struct stub_object *dir, struct batch *b, size_t i,
+		   const char *name)
+{
+	const struct stub_entry *e = b->of[i];
+	const struct stub_staged *s = &b->staged[i];
+
+	if (s->kind == STUB_STAGED_FD && !s->journalled)
+		stub_finished_note(v, s->fd, e->attr.fileid, 0);
+	else if (!s->journalled)
+		stub_finished_name(v, dir->fd, name, e->attr.fileid);
+	if (s->here)
+		stub_finisher_add_whole(b->whole->finisher, &s->entry.h);
+	if (!s->journalled)
+		b->n_plain++;
+	if (s->whole) {
+		b->whole->files++;
+		b->whole->bytes += e->attr.size;
+		b->plain_bytes += s->journalled ? 0 : e->attr.size;
+	}
 }
 
 /* Link what is staged, whole slices at a time so that clients' changes to the
@@ -114,10 +194,12 @@ static int batch_link(struct stub_volume *v, const struct stub_object *dir, stru
 		if (!(rec->flags & STUB_FLAG_UNLISTED))
 			r = -ENOENT; /* listed by another: clients remove names since then */
 		for (; i < end && r == 0; i++) {
+			if (b->staged[i].kind == STUB_STAGED_NONE)
+				continue; /* refused by batch_sync() */
 			name_of(b->of[i], name);
 			r = stub_staged_link(v, &b->staged[i], dir->fd, name);
-			if (r == 0 && !b->staged[i].journalled)
-				stub_finished_name(v, dir->fd, name, b->of[i]->attr.fileid);
+			if (r == 0)
+				linked(v, dir, b, i, name);
 			if (r < 0)
 				r = r == -EEXIST ? 0 : refuse(refused, b->of[i], r);
 		}
@@ -132,12 +214,46 @@ static void batch_drop(struct stub_volume *v, struct batch *b)
 {
 	for (size_t i = 0; i < b->n_staged; i++)
 		stub_staged_drop(v, &b->staged[i]);
-	b->n_staged = b->n_entries = b->n_plain = 0;
+	b->n_staged = b->n_entries = b->n_whole = 0;
+	b->n_plain = b->plain_bytes = 0;
 }
 
-STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
+static bool may_be_whole(const struct stub_entry *e)
+{
+	return S_ISREG(e->attr.mode) && e->attr.size > 0 && !e->dummy && !stub_entry_linked(e) &&
+	       e->origin_len <= STUB_ORIGIN_MAX;
+}
+
+/* Stage @e, with its bytes if @data is not NULL. */
+static int batch_add(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
+		     const void *data, struct batch *b, struct stub_refused *refused)
+{
+	int r;
+
+	if (stub_entry_check(dir, e) == -EBADMSG)
+		return 0;
+	/* no room for it, or whatever it is: without its bytes it may do */
+	if (data && may_be_whole(e) && batch_prepare_whole(v, dir, e, data, b) == 0)
+		return 0;
+	r = batch_prepare(v, dir, e, b);
+	return r < 0 ? refuse(refused, e, r) : 0;
+}
+
+/* All is staged: make it findable, durable, and then visible. */
+static int batch_end(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
+		     struct batch *b, struct stub_refused *refused)
+{
+	uint64_t ticket = b->n_whole ? stub_syncer_ask(b->whole->syncer) : 0;
+	int r = b->n_entries ? stub_journal_add(j, b->entries, b->n_entries) : 0;
+
+	if (r == 0 && b->n_whole)
+		r = batch_sync(v, j, dir, b, ticket, refused);
+	return r == 0 ? batch_link(v, dir, b, refused) : r;
+}
+
+STUB_PUBLIC int stub_list_whole(struct stub_volume *v, struct stub_journal *j,
 				const struct stub_object *dir, const struct stub_entry *e, size_t n,
-				struct stub_refused *refused, size_t *bad)
+				struct stub_whole *w, struct stub_refused *refused, size_t *bad)
 {
 	struct batch *b CLEANUP_FREE = NULL;
 	int r = 0;
@@ -152,26 +268,27 @@ STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
+	b->whole = w;
 	for (size_t i = 0; i < n && r == 0;) {
 		size_t end = n - i > BATCH_MAX ? i + BATCH_MAX : n;
 
 		for (; i < end && r == 0; i++) {
 			*bad = i;
-			if (stub_entry_check(dir, &e[i]) == -EBADMSG)
-				continue;
-			r = batch_prepare(v, dir, &e[i], b);
-			if (r < 0)
-				r = refuse(refused, &e[i], r);
+			r = batch_add(v, dir, &e[i], w ? w->data[i] : NULL, b, refused);
 		}
-		if (r == 0 && b->n_entries)
-			r = stub_journal_add(j, b->entries, b->n_entries);
 		if (r == 0)
-			r = batch_link(v, dir, b, refused);
-		if (r == 0)
-			stub_journal_plain(j, b->n_plain);
+			r = batch_end(v, j, dir, b, refused);
+		stub_journal_plain(j, b->n_plain, b->plain_bytes);
 		batch_drop(v, b);
 	}
 	return r;
+}
+
+STUB_PUBLIC int stub_list_batch(struct stub_volume *v, struct stub_journal *j,
+				const struct stub_object *dir, const struct stub_entry *e, size_t n,
+				struct stub_refused *refused, size_t *bad)
+{
+	return stub_list_whole(v, j, dir, e, n, NULL, refused, bad);
 }
 
 /* The journal entry of the stub called @name: 1; 0 if it is none. */

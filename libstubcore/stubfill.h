@@ -215,6 +215,34 @@ int stub_list_batch(struct stub_volume *v, struct stub_journal *j, const struct 
 int stub_list_finish(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
 		     const struct stub_refused *refused, bool keep);
 
+/*
+ * Small files, made whole (docs/decisions/0066): a batch of which the bytes of some entries are
+ * here already.  These become normal files at once, no stubs, if they are regular files of one
+ * name and no dummies, and their attributes and bytes are those of one version.  They get
+ * their names after a sync that the syncer makes for all who wait.  What cannot be made whole
+ * is made a stub, as by stub_list_batch(), and so is what a failed sync may have lost.
+ */
+struct stub_syncer; /* may be used by all threads at once; has one thread of its own */
+int stub_syncer_create(struct stub_volume *v, struct stub_syncer **out);
+void stub_syncer_destroy(struct stub_syncer *s); /* nobody waits for it any more */
+bool stub_syncer_well(struct stub_syncer *s); /* no sync has failed a moment ago */
+void stub_syncer_wake(struct stub_syncer *s); /* who waits asks whether it is to hurry */
+
+struct stub_whole {
+	const void *const *data; /* of each entry, attr.size bytes; NULL: not here */
+	struct stub_syncer *syncer;
+	struct stub_finisher *finisher;
+	/* Somebody waits for the listing now: do not wait for the sync.  What is not synced becomes
+	 * a stub in which nothing is missing, and is handed to the finisher.  Must not block. */
+	bool (*hurry)(void *arg);
+	void *arg;
+	uint64_t files, bytes; /* made whole are added */
+};
+/* As stub_list_batch(); the entries of @w->data that are not NULL must be as said above. */
+int stub_list_whole(struct stub_volume *v, struct stub_journal *j, const struct stub_object *dir,
+		    const struct stub_entry *e, size_t n, struct stub_whole *w,
+		    struct stub_refused *refused, size_t *bad);
+
 /* Note in @r a name that is not made, and why: 0, or @error if there is no room for it. */
 int stub_refused_add(struct stub_refused *r, const char *name, size_t len, int error);
 

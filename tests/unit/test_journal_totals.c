@@ -82,12 +82,14 @@ static void objects_without_an_entry(void **state)
 {
 	struct stub_journal *j = open_journal(0);
 
-	stub_journal_plain(j, 3);
+	stub_journal_plain(j, 3, 0);
 	add_one(j, 1, STUB_JOURNAL_FILE, 10);
-	stub_journal_plain(j, 2);
+	stub_journal_plain(j, 2, 70);
 	add_one(j, 2, STUB_JOURNAL_FILE, 10);
 	assert_int_equal(totals_are_a_walk(j).done, 5);
 	assert_int_equal(totals_are_a_walk(j).found, 7);
+	assert_int_equal(totals_are_a_walk(j).done_bytes, 70);
+	assert_int_equal(totals_are_a_walk(j).found_bytes, 90);
 	stub_journal_close(j);
 }
 
@@ -112,7 +114,7 @@ static void bytes_on_the_disk(void **state)
 	uint8_t bytes[sizeof(want)];
 	MDB_txn *txn;
 
-	stub_journal_plain(j, 3);
+	stub_journal_plain(j, 3, 0);
 	add_one(j, 1, STUB_JOURNAL_FILE, 0x100);
 	add_one(j, 2, STUB_JOURNAL_FILE, 0x100000);
 	add_one(j, 3, STUB_JOURNAL_FILE, 0x200);
