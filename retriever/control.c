@@ -184,7 +184,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_s(o, "state", state_name(c, &s, &src, add_found(c, o), &n));
 	add_b(o, "only_parked", only_parked(&n));
 	add_u(o, "pending", n.total - n.errors - n.conflicts);
-	add_u(o, "done", f.done);
+	add_u(o, "done", f.done + s.whole);
 	add_u(o, "parked", n.errors);
 	add_u(o, "conflicts", n.conflicts);
 	add_u(o, "links", n.links);
@@ -213,6 +213,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "source_readdirs", src.readdirs);
 	add_u(o, "source_reads", src.reads);
 	add_u(o, "entries", s.entries);
+	add_u(o, "whole", s.whole);
 	add_u(o, "joined", s.joined);
 	add_u(o, "errors", s.errors);
 	add_u(o, "touched", s.touched);

@@ -40,6 +40,7 @@ struct retriever {
 	struct stub_volume *volume;
 	struct stub_journal *journal;
 	struct stub_finisher *finisher;
+	struct stub_syncer *syncer;
 	struct source *source;
 	struct depot *depot;
 	struct jobs *jobs;
@@ -249,6 +250,8 @@ static int start(struct retriever *r)
 		.demand_workers = c->demand_workers,
 		.fill_workers = c->fill_workers,
 		.block_bytes = c->block_size,
+		.small_file = c->small_file,
+		.patience_ms = c->call_timeout / 10,
 		.buffer_bytes = c->buffer,
 		.max_tries = c->max_tries,
 		.recall_files_per_minute = c->recall_files_per_minute,
@@ -285,6 +288,10 @@ static int start(struct retriever *r)
 	stub_finisher_set_delay(r->finisher, c->finish_delay);
 	jc.source = r->source;
 	jc.finisher = r->finisher;
+	e = stub_syncer_create(r->volume, &r->syncer);
+	if (e < 0)
+		return complain("syncer", e);
+	jc.syncer = r->syncer;
 	e = jobs_create(&jc, &r->jobs);
 	if (e < 0)
 		return complain("workers", e);
@@ -320,6 +327,7 @@ static void stop(struct retriever *r)
 	jobs_stop(r->jobs);
 	stub_server_destroy(r->server);
 	jobs_destroy(r->jobs);
+	stub_syncer_destroy(r->syncer);
 	stub_finisher_destroy(r->finisher);
 	source_destroy(r->source);
 	depot_close(r->depot);

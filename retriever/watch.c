@@ -73,7 +73,7 @@ static void sample(struct watch *w)
 	stub_finisher_stats(w->c.finisher, &f);
 	jobs_stats(w->c.jobs, &s);
 	pthread_mutex_lock(&w->lock);
-	w->samples[w->n++ % SAMPLES] = (struct sample){ now_s(), f.done, s.bytes };
+	w->samples[w->n++ % SAMPLES] = (struct sample){ now_s(), f.done + s.whole, s.bytes };
 	pthread_mutex_unlock(&w->lock);
 }
 

@@ -23,6 +23,8 @@ struct budget {
 void budget_init(struct budget *b, uint64_t bytes); /* of both together */
 void budget_finish(struct budget *b);
 void budget_take(struct budget *b, enum budget_whose w, uint32_t n); /* waits for @n bytes */
+/* The same for @ms at most; false: there were none. */
+bool budget_take_for(struct budget *b, enum budget_whose w, uint32_t n, unsigned int ms);
 bool budget_try(struct budget *b, enum budget_whose w, uint32_t n); /* false: not now */
 void budget_give(struct budget *b, enum budget_whose w, uint32_t n);
 

@@ -324,7 +324,7 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 	return 0;
 }
 
-static int know_limits(struct jobs *j)
+int jobs_know_limits(struct jobs *j)
 {
 	struct source_limits l;
 	int r;
@@ -344,7 +344,7 @@ static int know_limits(struct jobs *j)
 /* Drive the transfer to its end.  0, or what the waiters get. */
 static int transfer_run(struct transfer *t)
 {
-	int result = know_limits(t->j);
+	int result = jobs_know_limits(t->j);
 
 	if (result < 0)
 		return jobs_failed(t->j, &t->o->h, result, "limits of the old server");

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "jobs/jobs_internal.h"
+#include "jobs/job_whole.h"
 
 #define LIST_TRIES 4 /* of a listing that the old server breaks off */
 
@@ -160,6 +160,7 @@ struct listing {
 	struct stub_refused refused;
 	bool local; /* it was our volume that failed */
 	struct tree_content content;
+	struct whole *whole; /* NULL: nothing is made whole */
 };
 
 static void count_content(struct tree_content *c, const struct stub_entry *e, size_t n)
@@ -176,10 +177,10 @@ static void count_content(struct tree_content *c, const struct stub_entry *e, si
 	}
 }
 
-static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
+static int make_batch(struct listing *l, const struct stub_entry *e, size_t n, struct stub_whole *w)
 {
 	size_t bad = 0;
-	int r = stub_list_batch(l->j->c.volume, l->j->c.journal, l->dir, e, n, &l->refused, &bad);
+	int r = stub_list_whole(l->j->c.volume, l->j->c.journal, l->dir, e, n, w, &l->refused, &bad);
 
 	if (r == -ENOENT) {
 		l->done = true;
@@ -197,6 +198,22 @@ static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
 		atomic_fetch_add(&l->j->n.entries, n);
 	}
 	return r;
+}
+
+static int make_entries(struct listing *l, const struct stub_entry *e, size_t n)
+{
+	struct stub_whole w;
+	int r = 0;
+
+	while (r == 0 && n && l->whole && jobs_whole_wanted(l->whole)) {
+		size_t some = jobs_whole_fetch(l->whole, l->dir->fd, e, n, &w);
+
+		r = make_batch(l, e, some, &w);
+		jobs_whole_made(l->whole, &w);
+		e += some;
+		n -= some;
+	}
+	return r == 0 && n ? make_batch(l, e, n, NULL) : r;
 }
 
 /* Make entries; those of which the old server tells nothing are left out, see list_all(). */
@@ -320,9 +337,10 @@ static int list_failed(struct listing *l, int error)
 
 int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 {
-	struct listing l = { .j = j, .job = job, .dir = o };
+	struct listing l = { .j = j, .job = job, .dir = o, .whole = jobs_whole_begin(j, job, o) };
 	int r = list_all(&l);
 
+	jobs_whole_end(l.whole, job);
 	if (l.done)
 		return 0;
 	if (r == 0) {

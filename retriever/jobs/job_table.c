@@ -197,8 +197,14 @@ void job_promote(struct job_table *t, struct job *job)
 {
 	struct job **p = &t->fill.head;
 
-	if (!job->background || job->running)
+	if (!job->background)
 		return;
+	if (job->running) {
+		job->wanted = true;
+		if (job->hurry)
+			job->hurry(job->hurry_arg);
+		return;
+	}
 	while (*p && *p != job)
 		p = &(*p)->queue_next;
 	if (!*p)

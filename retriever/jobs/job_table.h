@@ -37,6 +37,10 @@ struct job {
 	struct job *queue_next;
 	bool background;
 	bool running;
+	bool wanted; /* a client joined while it ran in the background */
+	/* called then, under the lock; NULL: nothing */
+	void (*hurry)(void *arg);
+	void *hurry_arg;
 	bool held; /* in held.jobs */
 	unsigned int later_ms; /* for how long it was put off last; 0: it never was */
 	bool retried; /* in held.retries */
@@ -94,7 +98,8 @@ void job_rename(struct job_table *t, struct job *job, enum stub_ask_kind kind);
 void job_queue(struct job_table *t, struct job *job); /* into demand, or fill if background */
 void job_demand(struct job_table *t, struct job *job); /* into demand in any case */
 struct job *job_pop(struct queue *q); /* NULL: empty */
-/* A client asks for what only the crawler wanted so far: move @job to demand. */
+/* A client asks for what only the crawler wanted so far: move @job to demand; if it runs, it is
+ * told to hurry. */
 void job_promote(struct job_table *t, struct job *job);
 
 /* The calls below are made without the lock. */

@@ -272,6 +272,7 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	partly_init(&j->partly);
 	treestat_init(&j->tree);
 	absent_init(&j->absent);
+	wholes_init(&j->wholes);
 	jobs_books_init(&j->books);
 	pthread_mutex_init(&j->blame.lock, NULL);
 	j->threads = calloc(c->demand_workers + c->fill_workers, sizeof(pthread_t));
@@ -324,6 +325,7 @@ void jobs_stop(struct jobs *j)
 	for (unsigned int i = 0; i < j->n_threads; i++)
 		pthread_join(j->threads[i], NULL);
 	j->n_threads = 0;
+	wholes_wait(&j->wholes);
 	jobs_held_stop(j);
 	reserve_stop(&j->reserve);
 	drop_queued(j, &j->table.demand);
@@ -343,6 +345,7 @@ void jobs_destroy(struct jobs *j)
 	partly_finish(&j->partly);
 	treestat_finish(&j->tree);
 	absent_finish(&j->absent);
+	wholes_finish(&j->wholes);
 	jobs_books_finish(&j->books);
 	pthread_mutex_destroy(&j->blame.lock);
 	free(j->threads);
@@ -384,6 +387,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 		.data = atomic_load(&j->n.data),
 		.joined = atomic_load(&j->n.joined),
 		.bytes = atomic_load(&j->n.bytes),
+		.whole = atomic_load(&j->n.whole),
 		.entries = atomic_load(&j->n.entries),
 		.errors = atomic_load(&j->n.errors),
 		.conflicts = atomic_load(&j->n.conflicts),

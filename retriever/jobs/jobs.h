@@ -22,11 +22,14 @@ struct jobs_config {
 	struct stub_volume *volume;
 	struct stub_journal *journal;
 	struct stub_finisher *finisher;
+	struct stub_syncer *syncer; /* NULL: nothing is made whole */
 	struct source *source;
 	struct depot *depot; /* of streams; NULL: they are attributes */
 	unsigned int demand_workers; /* threads for waiting clients */
 	unsigned int fill_workers;   /* threads for the crawler */
 	uint32_t block_bytes;	     /* unit and alignment of data fetches */
+	uint32_t small_file; /* bytes of the largest file that is made whole; 0: none is */
+	unsigned int patience_ms; /* so long their listing waits without an answer */
 	uint64_t buffer_bytes;	     /* most memory for data on its way to the disk */
 	unsigned int max_tries;	     /* failures until an object is parked */
 	unsigned int recall_files_per_minute, recall_burst; /* see recall.h */
@@ -57,6 +60,7 @@ struct jobs_stats {
 	uint64_t fills, lookups, lists, attrs, data; /* jobs done, by kind; fills: begun */
 	uint64_t joined;			     /* asks that found their job under way */
 	uint64_t bytes;				     /* file data stored */
+	uint64_t whole; /* files made whole: they never were in the journal */
 	uint64_t entries;			     /* names materialised */
 	uint64_t errors, conflicts;		     /* failures met, conflicts found */
 	uint64_t touched; /* transfers of files whose attributes alone had changed over there */

@@ -12,6 +12,7 @@
  *   job_held.c    jobs held back: over the recall budget, or put off
  *   job_submit.c  an ask becomes a job
  *   job_ahead.c   attributes before they are asked for
+ *   job_whole.c   bytes of small files, while their directory is listed
  *   job_names.c   look-up, listing, attributes
  *   job_holes.c   what of a file has none
  *   job_data.c    bytes
@@ -67,9 +68,17 @@ struct held {
 	struct recalls *recalls; /* has a lock of its own */
 };
 
+/* See job_whole.c. */
+struct wholes {
+	pthread_mutex_t lock; /* a leaf */
+	pthread_cond_t none;
+	unsigned int inflight; /* READs, late ones too */
+	atomic_uint_fast64_t rests_until_ms; /* the source did not answer */
+};
+
 struct job_counts {
 	atomic_uint_fast64_t fills, lookups, lists, attrs, data, joined, bytes, entries, errors,
-		conflicts, passed, lost, touched, acls, times, holes;
+		conflicts, passed, lost, touched, acls, times, holes, whole;
 };
 
 struct jobs {
@@ -84,6 +93,7 @@ struct jobs {
 	struct reserve reserve;
 	struct partly partly;
 	struct treestat tree;
+	struct wholes wholes;
 	struct job_books books;
 	struct blame blame;
 	struct ahead *ahead;
@@ -182,6 +192,8 @@ int job_fill_file(struct jobs *j, struct job *job, struct stub_object *o);
 int job_room(struct jobs *j, struct job *job, struct stub_object *o);
 int job_pass(struct jobs *j, struct job *job, struct stub_object *o);
 
+int jobs_know_limits(struct jobs *j); /* j->limits is known then */
+
 /* Read [offset, offset+length) into @fd instead of the object. */
 int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t offset,
 	      uint64_t length, int fd);
@@ -190,6 +202,9 @@ int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t o
  * takes no data is answered as it is. */
 int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what);
 void jobs_stored(struct jobs *j); /* it takes data */
+void wholes_init(struct wholes *s);
+void wholes_wait(struct wholes *s); /* until no READ is in flight */
+void wholes_finish(struct wholes *s);
 void jobs_books_init(struct job_books *b);
 void jobs_books_finish(struct job_books *b);
 

@@ -74,3 +74,24 @@ void turns_wait(struct turns *t, uint64_t bytes)
 			usleep(until - now > LOOK_US ? LOOK_US : (useconds_t)(until - now));
 	} while (change != atomic_load(&t->changes) && !atomic_load(&t->stopped));
 }
+
+int64_t turns_try(struct turns *t, uint64_t bytes, uint64_t most_us)
+{
+	uint64_t rate, now = stub_now_us();
+	int64_t wait = -1;
+
+	if (atomic_load(&t->paused) || atomic_load(&t->stopped))
+		return -1;
+	pthread_mutex_lock(&t->lock);
+	rate = atomic_load(&t->rate);
+	if (t->next_us < now)
+		t->next_us = now;
+	if (!rate) {
+		wait = 0;
+	} else if (t->next_us - now <= most_us) {
+		wait = (int64_t)(t->next_us - now);
+		t->next_us += bytes * 1000000 / rate;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return wait;
+}

@@ -27,5 +27,8 @@ void turns_stop(struct turns *t); /* all waiting ends, now and later */
 
 /* Waits until @bytes may be fetched; of 0 bytes, only while paused. */
 void turns_wait(struct turns *t, uint64_t bytes);
+/* Who does not want to wait longer than @most_us: in how many us @bytes may be fetched, -1: not,
+ * and no turn was taken. */
+int64_t turns_try(struct turns *t, uint64_t bytes, uint64_t most_us);
 
 #endif

@@ -143,6 +143,11 @@ int source_open(struct source *s, enum source_priority p, const struct stub_orig
 	return s->ops->open ? s->ops->open(s, p, o, fd) : -EOPNOTSUPP;
 }
 
+bool source_opens(const struct source *s)
+{
+	return s->ops->open;
+}
+
 int source_holes(struct source *s, enum source_priority p, const struct stub_origin *o,
 		 uint64_t offset, struct source_holes *out)
 {

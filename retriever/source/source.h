@@ -284,6 +284,9 @@ int source_read(struct source *s, enum source_priority p, const struct stub_orig
  */
 int source_open(struct source *s, enum source_priority p, const struct stub_origin *o, int *fd);
 
+/* Does source_open() give descriptors? */
+bool source_opens(const struct source *s);
+
 /*
  * Where a file has no data, from @offset on, as the old server says it: there it reads as zeros.
  * Holes that are not worth a read of their own are left out.  What is behind @end was not

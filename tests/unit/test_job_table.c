@@ -129,11 +129,17 @@ static void each_waits_in_its_queue(void **state)
 	job_table_finish(t);
 }
 
+static void count_hurry(void *arg)
+{
+	++*(int *)arg;
+}
+
 static void a_client_takes_it_to_the_front(void **state)
 {
 	struct job_table *t = make();
 	struct job *a = job(STUB_ASK_FILL, 1, 0, NULL), *b = job(STUB_ASK_FILL, 2, 0, NULL),
 		   *c = job(STUB_ASK_FILL, 3, 0, NULL);
+	int hurries = 0;
 
 	job_queue(t, a);
 	job_queue(t, b);
@@ -148,6 +154,11 @@ static void a_client_takes_it_to_the_front(void **state)
 	a->background = true;
 	job_promote(t, a); /* a worker has it */
 	assert_null(job_pop(&t->demand));
+	assert_true(a->wanted);
+	a->hurry = count_hurry;
+	a->hurry_arg = &hurries;
+	job_promote(t, a);
+	assert_int_equal(hurries, 1);
 	job_free(a);
 	job_free(b);
 	job_free(c);

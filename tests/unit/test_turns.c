@@ -91,6 +91,30 @@ static void nobody_waits_for_what_is_stopped(void **state)
 	turns_finish(&t);
 }
 
+static void who_does_not_want_to_wait(void **state)
+{
+	struct turns t;
+	int64_t us;
+
+	turns_init(&t);
+	assert_int_equal(turns_try(&t, UINT32_MAX, 0), 0);
+	turns_throttle(&t, 1000);
+	assert_int_equal(turns_try(&t, 1000000, 0), 0);
+	us = turns_try(&t, 1000, 2000000000);
+	assert_true(us > 0 && us <= 1000000000);
+	assert_int_equal(turns_try(&t, 1000, 100000), -1);
+	us = (int64_t)t.next_us;
+	assert_int_equal(turns_try(&t, 1000, 100000), -1);
+	assert_int_equal(t.next_us, us); /* no turn was taken */
+	turns_throttle(&t, 0);
+	turns_pause(&t, true);
+	assert_int_equal(turns_try(&t, 1, UINT64_MAX), -1);
+	turns_pause(&t, false);
+	turns_stop(&t);
+	assert_int_equal(turns_try(&t, 1, UINT64_MAX), -1);
+	turns_finish(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -99,6 +123,7 @@ int main(void)
 		cmocka_unit_test(a_new_rate_voids_the_turns),
 		cmocka_unit_test(a_pause_ends),
 		cmocka_unit_test(nobody_waits_for_what_is_stopped),
+		cmocka_unit_test(who_does_not_want_to_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

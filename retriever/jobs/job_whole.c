@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * job_whole.c - the bytes of small files, while the crawler lists their directory
+ * (docs/decisions/0066).
+ *
+ * The worker that lists sends the READs of a batch of entries, waits for them, and hands the
+ * entries on with their bytes; stub_list_whole() makes those files whole.  Whatever is in the way,
+ * an entry without bytes becomes a stub: a client that asks for the listing (hurry), a source
+ * that does not answer, the byte rate, the budget, another version than the one that was listed.
+ *
+ * A READ cannot be called back.  Nobody waits for one that is late: it holds struct whole, and
+ * what belongs to it, until it answers, and its bytes are thrown away.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "jobs/job_whole.h"
+
+#define BATCH	    1024  /* entries, hence descriptors */
+#define WINDOW	    64	  /* READs in flight for one listing ... */
+#define WINDOW_FEW  4	  /* ... at least, however many are in flight for others */
+#define INFLIGHT    256	  /* for all of them */
+#define INFLIGHT_MAX 2048 /* late ones too */
+#define REST_MS	    10000 /* nothing is tried for so long where the source did not answer */
+#define TURN_US	    100000 /* longer nobody waits for the byte rate here */
+#define ROOM_MS	    50
+#define CHARGE	    4096  /* memory counts so much at least: there is a descriptor for each, too */
+
+struct got { /* a READ of all of a file */
+	struct got *next;
+	struct whole *w;
+	uint64_t batch;
+	size_t index;
+	int64_t result;
+	bool have_attr;
+	struct stub_attr attr;
+	uint32_t size;
+	char data[];
+};
+
+struct whole {
+	struct jobs *j;
+	const struct job *job;
+	atomic_bool hurry;
+	bool empty; /* nothing was in the directory */
+	bool given_up;
+	pthread_mutex_t lock; /* a leaf */
+	pthread_cond_t moved;
+	unsigned int refs;     /* the worker, and each READ */
+	uint64_t batch;	       /* READs of another number are late */
+	unsigned int inflight; /* READs of this one */
+	unsigned int wake_at;  /* the worker waits until so few are in flight */
+	struct got *done;
+	/* the worker's */
+	struct got *kept; /* whose bytes are in data */
+	const void *data[BATCH];
+};
+
+static uint32_t charge(uint32_t size)
+{
+	return size > CHARGE ? size : CHARGE;
+}
+
+/* All of a list. */
+static void got_free(struct jobs *j, struct got *g)
+{
+	uint32_t bytes = 0;
+
+	while (g) {
+		struct got *next = g->next;
+
+		bytes += charge(g->size);
+		free(g);
+		g = next;
+	}
+	if (bytes)
+		budget_give(&j->budget, BUDGET_CRAWLER, bytes);
+}
+
+static void whole_free(struct whole *w)
+{
+	pthread_cond_destroy(&w->moved);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+/* ---- READs ---- */
+
+static void count(struct jobs *j, int by)
+{
+	pthread_mutex_lock(&j->wholes.lock);
+	j->wholes.inflight += (unsigned int)by;
+	if (!j->wholes.inflight)
+		pthread_cond_broadcast(&j->wholes.none);
+	pthread_mutex_unlock(&j->wholes.lock);
+}
+
+static unsigned int inflight_all(struct jobs *j)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&j->wholes.lock);
+	n = j->wholes.inflight;
+	pthread_mutex_unlock(&j->wholes.lock);
+	return n;
+}
+
+/* On a thread of the source. */
+static void arrived(void *arg, const struct source_read *r)
+{
+	struct got *g = arg;
+	struct whole *w = g->w;
+	struct jobs *j = w->j;
+	bool late, last;
+
+	g->result = r->result;
+	g->have_attr = r->have_attr;
+	if (r->have_attr)
+		g->attr = r->attr;
+	if (r->result == g->size)
+		memcpy(g->data, r->data, g->size);
+	pthread_mutex_lock(&w->lock);
+	late = g->batch != w->batch;
+	if (!late) {
+		g->next = w->done;
+		w->done = g;
+		if (--w->inflight <= w->wake_at)
+			pthread_cond_signal(&w->moved);
+	}
+	last = --w->refs == 0;
+	pthread_mutex_unlock(&w->lock);
+	g = late ? g : NULL;
+	if (g)
+		g->next = NULL;
+	got_free(j, g);
+	if (last)
+		whole_free(w);
+	count(j, -1);
+}
+
+static int send(struct whole *w, const struct stub_entry *e, size_t index)
+{
+	struct got *g = malloc(sizeof(*g) + e->attr.size);
+	struct stub_origin origin = { .len = (uint16_t)e->origin_len };
+	int r;
+
+	if (!g) {
+		budget_give(&w->j->budget, BUDGET_CRAWLER, charge((uint32_t)e->attr.size));
+		return -ENOMEM;
+	}
+	memcpy(origin.bytes, e->origin, e->origin_len);
+	g->next = NULL;
+	g->w = w;
+	g->batch = w->batch;
+	g->index = index;
+	g->size = (uint32_t)e->attr.size;
+	count(w->j, 1);
+	pthread_mutex_lock(&w->lock);
+	w->inflight++;
+	w->refs++;
+	pthread_mutex_unlock(&w->lock);
+	r = source_read(w->j->c.source, SOURCE_BACKGROUND, &origin, 0, g->size, arrived, g);
+	if (r == 0)
+		return 0;
+	pthread_mutex_lock(&w->lock);
+	w->inflight--;
+	w->refs--;
+	pthread_mutex_unlock(&w->lock);
+	count(w->j, -1);
+	got_free(w->j, g);
+	return r;
+}
+
+/* ---- waiting ---- */
+
+static bool hurried(const struct whole *w)
+{
+	return atomic_load(&w->hurry) || atomic_load(&w->j->stopping);
+}
+
+/* Until not more than @most READs are in flight.  False: nobody is to wait for them. */
+static bool wait_below(struct whole *w, unsigned int most)
+{
+	uint64_t until = stub_now_ms() + w->j->c.patience_ms;
+	unsigned int before;
+	bool silent = false;
+
+	pthread_mutex_lock(&w->lock);
+	w->wake_at = most;
+	before = w->inflight;
+	while (w->inflight > most && !hurried(w) && !silent) {
+		silent = stub_cond_wait_until(&w->moved, &w->lock, until) == -ETIMEDOUT &&
+			 w->inflight == before;
+		if (w->inflight != before) {
+			before = w->inflight;
+			until = stub_now_ms() + w->j->c.patience_ms;
+		}
+	}
+	pthread_mutex_unlock(&w->lock);
+	if (silent)
+		atomic_store(&w->j->wholes.rests_until_ms, stub_now_ms() + REST_MS);
+	return !silent && !hurried(w);
+}
+
+/* Until there is place for one more of @window: half of them at once, not one by one. */
+static bool wait_place(struct whole *w, unsigned int window)
+{
+	bool full;
+
+	pthread_mutex_lock(&w->lock);
+	full = w->inflight >= window;
+	pthread_mutex_unlock(&w->lock);
+	return full ? wait_below(w, window / 2) : !hurried(w);
+}
+
+/* False: paused, or too far behind the byte rate. */
+static bool take_turn(struct whole *w, uint64_t bytes)
+{
+	int64_t us = turns_try(&w->j->turns, bytes, TURN_US);
+	uint64_t until = stub_now_ms() + (uint64_t)(us > 0 ? us : 0) / 1000;
+
+	pthread_mutex_lock(&w->lock);
+	while (us > 0 && !hurried(w) && stub_now_ms() < until)
+		stub_cond_wait_until(&w->moved, &w->lock, until);
+	pthread_mutex_unlock(&w->lock);
+	return us >= 0;
+}
+
+enum next { NEXT_SENT, NEXT_STUB, NEXT_FULL, NEXT_OVER };
+
+/* Memory for @bytes.  Who holds some does not wait for more. */
+static enum next take_room(struct whole *w, uint32_t bytes, bool holds)
+{
+	if (budget_try(&w->j->budget, BUDGET_CRAWLER, bytes))
+		return NEXT_SENT;
+	if (holds)
+		return NEXT_FULL;
+	while (!budget_take_for(&w->j->budget, BUDGET_CRAWLER, bytes, ROOM_MS))
+		if (hurried(w))
+			return NEXT_OVER;
+	return NEXT_SENT;
+}
+
+static enum next begin_read(struct whole *w, const struct stub_entry *e, size_t index, bool holds)
+{
+	unsigned int all = inflight_all(w->j);
+	enum next next;
+
+	if (all >= INFLIGHT_MAX)
+		return NEXT_STUB;
+	if (!wait_place(w, all < INFLIGHT ? WINDOW : WINDOW_FEW))
+		return NEXT_OVER;
+	next = take_room(w, charge((uint32_t)e->attr.size), holds);
+	if (next != NEXT_SENT)
+		return next;
+	if (!take_turn(w, e->attr.size)) {
+		budget_give(&w->j->budget, BUDGET_CRAWLER, charge((uint32_t)e->attr.size));
+		return NEXT_STUB;
+	}
+	return send(w, e, index) < 0 ? NEXT_STUB : NEXT_SENT;
+}
+
+/* ---- a batch ---- */
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Are these all bytes of the version that was listed? */
+static bool is_version(const struct got *g, const struct stub_entry *e)
+{
+	const struct stub_attr *a = &g->attr, *b = &e->attr;
+
+	return g->result == g->size && g->have_attr && (a->mode & S_IFMT) == (b->mode & S_IFMT) &&
+	       a->fsid == b->fsid && a->fileid == b->fileid && a->size == b->size &&
+	       same_time(a->mtime, b->mtime) && same_time(a->ctime, b->ctime);
+}
+
+/* A regular file of one name, with all its attributes, and small. */
+static bool is_small(const struct whole *w, int dir_fd, const struct stub_entry *e)
+{
+	char name[STUB_NAME_MAX + 1];
+	struct stat st;
+
+	if (e->error || e->dummy || !S_ISREG(e->attr.mode) || e->attr.nlink != 1 || !e->attr.size ||
+	    e->attr.size > w->j->c.small_file || e->attr.size > w->j->limits.read_bytes ||
+	    !e->origin_len || e->origin_len > STUB_ORIGIN_MAX ||
+	    stub_name_check(e->name, e->name_len) < 0)
+		return false;
+	if (w->empty)
+		return true;
+	memcpy(name, e->name, e->name_len);
+	name[e->name_len] = '\0';
+	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0; /* ours, of an earlier try */
+}
+
+/* What has come: its bytes into w->data.  What comes later is late. */
+static void collect(struct whole *w, const struct stub_entry *e)
+{
+	struct got *g;
+
+	pthread_mutex_lock(&w->lock);
+	w->kept = w->done;
+	w->done = NULL;
+	w->batch++;
+	w->inflight = 0;
+	pthread_mutex_unlock(&w->lock);
+	for (g = w->kept; g; g = g->next)
+		if (is_version(g, &e[g->index]))
+			w->data[g->index] = g->data;
+}
+
+static bool in_a_hurry(void *arg)
+{
+	return hurried(arg);
+}
+
+size_t jobs_whole_fetch(struct whole *w, int dir_fd, const struct stub_entry *e, size_t n,
+			struct stub_whole *out)
+{
+	size_t end = n < BATCH ? n : BATCH;
+	enum next next = NEXT_STUB;
+	bool holds = false;
+
+	memset(w->data, 0, end * sizeof(w->data[0]));
+	for (size_t i = 0; i < end && next != NEXT_OVER; i++) {
+		if (!is_small(w, dir_fd, &e[i]))
+			continue;
+		next = begin_read(w, &e[i], i, holds);
+		holds |= next == NEXT_SENT;
+		if (next == NEXT_FULL)
+			end = i; /* these first */
+	}
+	if (next != NEXT_OVER && !wait_below(w, 0))
+		next = NEXT_OVER;
+	w->given_up = next == NEXT_OVER;
+	collect(w, e);
+	*out = (struct stub_whole){
+		.data = w->data,
+		.syncer = w->j->c.syncer,
+		.finisher = w->j->c.finisher,
+		.hurry = in_a_hurry,
+		.arg = w,
+	};
+	return end;
+}
+
+void jobs_whole_made(struct whole *w, const struct stub_whole *batch)
+{
+	got_free(w->j, w->kept);
+	w->kept = NULL;
+	atomic_fetch_add(&w->j->n.whole, batch->files);
+	atomic_fetch_add(&w->j->n.bytes, batch->bytes);
+	if (batch->files)
+		trace(w->job->trace, "%llu small files made whole",
+		      (unsigned long long)batch->files);
+}
+
+bool jobs_whole_wanted(const struct whole *w)
+{
+	struct jobs *j = w->j;
+
+	return !w->given_up && !hurried(w) && full_now(&j->full) == 0 &&
+	       stub_now_ms() >= atomic_load(&j->wholes.rests_until_ms) &&
+	       !atomic_load(&j->turns.paused) && stub_syncer_well(j->c.syncer);
+}
+
+/* ---- a listing ---- */
+
+/* Under the table's lock. */
+static void hurry(void *arg)
+{
+	struct whole *w = arg;
+
+	atomic_store(&w->hurry, true);
+	pthread_mutex_lock(&w->lock);
+	pthread_cond_signal(&w->moved);
+	pthread_mutex_unlock(&w->lock);
+	stub_syncer_wake(w->j->c.syncer);
+}
+
+static bool is_empty(int dir_fd)
+{
+	/* the directory's access time is the source's until a client reads it */
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+	bool empty = true;
+
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while (empty && (d = readdir(dir)))
+		empty = !strcmp(d->d_name, ".") || !strcmp(d->d_name, "..");
+	closedir(dir);
+	return empty;
+}
+
+struct whole *jobs_whole_begin(struct jobs *j, struct job *job, const struct stub_object *dir)
+{
+	struct whole *w;
+
+	if (!job->background || !j->c.small_file || !j->c.syncer || source_opens(j->c.source) ||
+	    jobs_know_limits(j) < 0)
+		return NULL;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->j = j;
+	w->job = job;
+	w->refs = 1;
+	w->empty = is_empty(dir->fd);
+	pthread_mutex_init(&w->lock, NULL);
+	stub_cond_init(&w->moved);
+	pthread_mutex_lock(&j->table.lock);
+	atomic_store(&w->hurry, job->wanted);
+	job->hurry_arg = w;
+	job->hurry = hurry;
+	pthread_mutex_unlock(&j->table.lock);
+	return w;
+}
+
+void jobs_whole_end(struct whole *w, struct job *job)
+{
+	bool last;
+
+	if (!w)
+		return;
+	pthread_mutex_lock(&w->j->table.lock);
+	job->hurry = NULL;
+	pthread_mutex_unlock(&w->j->table.lock);
+	pthread_mutex_lock(&w->lock);
+	last = --w->refs == 0;
+	pthread_mutex_unlock(&w->lock);
+	if (last)
+		whole_free(w);
+}
+
+void wholes_init(struct wholes *s)
+{
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->none, NULL);
+}
+
+/* Late READs use what is about to go. */
+void wholes_wait(struct wholes *s)
+{
+	pthread_mutex_lock(&s->lock);
+	while (s->inflight)
+		pthread_cond_wait(&s->none, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void wholes_finish(struct wholes *s)
+{
+	pthread_cond_destroy(&s->none);
+	pthread_mutex_destroy(&s->lock);
+}
