@@ -160,7 +160,9 @@ class Run:
         self.log = None
 
     def _migration(self, volume):
-        return Migration(self.sockets, self.source.url(), volume, shim=self.shim)
+        # with an even seed the crawler makes small files whole, else it fills stubs
+        conf = "" if self.seed % 2 == 0 and not self.faults else "small_file = 0\n"
+        return Migration(self.sockets, self.source.url(), volume, shim=self.shim, conf=conf)
 
     def record(self):
         self.shim = build_rpcshim(self.sockets / "build")

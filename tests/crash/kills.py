@@ -83,7 +83,8 @@ class Stage:
         self.end = end
         self.plan = dict(self.settings, **self.settings.get("cases_own", {}).get(case.name, {}))
         with FakeServer(case.tree) as source:
-            bed = Bed(scratch / ("%s-%d" % (case.name, case.seed)), source, self.gate)
+            bed = Bed(scratch / ("%s-%d" % (case.name, case.seed)), source, self.gate,
+                      case.seed % 2 == 0)
             try:
                 bed.prepare()
                 for command in self.commands(self.states(case, bed)):
@@ -189,7 +190,7 @@ def stage(control, settings, seed, say):
                 case = Case.make(name, seed + number)
                 if "command" in settings:
                     with FakeServer(case.tree) as source:
-                        bed = Bed(scratch / name, source, gate)
+                        bed = Bed(scratch / name, source, gate, case.seed % 2 == 0)
                         bed.prepare()
                         it.one(case, bed, settings["command"])
                         bed.close()

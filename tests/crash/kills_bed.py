@@ -106,12 +106,14 @@ class Reviver(threading.Thread):
 
 
 class Bed:
-    def __init__(self, home, source, gate):
+    def __init__(self, home, source, gate, whole):
+        """whole: the crawler makes small files whole, it does not fill stubs."""
         self.home, self.source, self._gate = pathlib.Path(home), source, gate
         self.base, self.image = self.home / "base.img", self.home / "run.img"
         self.mnt, self.copies = self.home / "mnt", self.home / "copies"
         self.sockets, self.log = self.home / "m", self.home / "log"
         self.conf = AT_ONCE + "block_size = %d\nmax_tries = 1000\n" % BLOCK
+        self.conf += "" if whole else "small_file = 0\n"
         for path in (self.mnt, self.copies, self.sockets):
             path.mkdir(parents=True)
 
