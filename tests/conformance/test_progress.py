@@ -32,8 +32,9 @@ def fake():
 
 @pytest.fixture
 def m(fake, fresh_dir, new_migration):
-    # the old server keeps answers back: it is not to be taken for lost
-    m = new_migration(fake.url(), fresh_dir, conf="call_timeout = 600000").init()
+    # the old server keeps answers back: it is not to be taken for lost; files come after their
+    # directories
+    m = new_migration(fake.url(), fresh_dir, conf="call_timeout = 600000\nsmall_file = 0\n").init()
     m.by_command = True
     m.start_retriever()
     wait_until(lambda: m.status()["source_connected"], 60, "a connection")

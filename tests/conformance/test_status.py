@@ -217,7 +217,8 @@ def test_after_part_of_a_crawl(running, fake):
     gate.open()
     status, scan = agree(m)
     assert status["state"] == "migrating" and status["done"] > 0
-    assert 0 < status["pending"] == scan["stubs"] and scan["unlisted"] == 0
+    # small files come with their directories: of what is left each has its record
+    assert 0 < status["pending"] == scan["stubs"] + scan["unlisted"]
     m.crawl()
     m.audit(complete=True)
 
