@@ -100,11 +100,14 @@ int jobs_park(struct jobs *j, const struct stub_handle *h, int error, const char
 
 int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reason)
 {
+	bool again = jobs_parked_now(j, h); /* each READ comes as far as here: it is told once */
+
 	if (source_verify(j->c.source) == -ENOMEDIUM)
 		return -EAGAIN; /* the source is lost: not this object was replaced, but all */
 	atomic_fetch_add(&j->n.conflicts, 1);
 	park(j, h, STUB_PARK_CONFLICT, ESTALE, reason);
-	jobs_tell(j, STUB_LOG_WARN, h, reason, "; parked as conflict");
+	if (!again)
+		jobs_tell(j, STUB_LOG_WARN, h, reason, "; parked as conflict");
 	return -EREMOTEIO;
 }
 

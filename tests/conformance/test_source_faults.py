@@ -350,11 +350,14 @@ def test_changed_half_way(changing, what):
     CHANGES[what](node)
     assert status_of(c.read, "f", 2 * MIB, 1000) == errors.IO
     assert c.read("f", 0, 65536)[0] == OLD.read(0, 65536)
+    for at in range(MIB, 2 * MIB, 65536):
+        assert status_of(c.read, "f", at, 1000) == errors.IO
     m.crawl()
     status, _scan = m.audit(parked=1)
     assert (status["conflicts"], status["parked"], status["state"]) == (1, 0, "only-parked")
     [entry] = parked(m)
     assert entry["path"] == "f" and entry["why"] == "conflict"
+    assert m.log.read_text().count('"f": ') == 1, "one line, however many READs"
     word = {"content": "mtime", "replaced": "file id"}.get(what, what)
     assert word in entry["reason"] and "on the old server" in entry["reason"]
     assert RECORD not in os.listxattr(m.volume / "g")
