@@ -239,6 +239,30 @@ static int make(int fd)
 	return -posix_fallocate(fd, 0, PROGRESS_BYTES);
 }
 
+int progress_load(int root, struct progress_data *out)
+{
+	uint8_t *file = calloc(1, PROGRESS_BYTES);
+	struct stat st;
+	int fd, r = 0;
+
+	memset(out, 0, sizeof(*out));
+	if (!file)
+		return -ENOMEM;
+	fd = openat(root, PATH, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		r = -errno;
+	else if (!S_ISREG(st.st_mode))
+		r = -EPERM;
+	else if (pread(fd, file, PROGRESS_BYTES, 0) < 0)
+		r = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (r == 0)
+		progress_parse(file, out);
+	free(file);
+	return r;
+}
+
 int progress_open(int root, struct progress **out)
 {
 	struct progress *p = calloc(1, sizeof(*p));

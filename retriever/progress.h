@@ -55,6 +55,10 @@ void progress_pack_header(const struct tree_depth tree[TREE_DEPTHS], uint64_t nu
 /* Put @s behind the others of @d, in place of one if there are too many; returns its place. */
 unsigned int progress_insert(struct progress_data *d, const struct progress_sample *s);
 
+/* What there is, for who changes nothing: @root as below.  0; -ENOENT: nothing was kept yet; or
+ * -errno, and @out is empty. */
+int progress_load(int root, struct progress_data *out);
+
 struct progress; /* its calls: one thread at a time */
 
 /* Of the volume whose root is open at @root.  0, or -errno: there will be no history. */

@@ -26,6 +26,8 @@ static const struct command {
 	{ "errors", volume_errors, "errors [--first N] DIR",
 	  "the same by reason: how many, what to do, and the first N of each" },
 	{ "reasons", volume_reasons, "reasons", "all reasons, and what to do about each" },
+	{ "history", volume_history, "history DIR",
+	  "how it went so far: samples of what was found and done" },
 	{ "scan", volume_scan, "scan DIR", "walk the whole volume and count stubs" },
 	{ "window", volume_window, "window DIR [none | WINDOW...]",
 	  "when the crawler may crawl, such as 'Mon..Fri 20:00-06:00': show it, or set it" },

@@ -39,6 +39,7 @@ int volume_init(struct verdict *v, int argc, char **argv); /* volume_init.c */
 int volume_check(struct verdict *v, int argc, char **argv); /* volume_check.c */
 int volume_counts(struct verdict *v, int argc, char **argv); /* volume_report.c */
 int volume_scan(struct verdict *v, int argc, char **argv);
+int volume_history(struct verdict *v, int argc, char **argv); /* volume_history.c */
 int volume_parked(struct verdict *v, int argc, char **argv); /* volume_parked.c */
 int volume_errors(struct verdict *v, int argc, char **argv);
 int volume_reasons(struct verdict *v, int argc, char **argv);

@@ -87,6 +87,29 @@ static void comes_back(void **state)
 	progress_close(p);
 }
 
+/* For who only looks: nothing is made, and what is no file of ours is said to be none. */
+static void only_looked_at(void **state)
+{
+	static struct progress_data d;
+	struct progress_sample s = sample(1000);
+	struct progress *p;
+
+	assert_int_equal(progress_load(root, &d), -ENOENT);
+	assert_int_equal(faccessat(root, FILE_NAME, F_OK, 0), -1);
+	p = opened();
+	assert_int_equal(progress_add(p, &s, tree), 0);
+	assert_int_equal(progress_load(root, &d), 0); /* while another one writes */
+	assert_int_equal(d.n, 1);
+	assert_memory_equal(&d.sample[0], &s, sizeof(s));
+	assert_memory_equal(d.tree, tree, sizeof(tree));
+	progress_close(p);
+	assert_int_equal(unlinkat(root, FILE_NAME, 0), 0);
+	assert_int_equal(mkdirat(root, FILE_NAME, 0700), 0);
+	assert_int_equal(progress_load(root, &d), -EPERM);
+	assert_int_equal(d.n, 0);
+	assert_int_equal(unlinkat(root, FILE_NAME, AT_REMOVEDIR), 0);
+}
+
 /* Ten seconds each, for four months. */
 static void stays_small_and_knows_the_beginning(void **state)
 {
@@ -212,6 +235,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		test(comes_back),
+		test(only_looked_at),
 		test(stays_small_and_knows_the_beginning),
 		test(what_is_damaged_is_left_out),
 		test(a_torn_header),
