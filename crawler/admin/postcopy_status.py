@@ -69,6 +69,24 @@ def percent(x: float) -> str:
     return "%.1f %%" % (int(min(x, 0.999) * 1000) / 10)
 
 
+# ---- text from outside -----------------------------------------------------------------
+
+def harmless(text: str) -> str:
+    """Text from outside, on one line and with nothing in it that a terminal obeys."""
+    def show(c: str) -> str:
+        if "\udc80" <= c <= "\udcff":             # a byte that is no UTF-8
+            return "\\x%02x" % (ord(c) - 0xdc00)
+        if c.isprintable():
+            return c
+        return c.encode("unicode_escape").decode() if c < "\x80" else "\\u%04x" % ord(c)
+    return "".join(map(show, text))
+
+
+def quoted(name: str) -> str:
+    """A name from outside, likewise, and no two look the same."""
+    return harmless(name.replace("\\", "\\\\"))
+
+
 # ---- windows --------------------------------------------------------------------------
 
 def open_minutes(windows: list[str]) -> set[int]:
