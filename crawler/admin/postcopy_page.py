@@ -195,7 +195,7 @@ def may_replace(file: str) -> os.stat_result | None:
     try:
         st = os.fstat(fd)
         if not stat.S_ISREG(st.st_mode):
-            raise NotOurs("it is a directory" if stat.S_ISDIR(st.st_mode) else "it is no file")
+            raise NotOurs("it is no file")
         if os.pread(fd, len(MARK), 0) != MARK.encode():
             raise NotOurs("it is there already, and no report")
     finally:
@@ -208,7 +208,7 @@ def write(file: str, text: str, force: bool) -> None:
     try:
         st = may_replace(file)
     except NotOurs:
-        if not force or os.path.isdir(file) and not os.path.islink(file):
+        if not force:
             raise
         st = None
     fd, part = tempfile.mkstemp(prefix=".postcopy.", dir=os.path.dirname(file) or ".")

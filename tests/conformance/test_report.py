@@ -3,13 +3,17 @@
 
 That it is well-formed and loads nothing is asserted of each; what is in it has to be what the other
 commands say."""
+import importlib.machinery
+import importlib.util
+import json
 import os
 import struct
 import subprocess
 
 import pytest
 
-from lib.reportfacts import history
+from lib.programs import POSTCOPY
+from lib.reportfacts import NOW, history
 from lib.strict_html import Page
 from lib.wait import wait_until
 from nfsclient import errors, hooks
@@ -118,10 +122,13 @@ def test_what_it_writes_over(new_migration, fresh_dir, tmp_path):
         assert file.stat().st_ino != before and file.stat().st_mode & 0o777 == 0o644
         other.write_text("<!DOCTYPE html>\nmine")
         link.symlink_to(file)
+        (tmp_path / "into").symlink_to(m.volume)
         for bad in (other, link, tmp_path, m.volume / "r.html", m.volume / ".postcopy/r.html",
-                    tmp_path / "none/r.html", "/dev/null"):
+                    tmp_path / "none/r.html", "/dev/null", tmp_path / "into/r.html", m.volume):
             done = m.postcopy("report", m.volume, bad, check=False)
-            assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, (bad, done)
+            assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, (bad, done)
+            done = m.postcopy("finish", "--report", bad, m.volume, check=False)
+            assert done.returncode == 2 and "report: " in done.stderr, (bad, done)
         assert other.read_text() == "<!DOCTYPE html>\nmine" and link.is_symlink()
         assert sorted(os.listdir(m.volume)) == [".postcopy"]
         m.postcopy("report", "--force", m.volume, other)
@@ -134,6 +141,48 @@ def test_what_it_writes_over(new_migration, fresh_dir, tmp_path):
         assert not [n for n in os.listdir(tmp_path) if n.startswith(".postcopy.")]
         Page(m.postcopy("report", m.volume, "-").stdout).is_self_contained()
         assert m.postcopy("report", "--manifest", file, m.volume, file, check=False).returncode == 2
+
+
+@pytest.fixture
+def command():
+    loader = importlib.machinery.SourceFileLoader("postcopy_command", str(POSTCOPY))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def test_what_finish_and_abort_have_left(command, tmp_path, monkeypatch):
+    """The youngest list of this directory, and of no other one."""
+    monkeypatch.setattr(command, "LISTS", tmp_path / "lists")
+    lost = command.Failure("no volume", 50, "not-a-volume")
+    with pytest.raises(command.Failure):
+        command.finished_facts("/srv/data", lost)
+    (tmp_path / "lists").mkdir()
+    line = {"time": "2026-01-31T12:00:00Z", "how": "lost", "kind": "file", "inode": 7,
+            "path": "home/<b>", "reason": "read", "missing": []}
+    for name, age in (("srv-data-0a0b0c0d.resolved", 10), ("srv-data-x-0a0b0c0d.missing", 1),
+                      ("srv-data-99999999.missing", 20), ("srv-datax0a0b0c0d.missing", 1)):
+        (tmp_path / "lists" / name).write_text(json.dumps(line) + "\n{")
+        os.utime(tmp_path / "lists" / name, (NOW - age, NOW - age))
+    facts = command.finished_facts("/srv/data", lost)
+    assert facts["state"] == "finished" and facts["kept"][0].endswith("a-0a0b0c0d.resolved")
+    text = command.postcopy_report.page({**facts, "now": NOW, "version": "postcopy 9"})
+    page = Page(text).is_self_contained()
+    assert "1 given up" in page.text and "home/<b>" in page.text and "finish --report" in page.text
+    os.utime(tmp_path / "lists/srv-data-99999999.missing", (NOW, NOW))
+    facts = command.finished_facts("/srv/data", lost)
+    text = command.postcopy_report.page({**facts, "now": NOW, "version": "postcopy 9"})
+    assert "given up" in Page(text).is_self_contained().text and "decided" not in facts
+
+
+def test_manifests_that_are_none(command, tmp_path):
+    for text in (b"", b"#mtree\n", b"#mtree\n# postcopy", b"\x00" * 200, b"<html>"):
+        (tmp_path / "m").write_bytes(text)
+        with pytest.raises(command.Failure):
+            command.manifest_facts(str(tmp_path / "m"))
+    (tmp_path / "m").write_bytes(b"#mtree\n# postcopy manifest 1\n# <x>\n./a type=file\n./b\n./cut")
+    facts = command.manifest_facts(str(tmp_path / "m"))
+    assert (facts["objects"], facts["head"], facts["signature"]) == (2, ["# <x>"], None)
 
 
 FNV, PRIME = 0xcbf29ce484222325, 0x100000001b3

@@ -180,6 +180,32 @@ def test_what_cannot_be_told_is_left_out(missing):
     made(**{**facts(over=True), missing: None})
 
 
+@pytest.mark.parametrize("state", [*report.STATES, "of a later release"])
+def test_in_any_state(state):
+    f = facts()
+    f["status"].update(state=state, copies=1, damaged=2, unknown_stubs=3, paused=True, crawler=False,
+                       window_open=False, windows=["Mon..Fri 20:00-06:00"])
+    f["status"]["estimate"].update(end_at=None, why="it does not go on now")
+    page = made(**f)
+    assert report.STATES.get(state, (state,))[0] in page.text
+    del f["status"]["totals"], f["status"]["first_access"]
+    f["status"]["estimate"] = {"objects": None, "bytes": None, "exact": False, "share": None,
+                               "remaining_s": None, "end_at": None, "why": "not counted"}
+    made(**f)
+
+
+def test_what_is_not_known_yet():
+    f = facts()
+    f["history"]["samples"] = f["history"]["samples"][:12]
+    s, last = f["status"], f["history"]["samples"][-1]
+    s["totals"].update(found=last[2], found_bytes=last[3], done=last[4], done_bytes=last[5],
+                       directories_left=last[6])
+    s["estimate"] = report.status.guess(s, {"samples": [], "tree": []}, NOW)
+    page = made(**f)
+    assert "found so far" in page.text and "not yet known" in page.text
+    assert "Predicted end" not in page.text and "as it was predicted" not in page.text
+
+
 def test_what_is_left_after_the_end():
     f = facts()
     page = Page(report.page({

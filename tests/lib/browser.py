@@ -12,14 +12,16 @@ import zlib
 NAMES = ("chromium-headless-shell", "chromium")
 LIGHT, DARK = 1, 0              # blink's preferredColorScheme
 MEASURE = """<script>
-const box = e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; };
+const box = e => {
+  const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; };
 const all = what => [...document.querySelectorAll(what)];
 const pre = document.createElement("pre");
 const root = document.documentElement;
 const found = {width: root.scrollWidth, height: root.scrollHeight,
   plots: all("svg").map(s => ({box: box(s), texts: [...s.querySelectorAll("text")].map(
     t => ({says: t.textContent, box: box(t)}))})),
-  beyond: all("body *").filter(e => box(e)[2] > innerWidth + 0.5).map(e => e.outerHTML.slice(0, 80))};
+  beyond: all("body *").filter(e => box(e)[2] > innerWidth + 0.5).map(
+    e => e.outerHTML.slice(0, 80))};
 pre.id = "measured"; pre.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(found))));
 document.body.append(pre);
 </script>"""
@@ -88,7 +90,8 @@ class Pixels:
         while at < len(png):
             n, kind = struct.unpack(">I4s", png[at:at + 8])
             if kind == b"IHDR":
-                self.width, self.height, depth, colour = struct.unpack(">IIBB", png[at + 8:at + 18])
+                self.width, self.height = struct.unpack(">II", png[at + 8:at + 16])
+                depth, colour = png[at + 16:at + 18]
                 assert depth == 8 and colour in (2, 6), (depth, colour)
             elif kind == b"IDAT":
                 data += png[at + 8:at + 8 + n]
