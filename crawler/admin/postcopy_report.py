@@ -335,13 +335,21 @@ class Report:
             out.append(h("article", h("h3", g["code"], " \u00b7 ", "%s %s%s" % (
                 count(g["count"]), g["why"], "" if g["count"] == 1 else "s")), h("p", g["says"]),
                 h("p", g["advice"], kind="soft"),
-                h("ul", *(h("li", self.what(p), h("span", " " + clipped(p.get("reason", "")),
-                                                  kind="soft")) for p in g["first"]),
+                h("ul", *(h("li", self.what(p), h("span", " " + self.why(p), kind="soft"))
+                          for p in g["first"]),
                   h("li", "and %s more" % count(more)) if more > 0 else None)))
         if errors.get("damaged"):
             out.append(h("p", "Entries of the journal that cannot be read: %s." %
                          count(errors["damaged"]), kind="bad"))
         return out
+
+    @staticmethod
+    def why(p: Facts) -> str:
+        """And what finds it over there."""
+        over = [status.quoted(p["source_path"])] if p.get("source_path") else \
+            ["inode %d" % p["source_fileid"]] if "source_fileid" in p else []
+        return "; ".join([clipped(p.get("reason", "")),
+                          *("old server: " + clipped(o) for o in over)])
 
     @staticmethod
     def what(p: Facts) -> Child:

@@ -159,7 +159,7 @@ def test_in_the_middle():
                  "Predicted end", "Data done per second", "no crawl", "First accesses",
                  "20 objects are parked", "17 for errors, 3 for conflicts", "denied \u00b7 17",
                  "and 15 more", "Decided by hand", "POSIX ACLs", "not compared with the source",
-                 "UTC+0100"):
+                 "UTC+0100", "home/anna/1 read: Permission denied; old server: inode 4712"):
         assert text in page.text, text
     assert "What this page does not know" not in page.text
     assert len([1 for name, *_ in page.elements if name == "svg"]) == 8

@@ -36,7 +36,8 @@ def history(part=0.55, steady=False):
 
 
 def parked():
-    first = [{"path": "home/anna/%d" % i, "reason": "read: Permission denied"} for i in range(2)]
+    first = [{"path": "home/anna/%d" % i, "reason": "read: Permission denied",
+              "source_fileid": 4711 + i} for i in range(2)]
     return {"groups": [
         {"code": "denied", "why": "error", "count": 17, "says": "the old server refuses it",
          "advice": "let root read there, then 'postcopy retry denied'", "first": first},
