@@ -347,6 +347,8 @@ int stub_record_load_at(struct stub_volume *v, const struct stub_handle *h, stru
 /* stub_data_missing() and stub_view() in one look. */
 int stub_data_look(struct stub_volume *v, const struct stub_handle *h, uint64_t offset,
 		   uint64_t length, struct stub_view *view, struct stub_range *out);
+/* As the kernel says it. */
+int stub_xattr_try(int fd, const char *name, const void *value, size_t len);
 /* -EOVERFLOW: with its other attributes it is more than the file system has place for (ext4:
  * a block for each file, and it says ENOSPC); nothing to do with how full the volume is. */
 int stub_xattr_store(const struct stub_volume *v, int fd, const char *name, const void *value,

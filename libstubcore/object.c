@@ -159,7 +159,7 @@ int stub_lock_record(struct stub_volume *v, const struct stub_object *o, uint64_
 	return r;
 }
 
-static int xattr_write(int fd, const char *name, const void *value, size_t len)
+int stub_xattr_try(int fd, const char *name, const void *value, size_t len)
 {
 	if (fsetxattr(fd, name, value, len, 0) == 0)
 		return 0;
@@ -185,7 +185,7 @@ int stub_xattr_store(const struct stub_volume *v, int fd, const char *name, cons
 		     size_t len)
 {
 	for (int tries = 0;; tries++) {
-		int r = xattr_write(fd, name, value, len);
+		int r = stub_xattr_try(fd, name, value, len);
 
 		if (r != -ENOSPC || !v || !has_room(v))
 			return r;
@@ -208,7 +208,7 @@ int stub_record_rehearse(const struct stub_volume *v, int fd, const struct stub_
 	int n = stub_record_encode_roomy(r, buf, sizeof(buf));
 
 	(void)v;
-	return n < 0 ? n : xattr_write(fd, STUB_XATTR, buf, (size_t)n);
+	return n < 0 ? n : stub_xattr_try(fd, STUB_XATTR, buf, (size_t)n);
 }
 
 int stub_record_sync(struct stub_volume *v, const struct stub_handle *h, struct stub_record *r)

@@ -140,6 +140,8 @@ static int dress(struct stub_volume *v, const struct stub_object *dir, const str
 		if (chmod(path, e->attr.mode & 07777) < 0)
 			return -errno;
 	}
+	if (e->dummy && e->told) /* without it the attributes are asked for a little earlier */
+		stub_xattr_try(fd, e->told->name, e->told->value, e->told->len);
 	if (stub) {
 		rec = malloc(sizeof(*rec));
 		if (!rec)

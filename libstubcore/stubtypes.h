@@ -158,6 +158,9 @@ struct stub_entry {
 	const char *target; /* symlinks: bytes, not terminated; else NULL */
 	size_t target_len;
 	bool dummy; /* attributes beyond type, size, fsid, fileid, nlink and mtime are missing */
+	/* of a dummy, stored with it if it can be: with this attribute all that a listing by the
+	 * source's own protocol shows is known (vfs_stub/attrs.c); NULL: it is not */
+	const struct stub_xattr *told;
 	int error; /* -errno: the old server lists this name and tells nothing else of it; no
 		    * other field is set, and it cannot be made */
 };

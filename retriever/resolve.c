@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -209,6 +210,7 @@ static int take_theirs(struct decision *d, char *why, size_t size)
 	r = r < 0 ? -ESTALE : stub_resolve_theirs(d->c->volume, d->o, &attr, write_down, d);
 	if (r < 0)
 		return complain(why, size, r);
+	fremovexattr(d->o->fd, "user.DOSATTRIB"); /* it was told of the version before */
 	jobs_forget_passed(d->c->jobs);
 	r = stub_journal_unpark(d->c->journal, &d->o->h);
 	jobs_retry(d->c->jobs);

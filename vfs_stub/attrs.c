@@ -14,6 +14,7 @@
 #include "lib/util/tevent_ntstatus.h"
 
 #include <errno.h>
+#include <sys/xattr.h>
 
 #define TRIES 4 /* each after another object has got the name meanwhile */
 
@@ -49,6 +50,35 @@ static void show(struct vfs_handle_struct *handle, const struct stub_view *view,
 		st->st_ex_blocks = (st->st_ex_size + 511) / 512;
 }
 
+static bool has_dosattrib(const struct stubvfs *x, const struct stub_handle *h)
+{
+	char path[32];
+	bool root = glue_root_enter(), has;
+	int fd = stub_handle_open_at(stub_volume_fd(x->gate.volume), h, O_PATH | O_CLOEXEC);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	has = fd >= 0 && getxattr(path, SAMBA_XATTR_DOS_ATTRIB, NULL, 0) > 0;
+	if (fd >= 0)
+		close(fd);
+	glue_root_leave(root);
+	return has;
+}
+
+/*
+ * Is it an entry of the listing that smbd is answering now, and all that a listing shows is
+ * known?  Type, size and times are those of each stub, and with its DOS attributes there is nothing
+ * else: only what came with the old server's own listing has these before it has its other
+ * attributes (retriever/smb).  Those are not waited for; whoever opens it, or asks for it by
+ * name, waits as ever.  *view is for show() then.
+ */
+static bool is_told(const struct stubvfs *x, struct stub_front *o, struct stub_view *view)
+{
+	if (!x->turn || stub_front_look(o, view) < 0 || !(view->needs & STUB_NEEDS_ATTRS))
+		return false;
+	view->withheld = has_dosattrib(x, &o->h);
+	return view->withheld;
+}
+
 /*
  * If it is an entry of a listing that smbd has just read, "try again" is no answer: smbd would
  * leave the entry out, and a client's mirror or backup take it for removed.  So an entry whose
@@ -60,6 +90,8 @@ static int show_entry(struct stub_front *o, ino_t ino, struct stub_view *view)
 	const struct stubvfs *x = o->maybe ? glue_connection(o) : NULL;
 	struct stub_wait wait = { .once = x && x->entry && x->entry == ino };
 
+	if (wait.once && is_told(x, o, view))
+		return 0;
 	return stub_need_shown(o, &wait, view, NULL);
 }
 

@@ -143,6 +143,9 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 	x->offline = FILE_ATTRIBUTE_OFFLINE;
 	if (lp_parm_bool(snum, "stub", "recall attribute", false))
 		x->offline |= STUBVFS_ATTRIBUTE_RECALL;
+	/* who is shown only what he may read or write is shown nothing before that is known */
+	x->told_will_do = lp_store_dos_attributes(snum) && !lp_hide_unreadable(snum) &&
+			  !lp_hide_unwriteable_files(snum);
 	x->gate.ops = &glue_gate_ops;
 	x->gate.alone = x->gate.tells = true;
 	r = volume_open(x, handle->conn->connectpath,

@@ -13,6 +13,7 @@
  * bracket would leave the old content in the missing map.
  */
 #include "stub_glue.h"
+#include "smbd/globals.h"
 #include "system/dir.h"
 
 #include <errno.h>
@@ -361,6 +362,24 @@ DIR *stubvfs_fdopendir(struct vfs_handle_struct *handle, struct files_struct *fs
 	return SMB_VFS_NEXT_FDOPENDIR(handle, fsp, mask, attributes);
 }
 
+static void turn_over(struct tevent_context *ev, struct tevent_immediate *im, void *arg)
+{
+	struct stubvfs *x = arg;
+
+	TALLOC_FREE(x->turn);
+}
+
+/* smbd answers a client's listing in one turn of its event loop: what it does in another one is
+ * not for that listing. */
+static void turn_begin(struct vfs_handle_struct *handle, struct stubvfs *x)
+{
+	if (x->turn)
+		return;
+	x->turn = tevent_create_immediate(x);
+	if (x->turn)
+		tevent_schedule_immediate(x->turn, handle->conn->sconn->ev_ctx, turn_over, x);
+}
+
 struct dirent *stubvfs_readdir(struct vfs_handle_struct *handle, struct files_struct *dirfsp,
 			       DIR *dir)
 {
@@ -370,8 +389,11 @@ struct dirent *stubvfs_readdir(struct vfs_handle_struct *handle, struct files_st
 	do
 		entry = compat_next_readdir(handle, dirfsp, dir);
 	while (entry && stubvfs_hides_entry(handle, dirfd(dir), entry->d_name));
-	if (x)
+	if (x) {
 		x->entry = entry ? entry->d_ino : 0;
+		if (entry && x->told_will_do)
+			turn_begin(handle, x);
+	}
 	return entry;
 }
 

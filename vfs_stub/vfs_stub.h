@@ -64,6 +64,9 @@ struct stubvfs {
 	ino_t entry; /* that smbd has just read of a directory, 0: none; attrs.c */
 	struct stubvfs_link *link;
 	struct stubvfs_guard *guard; /* NULL: nothing was looked at yet */
+	/* of the event loop in which the entry was read; NULL: it is over, or nobody needs to know */
+	struct tevent_immediate *turn;
+	bool told_will_do; /* to list an entry, smbd needs no more than the old server's listing tells */
 };
 
 /* NULL: nothing to migrate in this connection. */

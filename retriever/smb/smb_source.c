@@ -498,10 +498,12 @@ static int hand_on(struct smb_source *s, const struct stub_origin *dir, const st
 	size_t n = 0, most = p->count, text = 0;
 	struct stub_entry *e = calloc(most + 1, sizeof(*e));
 	uint8_t *origins = malloc(most * ((size_t)dir->len + 1) + p->len + 1);
+	struct stub_xattr *x = calloc(most + 1, sizeof(*x));
 	struct smb_text name;
-	int r = e && origins ? 0 : -ENOMEM;
+	struct smb_told told;
+	int r = e && origins && x ? 0 : -ENOMEM;
 
-	while (r == 0 && smb_wire_entry(&a, &e[n].attr, &name)) {
+	while (r == 0 && smb_wire_entry(&a, &e[n].attr, &name, &told)) {
 		int len = join(&path, name.p, name.len, origins + text);
 
 		e[n].name = name.p;
@@ -511,6 +513,10 @@ static int hand_on(struct smb_source *s, const struct stub_origin *dir, const st
 		/* too long a path: the receiver refuses it, without a look at its bytes */
 		e[n].origin_len = len < 0 ? STUB_ORIGIN_MAX + 1 : (size_t)len;
 		text += len < 0 ? 0 : (size_t)len;
+		if (told.len) {
+			x[n] = (struct stub_xattr){ "user.DOSATTRIB", told.p, told.len };
+			e[n].told = &x[n];
+		}
 		n++;
 	}
 	if (r == 0 && n) {
@@ -518,6 +524,7 @@ static int hand_on(struct smb_source *s, const struct stub_origin *dir, const st
 		r = fn(arg, e, n);
 	}
 	free(e);
+	free(x);
 	free(origins);
 	return r;
 }

@@ -373,11 +373,18 @@ static void get_xattr(struct stub_in *i, struct smb_text *name, const uint8_t **
 		i->bad = true;
 }
 
+static void get_told(struct stub_in *i, struct smb_told *out)
+{
+	out->len = stub_in_le(i, 1);
+	out->p = stub_in_take(i, out->len);
+}
+
 /* Walk them once, so that later walks need no checks. */
 static void check_entries(const struct stub_in *at, uint32_t count, bool xattrs, struct stub_in *i)
 {
 	struct stub_attr attr;
 	struct smb_text name;
+	struct smb_told told;
 	const uint8_t *value;
 	size_t len;
 
@@ -388,6 +395,7 @@ static void check_entries(const struct stub_in *at, uint32_t count, bool xattrs,
 		} else {
 			get_attr(i, &attr);
 			get_text(i, &name);
+			get_told(i, &told);
 		}
 	}
 }
@@ -498,7 +506,8 @@ int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struc
 	return i.bad || i.left ? -EBADMSG : 0;
 }
 
-int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name)
+int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name,
+		   struct smb_told *told)
 {
 	struct stub_in i = { a->rest, a->rest_len, false };
 
@@ -506,6 +515,7 @@ int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text
 		return 0;
 	get_attr(&i, attr);
 	get_text(&i, name);
+	get_told(&i, told);
 	a->rest = i.p;
 	a->rest_len = i.left;
 	return !i.bad;

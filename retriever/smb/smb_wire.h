@@ -31,7 +31,7 @@
  *
  *   header, 12 bytes
  *     0  u32  magic, 'P' 'C' 'S' 'W'
- *     4  u16  version, 3
+ *     4  u16  version, 4
  *     6  u16  type
  *     8  u32  bytes that follow, at most SMB_WIRE_MAX
  *
@@ -52,7 +52,8 @@
  *   ALIVE, END  nothing
  *   READY, ATTRS attr
  *   OBJECT   attr, text name (as the server has it)
- *   ENTRIES  u32 count, then count times: attr, text name
+ *   ENTRIES  u32 count, then count times: attr, text name, u8 length, bytes: the value of
+ *            user.DOSATTRIB, if with that all is told that a listing shows; length 0: it is not
  *   DATA     attr, then the bytes: fewer than asked for only at the file's end (STREAM:
  *            its end; of attr only the size counts, which is the stream's)
  *   META     attr, u32 count, then count times: text name, u32 length, bytes
@@ -71,7 +72,7 @@
 #include "stubcore.h"
 
 #define SMB_WIRE_MAGIC	 0x57534350u
-#define SMB_WIRE_VERSION 3
+#define SMB_WIRE_VERSION 4
 #define SMB_WIRE_HEADER	 12
 #define SMB_WIRE_MAX	 (17u << 20) /* the largest DATA, or META with its streams */
 #define SMB_WIRE_READ	 (16u << 20) /* bytes of one READ */
@@ -190,7 +191,12 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len,
 		    struct smb_answer *out);
 /* The next entry of ENTRIES, attribute of META: 1, 0 at the end.  They have been checked. */
-int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name);
+struct smb_told { /* bytes of the message */
+	const uint8_t *p;
+	size_t len;
+};
+int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name,
+		   struct smb_told *told);
 int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len);
 int smb_wire_lost(struct smb_answer *a, struct smb_text *line); /* likewise */
 int smb_wire_stream(struct smb_answer *a, struct smb_text *name, uint64_t *size); /* likewise */

@@ -170,11 +170,6 @@ static int ask_at_once(struct asking *k)
 	return r;
 }
 
-static struct timespec time_at(const uint8_t *p)
-{
-	return nt_time_to_full_timespec(BVAL(p, 0));
-}
-
 static int ask_all(struct asking *k, bool *eas)
 {
 	struct smb_meta_in *in = &k->out->in;
@@ -191,8 +186,8 @@ static int ask_all(struct asking *k, bool *eas)
 	in->change_time = BVAL(b.data, 24);
 	in->attributes = IVAL(b.data, 32);
 	exact_fill(&k->out->info, in->attributes, (off_t)BVAL(b.data, 48), BVAL(b.data, 64),
-		   time_at(b.data), time_at(b.data + 8), time_at(b.data + 16),
-		   time_at(b.data + 24));
+		   exact_time(b.data), exact_time(b.data + 8), exact_time(b.data + 16),
+		   exact_time(b.data + 24));
 	*eas = IVAL(b.data, 72) != 0;
 	return 0;
 }
@@ -213,12 +208,8 @@ static int ask_descriptor(struct asking *k)
 	return 0;
 }
 
-/*
- * A list whose entries begin with the offset of the next one: take the entry at *at, and move
- * *at.  1, 0 at the end, -1: @fixed bytes are not there, or the offset is wrong.
- */
-static int chained(const DATA_BLOB *b, size_t fixed, size_t *at, const uint8_t **entry,
-		   size_t *room)
+int exact_chained(const DATA_BLOB *b, size_t fixed, size_t *at, const uint8_t **entry,
+		  size_t *room)
 {
 	size_t left = b->length - *at, next;
 
@@ -235,7 +226,7 @@ static int chained(const DATA_BLOB *b, size_t fixed, size_t *at, const uint8_t *
 	return 1;
 }
 
-static char *name_of(TALLOC_CTX *mem, const uint8_t *p, size_t len)
+char *exact_name(TALLOC_CTX *mem, const uint8_t *p, size_t len)
 {
 	char *name = NULL, *whole;
 	size_t size = 0;
@@ -317,7 +308,7 @@ static int ask_streams(struct asking *k, bool *by_path)
 		return 0;
 	if (!NT_STATUS_IS_OK(status))
 		return failed(k, status, "streams");
-	while ((r = chained(&b, 24, &at, &e, &room)) > 0) {
+	while ((r = exact_chained(&b, 24, &at, &e, &room)) > 0) {
 		struct smb_stream *s;
 
 		if (IVAL(e, 4) > room || in->n_streams == LIST_MAX)
@@ -327,7 +318,7 @@ static int ask_streams(struct asking *k, bool *by_path)
 			return -ENOMEM;
 		in->streams = list;
 		s = &list[in->n_streams++];
-		*s = (struct smb_stream){ name_of(k->out->memory, e + 24, IVAL(e, 4)), BVAL(e, 8),
+		*s = (struct smb_stream){ exact_name(k->out->memory, e + 24, IVAL(e, 4)), BVAL(e, 8),
 					  NULL };
 		if (!s->name)
 			return nonsense(k, "streams");
@@ -384,7 +375,7 @@ static int ask_eas(struct asking *k)
 		return 0;
 	if (!NT_STATUS_IS_OK(status))
 		return failed(k, status, "extended attributes");
-	while ((r = chained(&b, 8, &at, &e, &room)) > 0) {
+	while ((r = exact_chained(&b, 8, &at, &e, &room)) > 0) {
 		size_t name = CVAL(e, 5), value = SVAL(e, 6);
 
 		if (name + 1 + value > room || e[8 + name] || memchr(e + 8, 0, name) ||

@@ -9,6 +9,32 @@
 #ifndef SMB_COMPAT_H
 #define SMB_COMPAT_H
 
+/*
+ * What libsmb keeps of an open file, by number, begins with two numbers, in both
+ * (cli_smb2_fnum.c); would they be others, the server had no such file open.
+ */
+static inline const uint64_t *file_id(struct cli_state *cli, uint16_t file)
+{
+	return cli->smb2.open_handles ? idr_find(cli->smb2.open_handles, file) : NULL;
+}
+
+/* The next entries of an open directory, FileIdBothDirectoryInformation. */
+static inline NTSTATUS compat_entries(struct cli_state *cli, uint16_t dir, uint32_t most,
+				      TALLOC_CTX *mem, DATA_BLOB *out)
+{
+	const uint64_t *id = file_id(cli, dir);
+	uint32_t len = 0;
+	NTSTATUS status;
+
+	if (!id)
+		return NT_STATUS_INVALID_HANDLE;
+	status = smb2cli_query_directory(cli->conn, (uint32_t)cli->timeout, cli->smb2.session,
+					 cli->smb2.tcon, SMB2_FIND_ID_BOTH_DIRECTORY_INFO, 0, 0,
+					 id[0], id[1], "*", most, mem, &out->data, &len);
+	out->length = NT_STATUS_IS_OK(status) ? len : 0;
+	return status;
+}
+
 #if POSTCOPY_SAMBA_VFS == 47
 
 static inline NTSTATUS compat_connect(const char *host, uint16_t port, const char *name,
@@ -30,15 +56,12 @@ static inline NTSTATUS compat_stat(struct cli_state *cli, const char *path, stru
 	return cli_qpathinfo2(cli, path, b, a, m, c, size, attributes, ino);
 }
 
-/*
- * 4.17 has no call for this.  What it keeps of an open file, by number, is two numbers
- * (cli_smb2_fnum.c); would they be others, the server had no such file open.
- */
+/* 4.17 has no call for this. */
 static inline NTSTATUS compat_fsctl(struct cli_state *cli, uint16_t file, uint32_t code,
 				    const DATA_BLOB *in, uint32_t most, TALLOC_CTX *mem,
 				    DATA_BLOB *out)
 {
-	const uint64_t *id = idr_find(cli->smb2.open_handles, file);
+	const uint64_t *id = file_id(cli, file);
 
 	if (!id)
 		return NT_STATUS_INVALID_HANDLE;

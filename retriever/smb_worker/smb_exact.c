@@ -58,6 +58,11 @@ static struct timespec time_of(struct timespec t)
 	return t.tv_nsec < 0 || t.tv_nsec > 999999999 ? (struct timespec){ 0 } : t;
 }
 
+struct timespec exact_time(const uint8_t *p)
+{
+	return time_of(nt_time_to_full_timespec(BVAL(p, 0)));
+}
+
 static struct cli_state *connection(SMBCCTX *c)
 {
 	return c->internal->servers ? c->internal->servers->cli : NULL;
@@ -95,59 +100,7 @@ NTSTATUS exact_resolve(struct worker *w, TALLOC_CTX *mem, const char *path, cons
 	return cli_resolve_path(mem, "", c->internal->creds, connection(c), p, cli, there);
 }
 
-struct walk {
-	exact_entry_fn fn;
-	void *arg;
-	int result;
-};
-
-static NTSTATUS on_entry(struct file_info *f, const char *mask, void *arg)
-{
-	struct walk *k = arg;
-	struct exact_info i = {
-		.dir = f->attr & FILE_ATTRIBUTE_DIRECTORY,
-		.attributes = f->attr,
-		.size = f->size,
-		.fileid = f->ino,
-		.btime = time_of(f->btime_ts),
-		.atime = time_of(f->atime_ts),
-		.mtime = time_of(f->mtime_ts),
-		.ctime = time_of(f->ctime_ts),
-	};
-
-	if (ISDOT(f->name) || ISDOTDOT(f->name))
-		return NT_STATUS_OK;
-	/* libsmb lists on to the end in any case: skip what comes after an error */
-	if (k->result == 0)
-		k->result = k->fn(k->arg, f->name, &i);
-	return NT_STATUS_OK;
-}
-
-static NTSTATUS walk(struct worker *w, const char *path, const char *mask, struct walk *k)
-{
-	TALLOC_CTX *frame = talloc_stackframe();
-	struct cli_state *cli;
-	char *there;
-	NTSTATUS status = exact_resolve(w, frame, path, mask, &cli, &there);
-
-	if (NT_STATUS_IS_OK(status))
-		status = cli_list(cli, there, ALL_KINDS, on_entry, k);
-	TALLOC_FREE(frame);
-	return status;
-}
-
-int exact_list(struct worker *w, const char *path, exact_entry_fn fn, void *arg)
-{
-	struct walk k = { fn, arg, 0 };
-	NTSTATUS status = walk(w, path, "*", &k);
-
-	if (k.result)
-		return k.result;
-	/* some servers have not even "." in an empty directory */
-	if (NT_STATUS_IS_OK(status) || NT_STATUS_EQUAL(status, NT_STATUS_NO_SUCH_FILE))
-		return 0;
-	return exact_failed(w, status, "listing", path);
-}
+/* ---- look-ups: listings with the name as their pattern ---- */
 
 struct finding {
 	const char *name;
@@ -155,15 +108,29 @@ struct finding {
 	struct exact_info *out;
 };
 
-static int on_found(void *arg, const char *name, const struct exact_info *i)
+static NTSTATUS on_found(struct file_info *f, const char *mask, void *arg)
 {
-	struct finding *f = arg;
+	struct finding *k = arg;
 
-	if (!strcmp(name, f->name)) { /* not one that differs by case, nor by a short name */
-		f->found = true;
-		*f->out = *i;
-	}
-	return 0;
+	if (strcmp(f->name, k->name)) /* not one that differs by case, nor by a short name */
+		return NT_STATUS_OK;
+	k->found = true;
+	exact_fill(k->out, f->attr, (off_t)f->size, f->ino, f->btime_ts, f->atime_ts, f->mtime_ts,
+		   f->ctime_ts);
+	return NT_STATUS_OK;
+}
+
+static NTSTATUS find(struct worker *w, const char *path, struct finding *k)
+{
+	TALLOC_CTX *frame = talloc_stackframe();
+	struct cli_state *cli;
+	char *there;
+	NTSTATUS status = exact_resolve(w, frame, path, k->name, &cli, &there);
+
+	if (NT_STATUS_IS_OK(status))
+		status = cli_list(cli, there, ALL_KINDS, on_found, k);
+	TALLOC_FREE(frame);
+	return status;
 }
 
 /* Does @name mean more than itself to a server: patterns, streams, other directories? */
@@ -189,12 +156,11 @@ static bool is_utf8(const char *name)
 int exact_find(struct worker *w, const char *path, const char *name, struct exact_info *out)
 {
 	struct finding f = { name, false, out };
-	struct walk k = { on_found, &f, 0 };
 	NTSTATUS status;
 
 	if (is_special(name) || !is_utf8(name))
 		return worker_absent(w, path, name);
-	status = walk(w, path, name, &k);
+	status = find(w, path, &f);
 	if (NT_STATUS_IS_OK(status) || NT_STATUS_EQUAL(status, NT_STATUS_NO_SUCH_FILE))
 		return f.found ? 0 : worker_absent(w, path, name);
 	/* Windows says this of a missing name, Samba also of a missing directory: which is it? */

@@ -24,6 +24,10 @@ struct exact_info {
 	uint32_t attributes; /* FILE_ATTRIBUTE_* */
 	uint64_t size, fileid; /* fileid 0: the server has none */
 	struct timespec btime, atime, mtime, ctime;
+	/* of a listing: nothing else of it would be shown in one (it has no extended attributes,
+	 * and is what it seems to be); created is its creation time, NTTIME */
+	bool listed;
+	uint64_t created;
 };
 
 struct worker;
@@ -45,15 +49,18 @@ struct exact_who {
  */
 int exact_logon(SMBCCTX *c, const struct exact_who *who, int timeout_ms, char *why, size_t size);
 
+/* ---- smb_list.c ---- */
+
+/* Every entry but "." and "..".  @fn returning other than 0 ends it with that. */
+typedef int (*exact_entry_fn)(void *arg, const char *name, const struct exact_info *i);
+int exact_list(struct worker *w, const char *path, exact_entry_fn fn, void *arg);
+
 /* ---- smb_exact.c ---- */
 
 bool exact_is_guest(SMBCCTX *c);     /* has the server made us a guest? */
 /* Encrypt from now on; libsmbclient by itself goes on without.  False: the server cannot. */
 bool exact_encrypt(SMBCCTX *c);
 
-/* Every entry but "." and "..".  @fn returning other than 0 ends it with that. */
-typedef int (*exact_entry_fn)(void *arg, const char *name, const struct exact_info *i);
-int exact_list(struct worker *w, const char *path, exact_entry_fn fn, void *arg);
 /* The entry of directory @path whose name is, byte for byte, @name. */
 int exact_find(struct worker *w, const char *path, const char *name, struct exact_info *out);
 int exact_stat(struct worker *w, const char *path, struct exact_info *out);

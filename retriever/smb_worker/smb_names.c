@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /* smb_names.c - listings, in messages of some hundred entries; look-ups of one name. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "smb_worker/smb_worker.h"
@@ -26,17 +27,35 @@ static int page_send(struct page *p)
 	return worker_send(p->w);
 }
 
+/* What a listing of Samba's shows of the entry, if its own listing has told all that. */
+static int put_told(struct smb_out *o, const struct exact_info *i)
+{
+	void *value = NULL;
+	size_t len = 0;
+
+	if (i->listed &&
+	    smb_meta_dosattrib(i->dir, i->attributes, i->created, &value, &len) < 0)
+		return -ENOMEM;
+	if (len > UINT8_MAX)
+		len = 0;
+	smb_out_u8(o, (uint8_t)len);
+	smb_out_bytes(o, value, len);
+	free(value);
+	return 0;
+}
+
 static int on_entry(void *arg, const char *name, const struct exact_info *i)
 {
 	struct page *p = arg;
 	struct stub_attr attr;
-	int r = 0;
+	int r;
 
 	worker_attr(p->w, p->path, name, i, &attr);
 	smb_out_attr(&p->w->out, &attr);
 	smb_out_text(&p->w->out, name, strlen(name));
+	r = put_told(&p->w->out, i);
 	p->count++;
-	if (p->w->out.len >= PAGE_BYTES) {
+	if (r == 0 && p->w->out.len >= PAGE_BYTES) {
 		r = page_send(p);
 		page_begin(p);
 	}

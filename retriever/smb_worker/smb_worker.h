@@ -10,6 +10,7 @@
  *   smb_bring.c    what else the server knows of an object, made ready to be stored
  *   smb_failed.c   what a failed call means
  *   smb_exact.c    what libsmbclient does not tell, from Samba's libsmb below it
+ *   smb_list.c     a directory's entries, likewise
  *   smb_pulse.c    tells the retriever that the server is sending; ends with it
  *
  * One thread works; the pulse's never calls libsmbclient, which is not thread-safe.

@@ -62,6 +62,13 @@ static void times(const struct smb_meta_in *in, struct smb_meta *out)
  * RECALL_ON_DATA_ACCESS */
 #define ATTR_MUTE 0x005c1280u
 
+int smb_meta_dosattrib(bool dir, uint32_t attributes, uint64_t create_time, void **value,
+		       size_t *len)
+{
+	return smb_ndr_dosattrib((attributes & ATTR_STORED) | (dir ? ATTR_DIRECTORY : 0),
+				 time_known(create_time) ? create_time : 0, value, len);
+}
+
 static int attributes(struct smb_maker *m, const struct smb_meta_in *in)
 {
 	static const char *const names[32] = {
@@ -70,7 +77,6 @@ static int attributes(struct smb_maker *m, const struct smb_meta_in *in)
 		[14] = "ENCRYPTED",	[15] = "INTEGRITY",  [17] = "NO_SCRUB",
 	};
 	uint32_t lost = in->attributes & ~(ATTR_STORED | ATTR_DIRECTORY | ATTR_MUTE);
-	uint32_t stored = in->attributes & ATTR_STORED;
 	size_t len;
 	void *value;
 	int r = 0;
@@ -84,9 +90,8 @@ static int attributes(struct smb_maker *m, const struct smb_meta_in *in)
 			r = smb_meta_lose(m, SMB_LOST_KIND, 0, "attribute 0x%x", 1u << i);
 	}
 	if (r == 0)
-		r = smb_ndr_dosattrib(stored | (S_ISDIR(in->type) ? ATTR_DIRECTORY : 0),
-				      time_known(in->create_time) ? in->create_time : 0, &value,
-				      &len);
+		r = smb_meta_dosattrib(S_ISDIR(in->type), in->attributes, in->create_time, &value,
+				       &len);
 	return r < 0 ? r : smb_meta_add(m, "user.DOSATTRIB", value, len, "attributes");
 }
 

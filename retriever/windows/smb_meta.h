@@ -121,6 +121,10 @@ int smb_meta_make(const struct smb_meta_config *c, const struct smb_meta_in *in,
 		  struct smb_meta *out, char *why);
 void smb_meta_finish(struct smb_meta *m);
 
+/* The value of user.DOSATTRIB that smb_meta_make() makes of these.  malloc'ed.  -ENOMEM */
+int smb_meta_dosattrib(bool dir, uint32_t attributes, uint64_t create_time, void **value,
+		       size_t *len);
+
 /* A line of text: "stream NAME (70000 bytes): too large for ..."; returns @buf. */
 char *smb_lost_text(const struct smb_lost *l, char *buf, size_t size);
 

@@ -5,89 +5,26 @@ each entry, for several at a time, and nobody needs much memory for it.
 
 Of POSTCOPY_WIDE entries, 2000 for ./check; POSTCOPY_WIDE=100000 takes minutes.
 """
-import collections
 import os
 import pathlib
 import re
-import socket
-import struct
 import subprocess
-import threading
 
 import pytest
 
 from lib import smbd
 from lib.migration import Migration
 from lib.programs import MODULES, STUBTOOL, WORKER
+from lib.smbcount import CREATE, QUERY_DIRECTORY, Counter
 from lib.smbd import STACK
-from nfsclient.rpcserver import end_listener
 
 ENTRIES = int(os.environ.get("POSTCOPY_WIDE", 2000))
 NAMES = {"a file of the wide directory, number %06d" % i for i in range(ENTRIES)}
 MEMORY_KB = 150 << 10           # of each process
 PAGE = 400                      # names that fit one answer of the old server, at least
-CREATE, CLOSE, QUERY_DIRECTORY = 5, 6, 14
 
 pytestmark = pytest.mark.skipif(not WORKER.exists() or not (MODULES / "stub.so").exists(),
                                 reason="built without Samba's headers")
-
-
-class Counter:
-    """Stands before an SMB server and counts the commands of its clients."""
-
-    def __init__(self, port):
-        self.target, self.counts = ("127.0.0.1", port), collections.Counter()
-        self.open, self.most = set(), 0     # connections with an open object; the most at a time
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.acceptor = threading.Thread(target=self._accept, daemon=True)
-        self.acceptor.start()
-
-    def _accept(self):
-        try:
-            while True:
-                client = self.listener.accept()[0]
-                server = socket.create_connection(self.target)
-                for ends in ((client, server, self._count), (server, client, None)):
-                    threading.Thread(target=self._pass, args=ends, daemon=True).start()
-        except OSError:
-            pass                                # closed
-
-    def _pass(self, source, sink, look):
-        data = b""
-        try:
-            while got := source.recv(1 << 16):
-                data = look(source, data + got) if look else b""
-                sink.sendall(got)       # counted before it can be answered
-            sink.shutdown(socket.SHUT_WR)
-        except OSError:
-            source.close()
-            sink.close()
-        self.open.discard(source)
-
-    def _count(self, client, data):
-        """Whole messages are counted; returns the rest."""
-        while len(data) >= 4:
-            end = 4 + int.from_bytes(data[1:4], "big")
-            if len(data) < end:
-                break
-            at = 4
-            while data[at:at + 4] == b"\xfeSMB":
-                command, following = struct.unpack_from("<H6xI", data, at + 12)
-                self.counts[command] += 1
-                if command == CREATE:
-                    self.open.add(client)
-                    self.most = max(self.most, len(self.open))
-                elif command == CLOSE:
-                    self.open.discard(client)
-                if not following:
-                    break
-                at += following
-            data = data[end:]
-        return data
-
-    def close(self):
-        end_listener(self.listener, self.acceptor)
 
 
 @pytest.fixture(scope="module")

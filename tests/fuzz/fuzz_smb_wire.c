@@ -67,6 +67,7 @@ static void try_answer(const struct message *m)
 	struct stub_attr attr;
 	struct smb_answer a;
 	struct smb_text name;
+	struct smb_told told;
 	uint32_t n = 0;
 	uint64_t size;
 	size_t len;
@@ -79,9 +80,10 @@ static void try_answer(const struct message *m)
 	check_text(&a.why);
 	CHECK(a.type != SMB_WIRE_FAIL || a.error < 0);
 	if (a.type == SMB_WIRE_ENTRIES) {
-		while (smb_wire_entry(&a, &attr, &name)) {
+		while (smb_wire_entry(&a, &attr, &name, &told)) {
 			check_attr(&attr);
 			check_text(&name);
+			CHECK(!told.len || (told.p >= m->p && told.p + told.len <= m->p + m->len));
 			n++;
 		}
 		CHECK(n == a.count && n <= SMB_WIRE_COUNT);

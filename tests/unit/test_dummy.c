@@ -46,6 +46,31 @@ static void assert_xattr(struct fixture *x, const char *name, const struct stub_
 	assert_memory_equal(got, want->value, want->len);
 }
 
+/* What a listing has told is kept with the dummy; of what is no dummy nothing is. */
+static void test_told(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e[4];
+	char path[256];
+
+	for (int i = 0; i < 4; i++) {
+		static const char *const names[] = { "file", "dir", "known", "odd" };
+
+		e[i] = fixture_entry(names[i], (i == 1 ? S_IFDIR : S_IFREG) | 0700, i == 1 ? 0 : 5);
+		e[i].dummy = i != 2;
+		e[i].told = &some[0];
+	}
+	e[3].told = &(struct stub_xattr){ "nowhere.it", "x", 1 }; /* cannot be stored */
+	fixture_list(x, e, 4);
+	assert_xattr(x, "file", &some[0]);
+	assert_xattr(x, "dir", &some[0]);
+	snprintf(path, sizeof(path), "%s/known", x->dir);
+	assert_int_equal(getxattr(path, some[0].name, NULL, 0), -1);
+	assert_true(fixture_view(x, "file").needs & STUB_NEEDS_ATTRS);
+	assert_true(fixture_view(x, "odd").needs & STUB_NEEDS_ATTRS);
+	assert_false(fixture_view(x, "known").needs & STUB_NEEDS_ATTRS);
+}
+
 /* What clients see, and what the old server is compared with. */
 static void test_other_times(void **state)
 {
@@ -312,6 +337,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_VOLUME(test_filled),	    ON_VOLUME(test_other_times),
+		ON_VOLUME(test_told),
 		ON_VOLUME(test_never_twice), ON_VOLUME(test_directory),
 		ON_VOLUME(test_no_place),   ON_VOLUME(test_never_ours),
 		ON_VOLUME(test_attributes_beside_a_long_origin),

@@ -325,6 +325,7 @@ static void wire_entries(void **state)
 {
 	const struct stub_attr attr = some_attr();
 	struct smb_out o = { 0 };
+	struct smb_told told;
 	struct smb_text name;
 	struct smb_answer a;
 	struct stub_attr got;
@@ -336,17 +337,21 @@ static void wire_entries(void **state)
 	for (int i = 0; i < 3; i++) {
 		smb_out_attr(&o, &attr);
 		smb_out_text(&o, "name", 4);
+		smb_out_u8(&o, (uint8_t)i);
+		smb_out_bytes(&o, "told", (size_t)i);
 	}
 	smb_out_set_u32(&o, 0, 3);
 	len = body(&o, SMB_WIRE_ENTRIES);
 	assert_int_equal(smb_wire_answer(SMB_WIRE_ENTRIES, o.p + SMB_WIRE_HEADER, len, &a), 0);
 	assert_int_equal(a.count, 3);
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(smb_wire_entry(&a, &got, &name), 1);
+		assert_int_equal(smb_wire_entry(&a, &got, &name, &told), 1);
+		assert_int_equal(told.len, i);
+		assert_memory_equal(told.p, "told", (size_t)i);
 		assert_attr(&got);
 		assert_true(same(&name, "name"));
 	}
-	assert_int_equal(smb_wire_entry(&a, &got, &name), 0);
+	assert_int_equal(smb_wire_entry(&a, &got, &name, &told), 0);
 	assert_exact(&o, len, false);
 	for (uint32_t n = 0; n < 6; n++) { /* the count is that of what follows */
 		smb_out_set_u32(&o, 0, n);
