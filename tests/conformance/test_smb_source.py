@@ -6,6 +6,7 @@ import errno
 import os
 import pathlib
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.rpcserver import end_listener
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 NS = 10 ** 9
 SOURCECAT = BUILD / "tests" / "tools" / "sourcecat"
@@ -579,7 +581,7 @@ HOSTILE = """#!/usr/bin/python3
 import os, random, socket, struct, sys
 s = socket.socket(fileno=3)
 rng = random.Random(os.getpid())
-def header(kind, n, magic=0x57534350, version=3):
+def header(kind, n, magic=0x57534350, version=VERSION):
     return struct.pack("<IHHI", magic, version, kind, n)
 attr = struct.pack("<IIIIQQQ", 0o40700, 0, 0, 2, 0, 0, %d) + struct.pack("<qI", 1, 0) * 3
 def read_request():
@@ -594,6 +596,7 @@ s.sendall(header(65, len(attr)) + attr)
 answers = [
     lambda: header(68, 4) + struct.pack("<I", 0xffffffff),
     lambda: header(68, 4 + len(attr) + 3) + struct.pack("<I", 1) + attr + b"\\x03\\x00..",
+    lambda: header(68, 4 + len(attr) + 5) + struct.pack("<I", 1) + attr + b"\\x01\\x00a\\xffx",
     lambda: header(70, 1 << 24),
     lambda: header(70, 0xffffffff) + b"x" * 100000,
     lambda: header(66, len(attr)) + attr,
@@ -618,7 +621,9 @@ def rss_kib(pid):
 def test_hostile_worker(make, old, tree, moddir):
     """Nothing of what a worker sends is believed, and no memory is lost by it."""
     fake = moddir / "hostile-worker"
-    fake.write_text(HOSTILE.replace("%d", str(tree.stat().st_ino)))
+    wire = (ROOT / "retriever/smb/smb_wire.h").read_text()
+    version = re.search(r"#define SMB_WIRE_VERSION (\d+)", wire)[1]
+    fake.write_text(HOSTILE.replace("%d", str(tree.stat().st_ino)).replace("VERSION", version))
     fake.chmod(0o755)
     m = make(old.url(), allow=["impossible message from a worker"]).init()
     m.conf = m.conf.replace(str(WORKER), str(fake)) + "max_tries = 1000\n"
