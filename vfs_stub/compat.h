@@ -68,6 +68,12 @@ static inline struct dirent *compat_fn_readdir(struct vfs_handle_struct *handle,
 
 /* ---- others ---- */
 
+/* May a listing of @dirfsp show owners and modes, as the UNIX extensions have it?  In SMB1 each call
+ * says so. */
+#define compat_lists_modes(dirfsp)              \
+	(!(dirfsp)->conn->sconn->using_smb2 ||  \
+	 (dirfsp)->posix_flags & FSP_POSIX_FLAGS_OPEN)
+
 /* A client is told that the attributes of @fsp are others. */
 static inline void compat_notify_attributes(struct files_struct *fsp)
 {
@@ -102,6 +108,9 @@ static inline bool compat_appends(const struct files_struct *fsp)
 #define compat_next_readdir  SMB_VFS_NEXT_READDIR
 #define compat_fn_renameat   stubvfs_renameat
 #define compat_fn_readdir    stubvfs_readdir
+
+#define compat_lists_modes(dirfsp) \
+	(!conn_using_smb2((dirfsp)->conn->sconn) || (dirfsp)->fsp_flags.posix_open)
 
 /* Those who have a lease on the directory too: they have what they saw of it from memory. */
 static inline void compat_notify_attributes(struct files_struct *fsp)

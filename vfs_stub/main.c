@@ -86,6 +86,19 @@ static const char *goes_around(int snum)
 	return NULL;
 }
 
+/* Does smbd need nothing of an entry to list it but what a listing shows?  Who is shown only what
+ * he may read or write is shown nothing before that is known; fruit adds rights and modes. */
+static bool told_will_do(int snum)
+{
+	const char **list = lp_vfs_objects(snum);
+
+	for (int i = 0; list && list[i]; i++)
+		if (is_module(list[i], "fruit"))
+			return false;
+	return lp_store_dos_attributes(snum) && !lp_hide_unreadable(snum) &&
+	       !lp_hide_unwriteable_files(snum);
+}
+
 /*
  * 0, also where nothing is to be migrated; -errno: the share cannot be used.  The end of @path
  * may not have come from the old server yet; then the volume is that of the deepest directory
@@ -143,9 +156,7 @@ static int stubvfs_connect(struct vfs_handle_struct *handle, const char *service
 	x->offline = FILE_ATTRIBUTE_OFFLINE;
 	if (lp_parm_bool(snum, "stub", "recall attribute", false))
 		x->offline |= STUBVFS_ATTRIBUTE_RECALL;
-	/* who is shown only what he may read or write is shown nothing before that is known */
-	x->told_will_do = lp_store_dos_attributes(snum) && !lp_hide_unreadable(snum) &&
-			  !lp_hide_unwriteable_files(snum);
+	x->told_will_do = told_will_do(snum);
 	x->gate.ops = &glue_gate_ops;
 	x->gate.alone = x->gate.tells = true;
 	r = volume_open(x, handle->conn->connectpath,

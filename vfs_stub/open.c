@@ -391,7 +391,7 @@ struct dirent *stubvfs_readdir(struct vfs_handle_struct *handle, struct files_st
 	while (entry && stubvfs_hides_entry(handle, dirfd(dir), entry->d_name));
 	if (x) {
 		x->entry = entry ? entry->d_ino : 0;
-		if (entry && x->told_will_do)
+		if (entry && x->told_will_do && !compat_lists_modes(dirfsp))
 			turn_begin(handle, x);
 	}
 	return entry;

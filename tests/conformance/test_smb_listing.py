@@ -14,7 +14,7 @@ from lib.processes import descendants
 from lib.programs import MODULES, STUBTOOL
 from lib.smbcount import CREATE, QUERY_DIRECTORY, Counter
 from lib.smbd import STACK, Samba, Share
-from lib.smbsource import with_module
+from lib.smbsource import PATIENT, with_module
 from lib.wait import wait_until
 from nfsclient import errors
 from nfsclient.rpc import AuthSys
@@ -27,6 +27,7 @@ PAGE = 400              # names that fit one answer of the old server, at least
 KINDS = {"plain": 0x20, "hidden": 0x22, "system": 0x26, "readonly": 0x21}
 BORN = 131000000000000000       # 2016, NTTIME
 ALICE, BOB = (smbd.USERS[name][0] for name in ("alice", "bob"))
+PATIENCE = "stub:wait = 100000"
 WAITING = ("NETWORK_BUSY", "ACCESS_DENIED")
 
 
@@ -52,7 +53,7 @@ def server(new_samba, tree):
             (tree / top / ("f%02d" % i)).write_bytes(b"%d" % i)
             (tree / top / ("f%02d" % i)).chmod(0o640)
     s = new_samba("old", tree)
-    with s.client() as c:
+    with s.client(timeout=120) as c:
         for name, attributes in KINDS.items():
             c.write_file("kinds/" + name, name.encode())
             c.mkdir("kinds/dir-" + name)
@@ -74,15 +75,16 @@ def old(server):
 
 @pytest.fixture(scope="module")
 def m(make, old):
-    m = make("smb://127.0.0.1:%d/share" % old.port).init().start()
+    m = make("smb://127.0.0.1:%d/share" % old.port, call_timeout=PATIENT).init().start()
     m.server.allow = ["converted to NFS[34]ERR_IO"]
     return m
 
 
 @pytest.fixture(scope="module")
 def new(moddir, m):
-    shares = [Share(str(m.volume), vfs=STACK, more="stub:wait = 3000"),
-              Share(str(m.volume), name="seen", vfs=STACK, more="hide unreadable = yes")]
+    shares = [Share(str(m.volume), vfs=STACK, more=PATIENCE),
+              Share(str(m.volume), name="hasty", vfs=STACK, more="stub:wait = 3000"),
+              Share(str(m.volume), name="seen", vfs=STACK, more="hide unreadable = yes\n" + PATIENCE)]
     with Samba(moddir / "new", module_dir=MODULES, shares=shares) as server:
         yield server
 
@@ -100,7 +102,7 @@ def by_name(client, path):
 
 
 def test_the_old_server_is_asked_for_the_list_only(m, new, old):
-    with new.client() as c:
+    with new.client(timeout=120) as c:
         before = old.counts.copy()
         assert len(c.names("many")) == MANY
         asked = old.counts - before
@@ -114,7 +116,7 @@ def test_the_old_server_is_asked_for_the_list_only(m, new, old):
 
 
 def test_all_that_a_listing_shows(m, new, server):
-    with server.client() as there, new.client() as here:
+    with server.client(timeout=120) as there, new.client(timeout=120) as here:
         told, shown = by_name(there, "kinds"), by_name(here, "kinds")
         assert dummies(m, "kinds") >= len(KINDS)
         assert told.keys() == shown.keys()
@@ -129,7 +131,7 @@ def test_all_that_a_listing_shows(m, new, server):
 
 def test_the_same_afterwards(m, new):
     """Attributes that come afterwards change nothing that was shown."""
-    with new.client() as c:
+    with new.client(timeout=120) as c:
         before = by_name(c, "kinds")
         for name in before:
             c.stat("kinds/" + name)
@@ -142,7 +144,7 @@ def test_the_same_afterwards(m, new):
 
 
 def test_who_asks_of_an_entry_gets_all_of_it(m, new, server):
-    with server.client() as there, new.client() as here:
+    with server.client(timeout=120) as there, new.client(timeout=120) as here:
         names = here.names("again")
         assert dummies(m, "again") == len(names)
         # also the last one, which smbd has looked at last, and by the same session
@@ -150,14 +152,15 @@ def test_who_asks_of_an_entry_gets_all_of_it(m, new, server):
             path = "again/" + name
             assert here.security(path) == there.security(path)
             assert here.stat(path).created == there.stat(path).created
-    with m.client("v3") as c:
+    with m.client("v3", patience=120) as c:
         attr = c.getattr("again/" + names[5])
         assert (attr.uid, attr.mode & 0o777) == (0, 0o640)
 
 
 def test_nobody_gets_more_than_he_will_have(m, new):
     """Neither while the attributes are on their way, nor if they never come."""
-    with new.client("bob") as bob, new.client("alice") as alice:
+    with new.client("bob", share="hasty", timeout=120) as bob, \
+            new.client("alice", share="hasty", timeout=120) as alice:
         assert bob.names("rights") == ["hers", "his"] == alice.names("rights")
         assert dummies(m, "rights") == 2
         m.kill_retriever()
@@ -173,16 +176,17 @@ def test_nobody_gets_more_than_he_will_have(m, new):
                     assert status_of(c.read_file, "rights/hers") in (errors.JUKEBOX, errors.ACCES)
         finally:
             m.start_retriever()
-        assert wait_until(lambda: alice.read_file("rights/hers"), 60) == b"private"
+        assert wait_until(lambda: alice.read_file("rights/hers"), 120) == b"private"
+        assert wait_until(lambda: bob.read_file("rights/his"), 120) == b"private"
         assert smb_status(bob.read_file, "rights/hers") == "ACCESS_DENIED"
-        assert bob.read_file("rights/his") == b"private"
-    with m.client("v3", cred=AuthSys(uid=BOB, gid=BOB), patience=60) as c:
+    with m.client("v3", cred=AuthSys(uid=BOB, gid=BOB), patience=120) as c:
         assert status_of(c.read_file, "rights/hers") == errors.ACCES
 
 
 def test_a_share_that_hides_what_one_may_not_read(m, new, old):
     """There the rights of each entry are asked for before it is shown."""
-    with new.client("bob", share="seen") as bob, new.client("alice", share="seen") as alice:
+    with new.client("bob", share="seen", timeout=120) as bob, \
+            new.client("alice", share="seen", timeout=120) as alice:
         before = old.counts.copy()
         assert bob.names("hide") == ["his"]
         assert alice.names("hide") == ["hers"]
@@ -190,25 +194,25 @@ def test_a_share_that_hides_what_one_may_not_read(m, new, old):
 
 
 def test_the_worker_is_killed_between_listing_and_attributes(m, new):
-    with new.client() as c:
+    with new.client(timeout=120) as c:
         names = c.names("killed")
         assert dummies(m, "killed") == len(names) == 20
         for pid in descendants(m.retriever.pid):
             os.kill(pid, signal.SIGKILL)
         for i, name in enumerate(names):
             assert wait_until(lambda path="killed/" + name: c.read_file(path), 60) == b"%d" % i
-    with m.client("v3", patience=60) as c:
+    with m.client("v3", patience=120) as c:
         assert {c.getattr("killed/" + name).mode & 0o777 for name in names} == {0o640}
 
 
 def test_what_is_set_on_an_entry_stays(m, new, server):
     """The attributes come before a change of them, and never over it."""
-    with new.client() as c:
+    with new.client(timeout=120) as c:
         names = c.names("set")
         assert dummies(m, "set") == len(names)
         with c.open("set/f00", wire.WRITE_ATTRIBUTES) as f:
             f.set_basic(wire.ATTR_HIDDEN, created=BORN + 10)
-        with server.client() as there:
+        with server.client(timeout=120) as there:
             hers = there.security("rights/hers")
         c.set_security("set/f01", hers)
         m.crawl()
