@@ -9,6 +9,8 @@
 #ifndef SMB_COMPAT_H
 #define SMB_COMPAT_H
 
+#include "lib/util/idtree.h"
+
 /*
  * What libsmb keeps of an open file, by number, begins with two numbers, in both
  * (cli_smb2_fnum.c); would they be others, the server had no such file open.
