@@ -255,14 +255,14 @@ def remaining(totals: dict[str, Any], whole: Total, done_bytes: float,
             max(0.0, whole.bytes[at] - done_bytes - parked_bytes))
 
 
-def duration(totals: dict[str, Any], whole: Total | None,
-             samples: Sequence[Sequence[float]]) -> Interval | None:
+def duration(totals: dict[str, Any], whole: Total | None, samples: Sequence[Sequence[float]],
+             active_min: float = ACTIVE_MIN) -> Interval | None:
     """Seconds of work that are left; None: not known. Pauses come on top of it."""
     history = windows(samples)
     if whole is None or len(history) < WINDOWS_MIN:
         return None
     took = sum(w.seconds for w in history)
-    if took < ACTIVE_MIN:
+    if took < active_min:
         return None
     done_bytes = totals["done_bytes"] + totals.get("partly_bytes", 0)
     work = [remaining(totals, whole, done_bytes, i) for i in range(3)]

@@ -47,6 +47,7 @@ int volume_window(struct verdict *v, int argc, char **argv); /* volume_window.c 
 int volume_moved(struct verdict *v, int argc, char **argv); /* volume_moved.c */
 int volume_verify(struct verdict *v, int argc, char **argv); /* volume_verify.c */
 int volume_verified(struct verdict *v, int argc, char **argv);
+int volume_rehearse(struct verdict *v, int argc, char **argv); /* volume_rehearse.c */
 int volume_abort(struct verdict *v, int argc, char **argv); /* volume_abort.c */
 int volume_remove(struct verdict *v, int argc, char **argv);
 

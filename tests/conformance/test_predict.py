@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "crawler" / "admin"))
 estimate = importlib.import_module("postcopy_estimate")
 status = importlib.import_module("postcopy_status")
+rehearsal = importlib.import_module("postcopy_rehearse")
 
 TOTALS = {"found": 1000, "found_bytes": 10 ** 9, "done": 500, "done_bytes": 5 * 10 ** 8,
           "left": 500, "left_bytes": 5 * 10 ** 8, "parked": 0, "parked_bytes": 0, "directories_left": 0,
@@ -240,6 +241,88 @@ def test_lines_fit_80_columns():
     assert all(len(text) <= 66 for _, text in rows), rows
 
 
+# -- a rehearsal ------------------------------------------------------------------------
+
+def phase(seconds, n, calls, waiting, cpu=10, size=0):
+    """So many calls, `waiting` of them in flight all the time."""
+    return {"us": int(seconds * 1e6), "operations": n, "objects": n, "bytes": size, "calls": calls,
+            "inflight_sum": waiting * 100, "inflight_looks": 100, "cpu_busy": cpu, "cpu_all": 100}
+
+
+def rehearsed(seconds=300, small=None, **phases):
+    """A flat tree: 1000 of 10 000 directories were listed, each with 10 files of 10 000 bytes, of which
+    5000 were read."""
+    at = [[i * seconds / 300, 1 + 11000 * i / 300, 10 ** 8 * i / 300, 5000 * i / 300,
+           5 * 10 ** 7 * i / 300] for i in range(301)]
+    for i in range(1, 301):             # what took how long must be told apart: now this, now that
+        k = 2 if i % 2 else 0
+        at[i] = [at[i][0], *at[i - k or 1][1:3], *at[i][3:]]
+    return {"protocol": "nfs", "complete": False, "samples": at, "took_ms": seconds * 1000,
+            "lost_ms": 0, "source": "nfs://h/e", "warnings": [],
+            "seen": {"objects": 20001.0, "bytes": 10 ** 8, "directories": 10001,
+                     "directories_listed": 1001, "directories_failed": 0, "small_files": 10000,
+                     "small_bytes": 10 ** 8, "large_files": 0, "large_bytes": 0,
+                     "bytes_read": 5 * 10 ** 7, "files_failed": 0, "files_denied": 0, "bad_names": 0},
+            "tree": [[1, 10000, 10 ** 8, 0, 0, 0, 0], [1000, 0, 0, 10000, 10 ** 5, 10 ** 8, 10 ** 13]],
+            "phases": {"list": phase(seconds / 2, 11000, 1000, 10),
+                       "small": small or phase(seconds / 2, 5000, 5000, 10), **phases}}
+
+
+def test_a_rehearsal_is_extrapolated():
+    p = rehearsal.predict(rehearsed())
+    low, middle, high = p["objects"]
+    assert low <= 110001 <= high and 0.8 * 110001 < middle < 1.2 * 110001
+    low, middle, high = p["seconds"]
+    assert low < middle < high and low < 10 * 150 + 20 * 150 < high, p      # lists ten times, files 20
+    assert p["source_seconds"][1] == middle and p["own_seconds"] < 30
+    text = dict(rehearsal.rows(rehearsed(), p))
+    assert text["in all"].startswith("110 000 objects") and "source alone" in text["takes"]
+
+
+def test_the_machine_bounds_what_a_rehearsal_promises():
+    """Into nothing it is faster than any migration."""
+    fast = rehearsed(31)
+    p = rehearsal.predict(fast, None, 2)
+    slow = rehearsal.predict(dict(fast, protocol="smb"), None, 1)
+    assert slow["seconds"][2] > 3 * slow["own_seconds"] * 0.99 > p["seconds"][2] / 10
+    assert slow["own_seconds"] == pytest.approx(110, rel=0.3)
+    none = rehearsed(31)
+    none["samples"] = [[x[0], *(10 * n for n in x[1:])] for x in none["samples"]]
+    assert rehearsal.predict(dict(none, protocol="smb"))["limit"] == "machine"
+
+
+@pytest.mark.parametrize("word, small, others, line", [
+    # alone 10 ms a call, and with ten in flight ...
+    ("latency", phase(10, 10000, 10000, 10), {}, None),
+    ("source-or-network", phase(10, 1500, 1500, 10), {"small_again": phase(1, 160, 160, 10)}, None),
+    ("source-disk", phase(10, 1500, 1500, 10), {"small_again": phase(1, 400, 400, 10)}, None),
+    ("source", phase(10, 1500, 1500, 10), {}, None),
+    ("machine", phase(10, 1500, 1500, 10, cpu=95), {}, None),
+    ("network", phase(10, 1500, 1500, 10, size=10 ** 9), {}, 117e6),
+    ("source", phase(10, 1500, 1500, 10, size=10 ** 9), {}, 1170e6),
+    ("unknown", phase(10, 3, 3, 10), {}, None),
+])
+def test_what_limits(word, small, others, line):
+    a = rehearsed(small=small, small_alone=phase(1, 100, 100, 1), **others)
+    assert rehearsal.predict(a, line)["work"]["small"]["limit"] == word
+    without = rehearsed(small=small)
+    assert rehearsal.predict(without, line)["work"]["small"]["limit"] == "unknown"
+
+
+def test_a_rehearsal_of_nothing():
+    """Nothing listed, nothing read, all failed: no number is made of it."""
+    a = rehearsed()
+    seen = dict.fromkeys(a["seen"], 0)
+    for odd in (dict(a, seen=dict(seen, objects=1, directories=1), phases={}, tree=[], samples=[]),
+                dict(a, seen=dict(seen, objects=1, directories=1, directories_failed=1), phases={},
+                     tree=[], samples=[[0.0] * 5]),
+                dict(a, samples=a["samples"][:1])):
+        p = rehearsal.predict(odd)
+        assert p["seconds"] is None and p["why"]
+        assert rehearsal.rows(odd, p) and "not known" in dict(rehearsal.rows(odd, p)).get(
+            "takes", "") + dict(rehearsal.rows(odd, p))["in all"]
+
+
 def test_the_table(tmp_path):
     """Short form: the interval holds the truth in 80 % of the looks at least."""
     done = subprocess.run([sys.executable, str(ROOT / "tests/tools/predict-table"), "--runs", "2",
@@ -248,3 +331,4 @@ def test_the_table(tmp_path):
     assert done.returncode == 0, done
     said = json.loads((tmp_path / "j").read_text())
     assert said["interval_hits"] >= 0.8 * said["looks"] > 20, said
+    assert said["rehearsal_hits"] >= 0.8 * said["rehearsals"] > 5, said
