@@ -21,6 +21,7 @@ FASTER = 1.5            # once more is so many times as fast: it was the disk
 LINE_FULL = 0.8         # of what the line can carry, in bytes of files
 CPU_FULL = 0.9          # of this machine's processors, together
 CPU_CALL_MS = 5.0       # a call alone that takes longer is not for want of a processor here
+HERE = 0.5              # of the time in which something is under way, with the new disk
 LOOKS_MIN = 5           # at what was in flight
 CALLS_MIN = 5
 
@@ -76,6 +77,9 @@ def limit(work: str, a: Answer, line: float | None) -> tuple[str, str]:
     carry, if known."""
     phase = a["phases"].get(work)
     among, alone = call_ms(phase), alone_ms(a["phases"].get(ALONE[work]))
+    here = phase["here_us"] / max(1, phase["busy_us"]) if phase and "target" in a else 0.0
+    if here >= HERE:
+        return "target-disk", "%.0f %% of the time is writing to %s" % (100 * here, a["target"])
     if phase is None or among is None or alone is None:
         return "unknown", "too few calls were seen"
     local = a["protocol"] == "file"
@@ -216,6 +220,7 @@ LIMITS = {
     "source": "the old server or the network",
     "network": "the network",
     "machine": "this machine's processors",
+    "target-disk": "the new file system's disk",
     "unknown": "not known",
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* volume_rehearse.c - how fast does the old server give its objects?  Before anything is made. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 
 struct options {
 	const char *source, *join, *config, *depot;
+	const char *dir; /* of the new file system, or NULL */
 	uint64_t seconds;
 };
 
@@ -54,9 +56,56 @@ static int parse(struct verdict *v, int argc, char **argv, struct options *o)
 		return r;
 	if (!o->source)
 		return verdict_fail(v, FAIL_USAGE, "rehearse: --source URI is missing");
-	if (optind < argc)
-		return verdict_fail(v, FAIL_USAGE, "rehearse: it takes no DIR: nothing is written");
+	if (argc - optind > 1)
+		return verdict_fail(v, FAIL_USAGE, "rehearse: want at most one DIR");
+	o->dir = argv[optind];
 	return join_check(v, "rehearse", o->source, o->join);
+}
+
+/* ---- the new file system ---- */
+
+static const struct {
+	int error;
+	enum fail fail;
+	const char *advice;
+} dir_errors[] = {
+	{ ENOENT, FAIL_TARGET_MISSING, "make the directory first" },
+	{ ENOTDIR, FAIL_TARGET_NOT_DIR, "take a directory" },
+	{ EROFS, FAIL_TARGET_READONLY, "mount it for writing" },
+	{ EOPNOTSUPP, FAIL_TARGET_TMPFILE, "take XFS or ext4" },
+	{ ENOSPC, FAIL_TARGET_FULL, "make room" },
+};
+
+static int dir_failed(struct verdict *v, const char *dir, int error)
+{
+	for (size_t i = 0; i < sizeof(dir_errors) / sizeof(dir_errors[0]); i++) {
+		if (dir_errors[i].error == error)
+			return verdict_fail(v, dir_errors[i].fail, "%s: %s: %s", dir,
+					    strerror(error), dir_errors[i].advice);
+	}
+	return verdict_fail(v, FAIL_TARGET, "%s: %s", dir, strerror(error));
+}
+
+/* *out: -1 without DIR.  An unnamed file can be made there. */
+static int dir_open(struct verdict *v, const char *dir, int *out)
+{
+	int fd, file;
+
+	*out = -1;
+	if (!dir)
+		return 0;
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return dir_failed(v, dir, errno);
+	file = openat(fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (file < 0) {
+		dir_failed(v, dir, errno);
+		close(fd);
+		return -1;
+	}
+	close(file);
+	*out = fd;
+	return 0;
 }
 
 /* ---- the answer ---- */
@@ -114,6 +163,8 @@ static void print_phases(struct json *j, const struct rehearse *r)
 		json_u64(j, "cpu_busy", p->cpu_busy);
 		json_u64(j, "cpu_all", p->cpu_all);
 		json_u64(j, "own_cpu_us", p->own_us);
+		json_u64(j, "busy_us", p->busy_us);
+		json_u64(j, "here_us", p->here_us);
 		if (p->window)
 			json_u64(j, "window", p->window);
 		json_object_end(j);
@@ -141,7 +192,7 @@ static void print_seen(struct json *j, const struct rehearse *r)
 	json_object_end(j);
 }
 
-static int answer(const struct verdict *v, const struct source_facts *facts,
+static int answer(const struct verdict *v, const struct source_facts *facts, const char *dir,
 		  const struct rehearse *r, int error)
 {
 	struct json j;
@@ -149,9 +200,11 @@ static int answer(const struct verdict *v, const struct source_facts *facts,
 	json_begin(&j, stdout);
 	json_bool(&j, "ok", error == 0);
 	if (error) {
-		json_str(&j, "error", "source-failed");
-		json_str(&j, "message", strerror(-error));
+		json_str(&j, "error", r->here ? "target-failed" : "source-failed");
+		json_str(&j, "message", strerror(r->here ? -r->here : -error));
 	}
+	if (dir)
+		json_str(&j, "target", dir);
 	json_str(&j, "source", facts->uri);
 	if (facts->join)
 		json_str(&j, "join", facts->join);
@@ -175,8 +228,9 @@ static int answer(const struct verdict *v, const struct source_facts *facts,
 	json_array_end(&j);
 	verdict_warnings_json(v, &j);
 	if (error)
-		fprintf(stderr, "postcopy-volume: source %s: the rehearsal broke off: %s\n",
-			facts->uri, strerror(-error));
+		fprintf(stderr, "postcopy-volume: %s%s: the rehearsal broke off: %s\n",
+			r->here ? "" : "source ", r->here ? dir : facts->uri,
+			strerror(r->here ? -r->here : -error));
 	if (json_end(&j) < 0 || error)
 		return 1;
 	return r->stopped ? STATUS_INTERRUPTED : 0;
@@ -194,7 +248,8 @@ static void on_progress(void *arg, const struct rehearse *r)
 	*said = tty;
 }
 
-static int run(const struct verdict *v, struct source_facts *facts, uint64_t seconds)
+static int run(const struct verdict *v, struct source_facts *facts, const struct options *o,
+	       int dir)
 {
 	static struct rehearse r; /* 50 KiB */
 	struct source_config c;
@@ -209,7 +264,8 @@ static int run(const struct verdict *v, struct source_facts *facts, uint64_t sec
 	if (!c.give_up_ms)
 		c.give_up_ms = GIVE_UP_MS;
 	c.log = verdict_log;
-	r.ms = seconds * 1000;
+	r.ms = o->seconds * 1000;
+	r.dir = dir;
 	r.workers = facts->config.fill_workers;
 	r.buffer = facts->config.buffer;
 	r.progress = on_progress;
@@ -222,7 +278,7 @@ static int run(const struct verdict *v, struct source_facts *facts, uint64_t sec
 	}
 	if (said)
 		fputc('\n', stderr);
-	return answer(v, facts, &r, error);
+	return answer(v, facts, o->dir, &r, error);
 }
 
 int volume_rehearse(struct verdict *v, int argc, char **argv)
@@ -230,7 +286,7 @@ int volume_rehearse(struct verdict *v, int argc, char **argv)
 	struct source_facts facts = { 0 };
 	struct source *s = NULL;
 	struct options o;
-	int r;
+	int r, dir;
 
 	if (parse(v, argc, argv, &o) < 0)
 		return -1;
@@ -244,6 +300,8 @@ int volume_rehearse(struct verdict *v, int argc, char **argv)
 	if (facts.file && geteuid() != 0)
 		return verdict_fail(v, FAIL_NOT_ROOT,
 				    "rehearse: a file:// source must be read as root");
+	if (dir_open(v, o.dir, &dir) < 0)
+		return -1;
 	r = preflight_source(v, &facts, &s);
 	if (r == 0) {
 		source_stop(s);
@@ -252,7 +310,9 @@ int volume_rehearse(struct verdict *v, int argc, char **argv)
 	if (r == 0 && facts.join)
 		r = preflight_join(v, &facts);
 	if (r == 0)
-		r = run(v, &facts, o.seconds);
+		r = run(v, &facts, &o, dir);
 	source_meta_free(&facts.meta);
+	if (dir >= 0)
+		close(dir);
 	return r;
 }

@@ -23,8 +23,9 @@ static const struct command {
 	  "say what init would keep and what lose, and change nothing" },
 	{ "rehearse", volume_rehearse,
 	  "rehearse --source URI [--join URI] [--seconds N] [--config FILE] "
-	  "[--streams xattr|depot:DIR]",
-	  "list and read from the source for a while, into nothing, and say what was seen" },
+	  "[--streams xattr|depot:DIR] [DIR]",
+	  "list and read from the source for a while, and say what was seen; into nothing, or "
+	  "unnamed files of DIR's file system" },
 	{ "counts", volume_counts, "counts DIR", "what the pending journal holds" },
 	{ "parked", volume_parked, "parked DIR", "the objects that were given up, and why" },
 	{ "errors", volume_errors, "errors [--first N] DIR",

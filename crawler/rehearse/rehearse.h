@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * rehearse.h - `postcopy-volume rehearse`: lists and reads from an old server for a while, into
- * nothing, as a migration would, and tells what it saw.  Nothing is written, there or here.
+ * nothing, as a migration would, and tells what it saw.  Nothing is written there; here unnamed
+ * files, if a directory of the new file system is given.
  *
  *   volume_rehearse.c  the command line, and the answer as JSON
  *   rehearse_run.c     the slices of time, and who works in them
  *   rehearse_task.c    one directory is listed, one file read
+ *   rehearse_disk.c    what was read is written to the new file system, if there is one
  *   rehearse_pool.c    what was found and may be taken: a bounded, random part
  *   rehearse_machine.c how busy this machine was
  *
@@ -43,6 +45,7 @@ struct rehearse_phase { /* of all slices with one kind of work, together */
 	uint64_t inflight, looks; /* calls that were in flight, summed up over so many looks */
 	uint64_t cpu_busy, cpu_all; /* of this machine; any unit */
 	uint64_t own_us; /* processor time of this process */
+	uint64_t busy_us, here_us; /* of all workers together; of it, with the new file system */
 	unsigned int window; /* so many ops are under way, as found by measuring */
 };
 
@@ -58,6 +61,7 @@ struct rehearse {
 	uint64_t ms; /* so long */
 	unsigned int workers; /* at most, 1..256 */
 	uint64_t buffer; /* bytes that were asked for and are not here yet, at most */
+	int dir; /* a directory of the new file system, -1: none */
 	void (*progress)(void *arg, const struct rehearse *r); /* every second */
 	void *arg;
 	/* what was seen; a file with n names is 1/n of a file for each name */
@@ -76,10 +80,12 @@ struct rehearse {
 	unsigned int samples;
 	bool complete; /* all was listed, and of each file something read */
 	bool stopped; /* by SIGINT or SIGTERM */
+	int here; /* -errno: the new file system took no more */
 };
 
 /* Returns 0 (also if it was stopped), or with what was seen until then
  *   -ETIMEDOUT  the old server does not answer any more
+ *   -EIO  r->here says why
  *   -ENOMEM, or what it said of its root */
 int rehearse(struct rehearse *r, struct source *s);
 

@@ -49,6 +49,16 @@ struct machine {
 };
 void machine_look(struct machine *m);
 
+/* ---- rehearse_disk.c ---- */
+
+struct disk;
+int disk_create(int dir, struct disk **out); /* -errno: no unnamed file can be made there */
+void disk_stop(struct disk *d); /* nobody waits any more */
+void disk_destroy(struct disk *d);
+int disk_file(struct disk *d); /* a descriptor, or -errno */
+/* @fd, with so many bytes, is the disk's; waits while there is much that is not durable. */
+int disk_give(struct disk *d, int fd, uint64_t bytes);
+
 /* ---- rehearse_run.c ---- */
 
 #define RING_MOST 2048
@@ -62,6 +72,7 @@ struct run {
 	struct rehearse *r;
 	struct source *s;
 	uint32_t block; /* bytes of a read */
+	struct disk *disk; /* NULL: none */
 	pthread_mutex_t lock;
 	pthread_cond_t idle; /* workers without a place, or without anything to do */
 	pthread_cond_t room; /* those that wait for r->buffer */

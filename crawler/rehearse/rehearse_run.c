@@ -235,12 +235,14 @@ static void *worker(void *arg)
 	while (!k->stop) {
 		enum rehearse_work work = k->work;
 		struct thing *t = k->busy < places(k) ? take(k) : NULL;
+		uint64_t began;
 		bool full;
 
 		if (!t) {
 			pthread_cond_wait(&k->idle, &k->lock);
 			continue;
 		}
+		began = stub_now_us();
 		full = ++k->busy == places(k);
 		if (!full)
 			pthread_cond_signal(&k->idle);
@@ -248,6 +250,7 @@ static void *worker(void *arg)
 		do_one(k, work, t);
 		pthread_mutex_lock(&k->lock);
 		k->busy--;
+		k->r->phase[work].busy_us += stub_now_us() - began;
 		if (is_first(work) && work == k->work)
 			pace_done(&k->pace[work], stub_now_ms(), full);
 	}
@@ -423,6 +426,7 @@ static void watch(struct run *k, struct slices *c)
 	while (look(k, c))
 		poll(NULL, 0, TICK_MS);
 	source_stop(k->s); /* ends what the workers wait for */
+	disk_stop(k->disk);
 	pthread_cond_broadcast(&k->idle);
 	pthread_cond_broadcast(&k->room);
 	for (unsigned int i = 0; i < c->threads; i++)
@@ -487,6 +491,7 @@ static void finish(struct run *k)
 	thing_destroy(k->batch);
 	ring_finish(&k->small_ring);
 	ring_finish(&k->large_ring);
+	disk_destroy(k->disk);
 	treestat_finish(&k->r->tree);
 	pthread_cond_destroy(&k->idle);
 	pthread_cond_destroy(&k->room);
@@ -516,6 +521,10 @@ int rehearse(struct rehearse *r, struct source *s)
 		c.length_us = SLICE_MIN_MS * 1000;
 	if (c.length_us > SLICE_MAX_MS * 1000)
 		c.length_us = SLICE_MAX_MS * 1000;
+	if (error == 0 && r->dir >= 0) {
+		r->here = disk_create(r->dir, &k->disk);
+		error = r->here ? -EIO : 0;
+	}
 	if (error == 0) {
 		watch(k, &c);
 		error = k->error;

@@ -177,6 +177,8 @@ void task_list(struct run *k, enum rehearse_work work, struct thing *dir)
 
 /* ---- reading ---- */
 
+#define PART (16u << 20) /* bytes of a file that are given to the disk at once */
+
 struct reading {
 	struct run *k;
 	enum rehearse_work work;
@@ -185,12 +187,40 @@ struct reading {
 	int error;
 	bool shorter; /* than its size said */
 	pthread_cond_t arrived;
+	struct one *have; /* to be written */
+	/* the worker's own */
+	bool writes;
+	int fd; /* -1: none */
+	uint64_t written; /* to it */
+	uint64_t here_us;
 };
 
 struct one {
 	struct reading *of;
 	uint32_t length;
+	struct one *next;
+	int64_t got;
+	char *data;
 };
+
+/* For the worker, which writes it. */
+static bool keep(struct one *one, const struct source_read *got)
+{
+	struct reading *g = one->of;
+
+	if (!g->writes || got->result <= 0)
+		return false;
+	one->data = malloc((size_t)got->result);
+	if (!one->data) {
+		g->error = -ENOMEM;
+		return false;
+	}
+	memcpy(one->data, got->data, (size_t)got->result);
+	one->got = got->result;
+	one->next = g->have;
+	g->have = one;
+	return true;
+}
 
 /* On a thread of the source. */
 static void on_read(void *arg, const struct source_read *got)
@@ -209,13 +239,84 @@ static void on_read(void *arg, const struct source_read *got)
 			k->r->now.done_bytes += (double)got->result;
 	}
 	g->shorter = g->shorter || got->result < one->length;
-	k->asked -= one->length;
+	if (!keep(one, got)) {
+		k->asked -= one->length;
+		free(one);
+	}
 	g->inflight--;
 	pthread_cond_signal(&g->arrived);
 	if (k->waiting)
 		pthread_cond_broadcast(&k->room);
 	pthread_mutex_unlock(&k->lock);
-	free(one);
+}
+
+/* What is written goes to the end of the file, wherever it came from. */
+static int write_one(struct reading *g, const struct one *one)
+{
+	struct run *k = g->k;
+	int r = 0;
+
+	if (g->fd < 0)
+		r = g->fd = disk_file(k->disk);
+	if (r >= 0)
+		r = stub_io_pwrite(g->fd, one->data, (size_t)one->got, g->written);
+	g->written += (uint64_t)one->got;
+	if (r >= 0 && g->written >= PART) {
+		r = disk_give(k->disk, g->fd, g->written);
+		g->fd = -1;
+		g->written = 0;
+	}
+	return r < 0 ? r : 0;
+}
+
+static void here_failed(struct reading *g, int error)
+{
+	if (!g->k->r->here)
+		g->k->r->here = error;
+	if (!g->k->error)
+		g->k->error = -EIO;
+	g->k->stop = true;
+}
+
+/* With the lock held, which is given up meanwhile. */
+static void write_all(struct reading *g)
+{
+	struct run *k = g->k;
+	struct one *one;
+
+	while ((one = g->have)) {
+		uint64_t since = stub_now_us();
+		int r;
+
+		g->have = one->next;
+		pthread_mutex_unlock(&k->lock);
+		r = write_one(g, one);
+		g->here_us += stub_now_us() - since;
+		pthread_mutex_lock(&k->lock);
+		k->asked -= one->length;
+		if (k->waiting)
+			pthread_cond_broadcast(&k->room);
+		if (r < 0)
+			here_failed(g, r);
+		free(one->data);
+		free(one);
+	}
+}
+
+static void write_end(struct reading *g)
+{
+	uint64_t since = stub_now_us();
+	int r;
+
+	if (g->fd < 0)
+		return;
+	r = disk_give(g->k->disk, g->fd, g->written);
+	g->here_us += stub_now_us() - since;
+	if (r < 0) {
+		pthread_mutex_lock(&g->k->lock);
+		here_failed(g, r);
+		pthread_mutex_unlock(&g->k->lock);
+	}
 }
 
 static bool goes_on(const struct reading *g, const struct thing *t, uint64_t end)
@@ -232,6 +333,10 @@ static bool take_turn(struct reading *g, const struct thing *t, uint64_t end)
 	while (goes_on(g, t, end)) {
 		bool full = k->asked && k->asked + k->block > k->r->buffer;
 
+		if (g->have) {
+			write_all(g);
+			continue;
+		}
 		if (g->inflight < READS && !full)
 			return true;
 		if (g->inflight) {
@@ -254,7 +359,8 @@ static int ask(struct reading *g, struct thing *t, const struct stub_origin *o, 
 
 	if (!one)
 		return -ENOMEM;
-	*one = (struct one){ g, end - at < k->block ? (uint32_t)(end - at) : k->block };
+	*one = (struct one){ .of = g,
+			     .length = end - at < k->block ? (uint32_t)(end - at) : k->block };
 	t->at += one->length;
 	k->asked += one->length;
 	g->inflight++;
@@ -289,24 +395,41 @@ static void read_over(struct reading *g, const struct thing *t, uint64_t end)
 		r->now.done++;
 }
 
-bool task_read(struct run *k, enum rehearse_work work, struct thing *t)
+/* All that is wanted of @t, in the order in which it comes. */
+static void read_all(struct reading *g, struct thing *t, uint64_t end)
 {
-	struct reading g = { .k = k, .work = work };
-	uint64_t end = t->size < TASK_READ_MOST ? t->size : TASK_READ_MOST;
+	struct run *k = g->k;
 	struct stub_origin o;
-	int r = t->at ? 0 : ask_meta(k, t);
 
 	thing_origin(t, &o);
+	while (take_turn(g, t, end)) {
+		int r = ask(g, t, &o, end);
+
+		if (r < 0 && !g->error)
+			g->error = r;
+	}
+	while (g->inflight || g->have) {
+		if (g->have)
+			write_all(g);
+		else
+			pthread_cond_wait(&g->arrived, &k->lock);
+	}
+}
+
+bool task_read(struct run *k, enum rehearse_work work, struct thing *t)
+{
+	struct reading g = { .k = k, .work = work, .fd = -1 };
+	uint64_t end = t->size < TASK_READ_MOST ? t->size : TASK_READ_MOST;
+
+	g.writes = k->disk && (work == REHEARSE_SMALL || work == REHEARSE_LARGES);
+	g.error = t->at ? 0 : ask_meta(k, t);
 	pthread_cond_init(&g.arrived, NULL);
 	pthread_mutex_lock(&k->lock);
-	g.error = r;
-	while (take_turn(&g, t, end)) {
-		r = ask(&g, t, &o, end);
-		if (r < 0 && !g.error)
-			g.error = r;
-	}
-	while (g.inflight)
-		pthread_cond_wait(&g.arrived, &k->lock);
+	read_all(&g, t, end);
+	pthread_mutex_unlock(&k->lock);
+	write_end(&g);
+	pthread_mutex_lock(&k->lock);
+	k->r->phase[work].here_us += g.here_us;
 	if (g.error || g.shorter)
 		t->at = end;
 	read_over(&g, t, end);

@@ -243,10 +243,11 @@ def test_lines_fit_80_columns():
 
 # -- a rehearsal ------------------------------------------------------------------------
 
-def phase(seconds, n, calls, waiting, cpu=10, size=0):
+def phase(seconds, n, calls, waiting, cpu=10, size=0, here=0.1):
     """So many calls, `waiting` of them in flight all the time."""
     return {"us": int(seconds * 1e6), "operations": n, "objects": n, "bytes": size, "calls": calls,
-            "inflight_sum": waiting * 100, "inflight_looks": 100, "cpu_busy": cpu, "cpu_all": 100}
+            "inflight_sum": waiting * 100, "inflight_looks": 100, "cpu_busy": cpu, "cpu_all": 100,
+            "busy_us": int(seconds * waiting * 1e6), "here_us": int(seconds * waiting * here * 1e6)}
 
 
 def rehearsed(seconds=300, small=None, **phases):
@@ -258,7 +259,7 @@ def rehearsed(seconds=300, small=None, **phases):
         k = 2 if i % 2 else 0
         at[i] = [at[i][0], *at[i - k or 1][1:3], *at[i][3:]]
     return {"protocol": "nfs", "complete": False, "samples": at, "took_ms": seconds * 1000,
-            "lost_ms": 0, "source": "nfs://h/e", "warnings": [],
+            "lost_ms": 0, "source": "nfs://h/e", "target": "/srv", "warnings": [],
             "seen": {"objects": 20001.0, "bytes": 10 ** 8, "directories": 10001,
                      "directories_listed": 1001, "directories_failed": 0, "small_files": 10000,
                      "small_bytes": 10 ** 8, "large_files": 0, "large_bytes": 0,
@@ -301,12 +302,13 @@ def test_the_machine_bounds_what_a_rehearsal_promises():
     ("network", phase(10, 1500, 1500, 10, size=10 ** 9), {}, 117e6),
     ("source", phase(10, 1500, 1500, 10, size=10 ** 9), {}, 1170e6),
     ("unknown", phase(10, 3, 3, 10), {}, None),
+    ("target-disk", phase(10, 1500, 1500, 10, cpu=95, here=0.7), {}, None),
 ])
 def test_what_limits(word, small, others, line):
     a = rehearsed(small=small, small_alone=phase(1, 100, 100, 1), **others)
     assert rehearsal.predict(a, line)["work"]["small"]["limit"] == word
     without = rehearsed(small=small)
-    assert rehearsal.predict(without, line)["work"]["small"]["limit"] == "unknown"
+    assert rehearsal.predict(without, line)["work"]["small"]["limit"] in ("unknown", "target-disk")
 
 
 def test_a_rehearsal_of_nothing():

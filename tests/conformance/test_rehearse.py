@@ -293,6 +293,54 @@ def test_the_source_goes_away(fake, config):
     assert "prediction" in a
 
 
+# -- what is written to the new file system ------------------------------------------------
+
+def room(top):
+    st = os.statvfs(top)
+    return st.f_bfree, st.f_ffree
+
+
+def expect_empty(top, before):
+    assert os.listdir(top) == []
+    wait_until(lambda: room(top)[0] >= before[0] - 64 and room(top)[1] >= before[1] - 64, 60,
+               "room as before")
+
+
+def test_what_is_written_is_gone(fake, fresh_dir):
+    grow(fake.tree, 10, 30)
+    fake.tree.file(fake.tree.root, "large", b"y" * (20 * MIB))
+    before = room(fresh_dir)
+    a = rehearse(*url(fake), "--minutes", "0.3", fresh_dir)
+    assert a["complete"] and a["target"] == str(fresh_dir)
+    assert a["phases"]["small"]["here_us"] > 0 and a["phases"]["large"]["here_us"] > 0
+    expect_empty(fresh_dir, before)
+
+
+def test_killed_while_it_writes(fake, fresh_dir):
+    grow(fake.tree, 100, 30)
+    fake.hook("READ", delay(0.05))
+    before = room(fresh_dir)
+    with start(*url(fake), "--minutes", "60", fresh_dir) as child:
+        wait_until(lambda: fake.counts["READ"] > 100, 60, "reading")
+        tool = int(pathlib.Path("/proc/%d/task/%d/children" % (child.pid, child.pid)).read_text())
+        os.kill(tool, signal.SIGKILL)
+        child.communicate(timeout=60)
+    assert child.returncode == 128 + 9
+    expect_empty(fresh_dir, before)
+
+
+def test_the_new_file_system_is_full(fake, new_volume):
+    top = new_volume("ext4", "8M").path / "d"
+    top.mkdir()
+    before = room(top)
+    fake.tree.file(fake.tree.root, "large", b"y" * (24 * MIB))
+    with start(*url(fake), "--minutes", "5", "--json", top) as child:
+        out, err = child.communicate(timeout=120)
+    assert child.returncode == 1 and b"%s: the rehearsal broke off: No space" % bytes(top) in err
+    assert json.loads(out)["error"] == "target-failed"
+    expect_empty(top, before)
+
+
 # -- wrong input, and who may ------------------------------------------------------------
 
 def test_one_line_says_why(fake):
@@ -310,8 +358,17 @@ def test_one_line_says_why(fake):
         assert not a["ok"] and text in a["message"]
 
 
+def test_the_new_file_system_is_none(fake, fresh_dir):
+    (fresh_dir / "f").write_bytes(b"")
+    for where, status in ((fresh_dir / "none", 30), (fresh_dir / "f", 31), ("/proc", None)):
+        done = subprocess.run(argv(*url(fake), where), capture_output=True, text=True, timeout=60)
+        assert done.returncode >= 30 and status in (None, done.returncode), done
+        assert len(done.stderr.splitlines()) == 1 and str(where) in done.stderr
+    assert not fake.counts["READDIRPLUS"]
+
+
 @pytest.mark.parametrize("options", [("--minutes", "0"), ("--minutes", "x"), ("--minutes", "nan"),
-                                     ("--minutes", "20000"), ("/srv/data",)])
+                                     ("--minutes", "20000"), ("/srv/data", "/srv/more")])
 def test_usage(fake, options):
     done = subprocess.run(argv(*url(fake), *options), capture_output=True, text=True, timeout=60)
     assert done.returncode == 2, done

@@ -4,12 +4,14 @@
  * gives is tests/conformance's.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -160,6 +162,8 @@ int source_read(struct source *s, enum source_priority p, const struct stub_orig
 
 /* ---- */
 
+static int dir = -1; /* where it writes */
+
 static struct rehearse *run(struct source *s, uint64_t ms, int expected)
 {
 	static struct rehearse r;
@@ -168,6 +172,7 @@ static struct rehearse *run(struct source *s, uint64_t ms, int expected)
 	r.ms = ms;
 	r.workers = 32;
 	r.buffer = MIB;
+	r.dir = dir;
 	assert_int_equal(rehearse(&r, s), expected);
 	return &r;
 }
@@ -264,6 +269,32 @@ static void test_signal(void **state)
 	assert_true(r->took_ms < 60000);
 }
 
+/* Files without a name, as long as it takes. */
+static void test_written(void **state)
+{
+	struct source s = { ENTRIES((typeof(*s.root)[]){ { .id = 1000, .size = 3 * BLOCK + 1 },
+							 { .id = 1001, .size = 40 * MIB } }) };
+	struct rehearse *r;
+
+	dir = open(P_tmpdir, O_RDONLY | O_DIRECTORY);
+	assert_true(dir >= 0);
+	r = run(&s, 60000, 0);
+	close(dir);
+	assert_true(r->complete);
+	assert_int_equal(r->here, 0);
+	assert_true(r->now.done_bytes == 3 * BLOCK + 1 + 40 * MIB);
+	assert_true(r->phase[REHEARSE_LARGES].here_us > 0);
+	assert_true(r->phase[REHEARSE_LARGES].here_us <= r->phase[REHEARSE_LARGES].busy_us);
+	assert_true(r->phase[REHEARSE_LARGES_AGAIN].here_us == 0);
+
+	s.stop = false;
+	dir = open("/proc", O_RDONLY | O_DIRECTORY);
+	r = run(&s, 60000, -EIO);
+	close(dir);
+	dir = -1;
+	assert_true(r->here < 0);
+}
+
 static void test_pool(void **state)
 {
 	uint64_t random = 42, dropped = 0;
@@ -303,6 +334,7 @@ int main(void)
 		cmocka_unit_test(test_a_listing_that_takes_for_ever),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_signal),
+		cmocka_unit_test(test_written),
 		cmocka_unit_test(test_pool),
 	};
 
