@@ -15,7 +15,7 @@ from postcopy_status import count, duration, rough, size
 
 Answer = dict[str, Any]
 
-ACTIVE_MIN = 30.0       # seconds of listing and reading, before an end is predicted
+ACTIVE_MIN = 20.0       # seconds of listing and reading, before an end is predicted
 QUEUED = 1.6            # a call takes so many times as long among others: they wait somewhere
 FASTER = 1.5            # once more is so many times as fast: it was the disk
 LINE_FULL = 0.8         # of what the line can carry, in bytes of files
@@ -31,6 +31,8 @@ CALLS_MIN = 5
 OWN = {"nfs": 180e-6, "file": 180e-6, "smb": 1000e-6}
 OWN_BYTE = 1e-9
 OTHER = 3.0
+# Between its calls a migration waits for more than a rehearsal does: likely, and at most
+LIKELY, SLOWER = 1.4, 2.0
 
 WORK = ("list", "small", "large")
 TITLE = {"list": "listing", "small": "small files", "large": "large files"}
@@ -41,8 +43,8 @@ AGAIN = {"small": "small_again", "large": "large_again"}
 # ---- how long calls take, how much comes --------------------------------------------
 
 def call_ms(phase: Answer | None) -> float | None:
-    """How long a call was at the old server or on the way, by Little's law: without the time in
-    our own queues."""
+    """How long a call was at the old server or on the way, by Little's law: without the time
+    in our own queues."""
     if not phase or phase["calls"] < CALLS_MIN or phase["inflight_looks"] < LOOKS_MIN:
         return None
     inflight = phase["inflight_sum"] / phase["inflight_looks"]
@@ -50,10 +52,10 @@ def call_ms(phase: Answer | None) -> float | None:
 
 
 def alone_ms(phase: Answer | None) -> float | None:
-    """Where there is one call at a time the time is that of the calls."""
+    """Where there is one call at a time its time is that in which anything was under way."""
     if not phase or phase["calls"] < CALLS_MIN:
         return None
-    return phase["us"] / phase["calls"] / 1000
+    return phase["busy_us"] / phase["calls"] / 1000
 
 
 def inflight(phase: Answer) -> float:
@@ -92,8 +94,6 @@ def limit(work: str, a: Answer, line: float | None) -> tuple[str, str]:
         if local:
             return "source-disk", calls + ": the disk"
         return "latency", calls + ": they wait for the way, not for each other"
-    if busy:
-        return "machine", "this machine's processors are busy, with this or with other things"
     bytes_rate = phase["bytes"] * 1e6 / phase["us"]
     if line and bytes_rate >= LINE_FULL * line:
         return "network", "%s/s are what the line carries (%s/s)" % (size(bytes_rate), size(line))
@@ -147,7 +147,8 @@ def own_seconds(a: Answer, whole: estimate.Total, processors: int) -> float:
 
 def with_own(source: estimate.Interval, own: float) -> estimate.Interval:
     """Both work at the same time, more or less."""
-    return (max(source[0], own / OTHER), max(source[1], own), max(source[2] + own, own * OTHER))
+    return (max(source[0], own / OTHER), max(LIKELY * source[1], own),
+            max(SLOWER * source[2] + own, own * OTHER))
 
 
 def shares(a: Answer, whole: estimate.Total) -> dict[str, float]:

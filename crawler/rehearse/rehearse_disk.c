@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * rehearse_disk.c - files on the new file system, to see whether it takes them as fast as they come.
+ * rehearse_disk.c - files on the new file system: does it take them as fast as they come?
  *
- * They never have a name, so there is nothing to remove: who has no name is gone with its last
+ * They never have a name, so there is nothing to remove: what has no name is gone with its last
  * descriptor, however this process ends.  A file is closed when it is on disk; until then it
- * counts, and who has another one waits when there are many.  As a volume does, one sync of the whole
- * file system serves all that came before it.
+ * counts, and who has another one waits when there are many.  One sync of the whole file system
+ * serves all that came before it, as in a volume.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * rehearse_run.c - the time is cut into slices, each for one kind of work, in turn: so each kind
- * has a rate of its own, and little of everything is seen early.  At the end of a slice nothing new is
- * begun until what is under way is over (but for a huge listing); the clock stands meanwhile.
+ * has a rate of its own, and little of everything is seen early.  At the end of a slice nothing new
+ * is begun until what is under way is over (but for a huge listing); the clock stands meanwhile.
  *
  * Directories are taken from all depths alike, and at random among those of a depth: what the
  * predictor believes of a depth is then as good for one as for another.  How many are under way is
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -22,7 +23,8 @@
 #define SLICE_MIN_MS   250
 #define SLICE_MAX_MS   30000
 #define ALONE_OPS      500 /* more would not make it better known */
-#define AGAIN_US       1000000 /* it is no use to the old server: not for long */
+#define FEW_OPS	       50 /* alone or again, in one slice: the old server gains nothing */
+#define AGAIN_US       1000000 /* ... but as many as come in that time */
 #define BREAK_US       2000000
 #define AGAIN_BYTES    (256u << 20)
 #define WINDOW_LEAST   16
@@ -49,12 +51,12 @@ static const enum rehearse_work pattern[] = {
 };
 #define PATTERN (sizeof(pattern) / sizeof(pattern[0]))
 
-static volatile sig_atomic_t signalled;
+static atomic_bool signalled; /* any thread may get it */
 
 static void on_signal(int sig)
 {
 	(void)sig;
-	signalled = 1;
+	signalled = true;
 }
 
 static bool is_first(enum rehearse_work work) /* listed or read for the first time */
@@ -265,7 +267,7 @@ static void *worker(void *arg)
 struct slices {
 	uint64_t begin_us, last_us, until_us; /* until: of this slice, or of the break after it */
 	uint64_t told_us, sampled_us, length_us;
-	uint64_t calls, bytes; /* when it began */
+	uint64_t began_us, calls, bytes, ops; /* when it began */
 	struct machine machine;
 	unsigned int next; /* in the pattern */
 	bool stuck; /* something takes longer than a slice: it is not waited for */
@@ -303,10 +305,10 @@ static void begin_slice(struct run *k, struct slices *c, uint64_t calls, uint64_
 		p->since_ms = p->answers = p->busy = 0;
 	}
 	c->until_us = now + c->length_us;
-	if (!is_first(k->work) && !is_alone(k->work) && c->length_us > AGAIN_US)
-		c->until_us = now + AGAIN_US;
 	c->calls = calls;
+	c->began_us = now;
 	c->bytes = k->r->bytes;
+	c->ops = k->r->phase[k->work].ops;
 	machine_look(&c->machine);
 	pthread_cond_broadcast(&k->idle);
 }
@@ -345,9 +347,9 @@ static bool slice_over(const struct run *k, const struct slices *c, uint64_t now
 {
 	if (now >= c->until_us || (!k->busy && !has(k, k->work)))
 		return true;
-	if (!is_first(k->work) && k->r->bytes - c->bytes >= AGAIN_BYTES)
-		return true;
-	return is_alone(k->work) && k->r->phase[k->work].ops >= ALONE_OPS;
+	if (is_first(k->work) || k->r->phase[k->work].ops - c->ops < FEW_OPS)
+		return !is_first(k->work) && k->r->bytes - c->bytes >= AGAIN_BYTES;
+	return is_alone(k->work) || now >= c->began_us + AGAIN_US;
 }
 
 /* With the lock held. */
@@ -512,7 +514,7 @@ int rehearse(struct rehearse *r, struct source *s)
 	k->work = REHEARSE_WORKS;
 	init(k);
 	error = prepare(k); /* a signal ends it: there is nothing to tell */
-	signalled = 0;
+	signalled = false;
 	sigaction(SIGINT, &act, NULL); /* for good: what was seen is told, however often it comes */
 	sigaction(SIGTERM, &act, NULL);
 	c.begin_us = c.last_us = c.told_us = stub_now_us();

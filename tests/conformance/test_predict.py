@@ -275,7 +275,9 @@ def test_a_rehearsal_is_extrapolated():
     assert low <= 110001 <= high and 0.8 * 110001 < middle < 1.2 * 110001
     low, middle, high = p["seconds"]
     assert low < middle < high and low < 10 * 150 + 20 * 150 < high, p      # lists ten times, files 20
-    assert p["source_seconds"][1] == middle and p["own_seconds"] < 30
+    source = p["source_seconds"]
+    assert low == source[0] and source[1] < middle and source[2] < high and p["own_seconds"] < 30
+    assert source[0] < 10 * 150 + 20 * 150 < source[2]
     text = dict(rehearsal.rows(rehearsed(), p))
     assert text["in all"].startswith("110 000 objects") and "source alone" in text["takes"]
 
@@ -298,14 +300,15 @@ def test_the_machine_bounds_what_a_rehearsal_promises():
     ("source-or-network", phase(10, 1500, 1500, 10), {"small_again": phase(1, 160, 160, 10)}, None),
     ("source-disk", phase(10, 1500, 1500, 10), {"small_again": phase(1, 400, 400, 10)}, None),
     ("source", phase(10, 1500, 1500, 10), {}, None),
-    ("machine", phase(10, 1500, 1500, 10, cpu=95), {}, None),
+    ("machine", phase(10, 1500, 1500, 10, cpu=95), {"small_alone": phase(1, 1000, 1000, 1)}, None),
+    ("source", phase(10, 1500, 1500, 10, cpu=95), {}, None),
     ("network", phase(10, 1500, 1500, 10, size=10 ** 9), {}, 117e6),
     ("source", phase(10, 1500, 1500, 10, size=10 ** 9), {}, 1170e6),
     ("unknown", phase(10, 3, 3, 10), {}, None),
     ("target-disk", phase(10, 1500, 1500, 10, cpu=95, here=0.7), {}, None),
 ])
 def test_what_limits(word, small, others, line):
-    a = rehearsed(small=small, small_alone=phase(1, 100, 100, 1), **others)
+    a = rehearsed(small=small, **{"small_alone": phase(1, 100, 100, 1), **others})
     assert rehearsal.predict(a, line)["work"]["small"]["limit"] == word
     without = rehearsed(small=small)
     assert rehearsal.predict(without, line)["work"]["small"]["limit"] in ("unknown", "target-disk")

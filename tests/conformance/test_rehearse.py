@@ -23,6 +23,7 @@ from nfsclient.hooks import Gate, delay
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 MIB = 1 << 20
+TIME = "10"             # at most: it ends when all is read
 FEW_CALLS = "connections = 1\ninflight = 8\n"       # the crawler's: 6 of them
 
 
@@ -79,7 +80,7 @@ def test_all_of_a_small_tree(fake):
     fake.tree.file(d, "large", b"y" * (3 * MIB))
     fake.tree.file(d, "empty")
     fake.tree.symlink(d, "link", "nowhere")
-    a = rehearse(*url(fake), "--minutes", "0.3")
+    a = rehearse(*url(fake), "--minutes", TIME)
     seen, p = a["seen"], a["prediction"]
     assert (seen["objects"], seen["bytes"]) == (1 + 21 + 603, 600 * 5000 + 3 * MIB), a
     assert (seen["directories"], seen["directories_listed"]) == (22, 22)
@@ -96,7 +97,7 @@ def test_all_of_a_small_tree(fake):
 
 def test_for_people(fake):
     grow(fake.tree, 12, 5)
-    done = subprocess.run(argv(*url(fake), "--minutes", "0.1"), capture_output=True, text=True,
+    done = subprocess.run(argv(*url(fake), "--minutes", TIME), capture_output=True, text=True,
                           timeout=300)
     assert done.returncode == 0, done
     lines = done.stdout.splitlines()
@@ -111,7 +112,7 @@ def test_a_file_with_two_names_is_one(fake):
     d = fake.tree.mkdir(fake.tree.root, "d")
     f = fake.tree.file(d, "a", b"x" * 1000, nlink=2)
     fake.tree.link(d, "b", f)
-    a = rehearse(*url(fake), "--minutes", "0.1")
+    a = rehearse(*url(fake), "--minutes", TIME)
     assert (a["seen"]["objects"], a["seen"]["bytes"]) == (3, 1000)
 
 
@@ -120,7 +121,7 @@ def test_what_cannot_be_read_is_told(fake):
     fake.check_permissions = fake.root_squash = True
     fake.tree.file(fake.tree.root, "secret", b"x" * 10, mode=0o600)
     fake.tree.mkdir(fake.tree.root, "closed", mode=0o700)
-    a = rehearse(*url(fake), "--minutes", "0.1")
+    a = rehearse(*url(fake), "--minutes", TIME)
     seen = a["seen"]
     assert (seen["files_failed"], seen["files_denied"], seen["directories_failed"]) == (1, 1, 1)
     assert not a["prediction"]["exact"]
@@ -154,12 +155,12 @@ def expect_tree(a, tree, before):
 
 def test_a_real_nfs_server(old_server, tree):
     before = stats(tree)
-    expect_tree(rehearse(*url(old_server(str(tree))), "--minutes", "0.2"), tree, before)
+    expect_tree(rehearse(*url(old_server(str(tree))), "--minutes", TIME), tree, before)
 
 
 def test_a_file_system_that_is_mounted(tree):
     before = stats(tree)
-    a = rehearse("--source", "file://%s" % tree, "--minutes", "0.2")
+    a = rehearse("--source", "file://%s" % tree, "--minutes", TIME)
     expect_tree(a, tree, before)
     assert a["prediction"]["limit"] in ("source-disk", "machine", "unknown")
 
@@ -170,7 +171,7 @@ def test_a_real_smb_server(new_samba, tree, tmp_path, config):
     login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
     login.chmod(0o600)
     before = stats(tree)
-    a = rehearse("--source", new_samba("old", tree).url(), "--minutes", "0.2",
+    a = rehearse("--source", new_samba("old", tree).url(), "--minutes", TIME,
                  *config('smb_credentials = "%s"\nsmb_worker = "%s"\n' % (login, WORKER)))
     expect_tree(a, tree, before)
 
@@ -188,9 +189,9 @@ def facts(a):
 
 def test_latency(fake, config):
     """Each call takes 50 ms, however many there are."""
-    grow(fake.tree, 300, 4)
+    grow(fake.tree, 100, 3)
     slow(fake, delay(0.05))
-    a = rehearse(*url(fake), "--minutes", "0.25", *config(FEW_CALLS))
+    a = rehearse(*url(fake), "--minutes", TIME, *config(FEW_CALLS))
     w = a["prediction"]["work"]["small"]
     assert w["limit"] == "latency", facts(a)
     assert w["call_alone_ms"] >= 50 and w["inflight"] > 2
@@ -210,9 +211,9 @@ def one_at_a_time(seconds, free=lambda call: False):
 
 
 def test_a_queue_at_the_old_server(fake, config):
-    grow(fake.tree, 300, 4)
-    slow(fake, one_at_a_time(0.02))
-    a = rehearse(*url(fake), "--minutes", "0.25", *config(FEW_CALLS))
+    grow(fake.tree, 100, 3)
+    slow(fake, one_at_a_time(0.03))
+    a = rehearse(*url(fake), "--minutes", TIME, *config(FEW_CALLS))
     w = a["prediction"]["work"]["small"]
     assert w["limit"] in ("source-or-network", "source"), facts(a)
     assert w["call_ms"] > 1.6 * w["call_alone_ms"]
@@ -220,7 +221,7 @@ def test_a_queue_at_the_old_server(fake, config):
 
 def test_the_old_servers_disk(fake, config):
     """What was read once comes out of its memory."""
-    grow(fake.tree, 300, 4)
+    grow(fake.tree, 100, 3)
     had = set()
 
     def cached(call):
@@ -228,8 +229,8 @@ def test_the_old_servers_disk(fake, config):
         had.add(call.node)
         return known
 
-    slow(fake, one_at_a_time(0.02, cached))
-    a = rehearse(*url(fake), "--minutes", "0.4", *config(FEW_CALLS))
+    slow(fake, one_at_a_time(0.03, cached))
+    a = rehearse(*url(fake), "--minutes", TIME, *config(FEW_CALLS))
     assert a["prediction"]["work"]["small"]["limit"] == "source-disk", facts(a)
 
 
@@ -310,7 +311,7 @@ def test_what_is_written_is_gone(fake, fresh_dir):
     grow(fake.tree, 10, 30)
     fake.tree.file(fake.tree.root, "large", b"y" * (20 * MIB))
     before = room(fresh_dir)
-    a = rehearse(*url(fake), "--minutes", "0.3", fresh_dir)
+    a = rehearse(*url(fake), "--minutes", TIME, fresh_dir)
     assert a["complete"] and a["target"] == str(fresh_dir)
     assert a["phases"]["small"]["here_us"] > 0 and a["phases"]["large"]["here_us"] > 0
     expect_empty(fresh_dir, before)
@@ -380,7 +381,7 @@ def test_without_root(fake, fresh_dir):
     fresh_dir.chmod(0o755)
     program = copy_program(POSTCOPY, fresh_dir)     # the build may stand in /root
     shutil.copy(VOLUME_TOOL, fresh_dir)
-    a = said(subprocess.run([*NOBODY, *argv(*url(fake), "--minutes", "0.1", "--json",
+    a = said(subprocess.run([*NOBODY, *argv(*url(fake), "--minutes", TIME, "--json",
                                             program=program)], capture_output=True, timeout=120), 0)
     assert a["complete"]
     done = subprocess.run([*NOBODY, *argv("--source", "file:///", program=program)],
