@@ -268,13 +268,17 @@ def test_interrupted_while_the_source_is_silent(fake):
 
 def test_killed(fake):
     """Nobody reads on for an answer that nobody gets."""
+    gate = Gate()
     grow(fake.tree, 50, 5)
-    slow(fake, delay(0.2))
+    fake.hook("READ", gate)             # else it might have come to its end
     with start(*url(fake), "--minutes", "60") as child:
-        assert child.stderr.readline()
+        wait_until(lambda: gate.waiting, 60, "a read")
         tool = int(pathlib.Path("/proc/%d/task/%d/children" % (child.pid, child.pid)).read_text())
         child.kill()
-        child.communicate(timeout=60)
+        try:                            # both have our pipes
+            child.communicate(timeout=60)
+        finally:
+            gate.open()
     wait_until(lambda: not pathlib.Path("/proc/%d" % tool).exists(), 60, "the end of the helper")
 
 
