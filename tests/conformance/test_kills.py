@@ -74,10 +74,11 @@ def truth(old, nfstree, moddir):
 
 @pytest.fixture
 def migrating(old, new_migration, fresh_dir):
-    """A migration slow enough to be killed often; crawler not started."""
+    """A migration slow enough to be killed often (small files one by one; those that come with
+    their directories are killed in tests/crash); crawler not started."""
     with Proxy.for_server(old) as proxy:
         proxy.delay = 0.002
-        m = new_migration(proxy.url(), fresh_dir, conf="max_tries = 1\n").init().start()
+        m = new_migration(proxy.url(), fresh_dir, conf="max_tries = 1\nsmall_file = 0\n").init().start()
         m.proxy = proxy
         yield m
 

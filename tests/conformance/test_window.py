@@ -47,7 +47,8 @@ def fake():
 
 @pytest.fixture
 def m(new_migration, fresh_dir, fake):
-    return new_migration(fake.url(), fresh_dir).init().start()
+    """Whose files come one by one."""
+    return new_migration(fake.url(), fresh_dir, conf="small_file = 0\n").init().start()
 
 
 class Crawler:
