@@ -78,7 +78,8 @@ def migrating(old, new_migration, fresh_dir):
     their directories are killed in tests/crash); crawler not started."""
     with Proxy.for_server(old) as proxy:
         proxy.delay = 0.002
-        m = new_migration(proxy.url(), fresh_dir, conf="max_tries = 1\nsmall_file = 0\n").init().start()
+        m = new_migration(proxy.url(), fresh_dir,
+                          conf="max_tries = 1\nsmall_file = 0\n").init().start()
         m.proxy = proxy
         yield m
 

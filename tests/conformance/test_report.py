@@ -20,6 +20,8 @@ from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 
+import postcopy_report        # the way to it is lib.reportfacts'
+
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "&amp;&lt;b&gt;",
            "a\x1b[2Jb", os.fsdecode(b"bytes-\xff-\xc3"), "\u202egnp.exe", "]]><!--",
            "</code></li><b>", "n" * 250, "line\nbreak"]
@@ -166,12 +168,12 @@ def test_what_finish_and_abort_have_left(command, tmp_path, monkeypatch):
         os.utime(tmp_path / "lists" / name, (NOW - age, NOW - age))
     facts = command.finished_facts("/srv/data", lost)
     assert facts["state"] == "finished" and facts["kept"][0].endswith("a-0a0b0c0d.resolved")
-    text = command.postcopy_report.page({**facts, "now": NOW, "version": "postcopy 9"})
+    text = postcopy_report.page({**facts, "now": NOW, "version": "postcopy 9"})
     page = Page(text).is_self_contained()
     assert "1 given up" in page.text and "home/<b>" in page.text and "finish --report" in page.text
     os.utime(tmp_path / "lists/srv-data-99999999.missing", (NOW, NOW))
     facts = command.finished_facts("/srv/data", lost)
-    text = command.postcopy_report.page({**facts, "now": NOW, "version": "postcopy 9"})
+    text = postcopy_report.page({**facts, "now": NOW, "version": "postcopy 9"})
     assert "given up" in Page(text).is_self_contained().text and "decided" not in facts
 
 
