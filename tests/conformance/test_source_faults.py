@@ -367,6 +367,7 @@ def test_changed_half_way(changing, what):
     m.postcopy("retry", "--conflicts", m.volume)       # still changed: parked again
     # by the retriever, which asks for it at once: a crawl's ask would be one more
     wait_until(lambda: [e["why"] for e in parked(m)] == ["conflict"], 60, "parked again")
+    m.drain()                                          # its other READs, too: they saw the change
 
     vars(node).update(was)                             # put right over there
     assert "1 objects" in m.postcopy("retry", "--conflicts", m.volume).stdout
