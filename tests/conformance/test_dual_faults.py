@@ -298,7 +298,8 @@ def test_what_clients_change_meanwhile_stays(old, migrate, new_smbd):
         lambda c: c.rename("change/name", "change/renamed"),
         lambda c: c.setattr("change/size", size=2),
         lambda c: c.remove("change/gone"))]
-    with m.client(patience=0) as c:     # they have been asked for, and nothing has come
+    # They have been asked for, and nothing has come.  In one directory look-ups wait in turn.
+    with m.client(patience=0, timeout=120) as c:
         with pytest.raises(NfsError) as err:
             c.getattr("change/mode")
         assert err.value.status == errors.JUKEBOX

@@ -231,7 +231,10 @@ def test_the_old_servers_disk(fake, config):
 
     slow(fake, one_at_a_time(0.03, cached))
     a = rehearse(*url(fake), "--minutes", TIME, *config(FEW_CALLS))
-    assert a["prediction"]["work"]["small"]["limit"] == "source-disk", facts(a)
+    small, phase = a["prediction"]["work"]["small"], a["phases"]["small"]
+    busy = phase["cpu_busy"] / phase["cpu_all"]     # with what else runs on this machine
+    assert small["limit"] == "source-disk" or (small["limit"], busy >= 0.9) == ("machine", True), \
+        facts(a)
 
 
 # -- ends before the end ------------------------------------------------------------------
