@@ -11,9 +11,8 @@
  *   trusted.postcopy               the object is a stub of a volume: its data is not here
  *
  * Only files and directories have them in a volume.  Where an ACL cannot come along, the mode gives
- * nobody more than the ACL did (docs/decisions/0032), as in nfs_acl.c.
+ * nobody more than the ACL did (docs/decisions/0032).
  */
-#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +20,9 @@
 #include <sys/xattr.h>
 
 #include "file/file.h"
+#include "source/posix_acl.h"
 
-#define ACL_ACCESS  "system.posix_acl_access"
-#define ACL_DEFAULT "system.posix_acl_default"
-#define ACL_MAX	    (4 + 8 * 1024)
+#define ACL_MAX (POSIX_ACL_HEAD + POSIX_ACL_ENTRY * 1024)
 
 enum fate { FATE_PASSED, FATE_KEPT, FATE_TOLD, FATE_STUB };
 
@@ -37,8 +35,8 @@ static enum fate fate_of(const char *name)
 {
 	if (!strcmp(name, STUB_XATTR))
 		return FATE_STUB;
-	if (begins(name, "user.") || !strcmp(name, ACL_ACCESS) || !strcmp(name, ACL_DEFAULT) ||
-	    !strcmp(name, "security.NTACL"))
+	if (begins(name, "user.") || !strcmp(name, POSIX_ACL_ACCESS) ||
+	    !strcmp(name, POSIX_ACL_DEFAULT) || !strcmp(name, "security.NTACL"))
 		return FATE_KEPT;
 	if (!strcmp(name, "security.capability") || begins(name, "system."))
 		return FATE_TOLD;
@@ -47,29 +45,10 @@ static enum fate fate_of(const char *name)
 
 /* ---- the mode beside an ACL ---- */
 
-enum { USER = 2, GROUP_OBJ = 4, GROUP = 8, MASK = 0x10, OTHER = 0x20 };
-
-/* What group and others may get at most: as nfs_acl.c. */
 static void narrow(const uint8_t *acl, size_t len, struct stub_attr *a)
 {
-	unsigned int mask = 7, group = 0, other = 0, users = 7, named = 7;
-
 	a->acl = true;
-	for (size_t at = 4; at + 8 <= len; at += 8) {
-		unsigned int tag = acl[at] | (unsigned int)acl[at + 1] << 8, perm = acl[at + 2] & 7;
-
-		if (tag == USER)
-			users &= perm;
-		else if (tag == GROUP_OBJ)
-			group = perm;
-		else if (tag == GROUP)
-			named &= perm;
-		else if (tag == MASK)
-			mask = perm;
-		else if (tag == OTHER)
-			other = perm;
-	}
-	a->mode &= ~077u | (group & users & mask) << 3 | (other & users & named & mask);
+	posix_acl_narrow(acl, len, a);
 }
 
 /* ---- does it have any? ---- */
@@ -101,7 +80,7 @@ int file_xattr_look(int fd, struct stub_attr *a)
 		return 0;
 	link_of(fd, path);
 	if (!S_ISREG(a->mode) && !S_ISDIR(a->mode)) {
-		n = getxattr(path, ACL_ACCESS, acl, sizeof(acl));
+		n = getxattr(path, POSIX_ACL_ACCESS, acl, sizeof(acl));
 		if (n >= 0)
 			narrow((uint8_t *)acl, (size_t)n, a);
 		else if (errno == ERANGE)
@@ -140,7 +119,7 @@ static void too_large(struct taking *t, const char *name, size_t len)
 	stub_printable(name, strlen(name), shown, sizeof(shown));
 	fprintf(t->lost, "attribute %s of %zu bytes: more than the new file system takes\n", shown,
 		len);
-	if (!strcmp(name, ACL_ACCESS))
+	if (!strcmp(name, POSIX_ACL_ACCESS))
 		narrow((uint8_t *)t->value, len, &t->out->attr);
 }
 
