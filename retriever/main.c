@@ -22,6 +22,7 @@
 #include "jobs/jobs.h"
 #include "journald.h"
 #include "notify.h"
+#include "source/posix_acl.h"
 #include "source/trace.h"
 #include "source/uri.h"
 #include "windows/smb_meta.h"
@@ -274,6 +275,7 @@ static int start(struct retriever *r)
 					     root_fileid(r->volume);
 	if (*sc.join || source_uri_kind(sc.uri) != SOURCE_NFS)
 		find_limits(r, &sc.smb);
+	sc.no_acl = !posix_acl_kept(stub_volume_fd(r->volume));
 	e = open_depot(r);
 	if (e != 0)
 		return e;

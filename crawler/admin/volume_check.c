@@ -287,6 +287,7 @@ static int walk(struct check *c, bool *lost)
 	config.give_up_ms = WALK_GIVE_UP_MS;
 	config.inflight = 64;
 	config.log = verdict_log;
+	config.no_acl = c->facts.no_acl;
 	r = source_create(&config, &s);
 	if (r < 0)
 		return r;
@@ -344,6 +345,7 @@ int volume_check(struct verdict *v, int argc, char **argv)
 	if (preflight_uri(v, c.o.source, &c.facts) < 0 ||
 	    (c.o.dir && preflight_target_look(v, c.o.dir, &c.target) < 0))
 		return -1;
+	c.facts.no_acl = c.o.dir && !c.target.limits.acl;
 	r = ask_source(v, &c);
 	if (r == 0) {
 		c.sides = (struct check_sides){

@@ -139,7 +139,7 @@ static int make_info(struct verdict *v, const struct init_options *o, const stru
 /* Does the root get more than its attributes? */
 static bool has_meta(const struct source_facts *facts)
 {
-	return facts->smb || facts->join || facts->file;
+	return facts->smb || facts->join || facts->file || facts->attr.more;
 }
 
 /* All checks, first those that are cheap and local. */
@@ -346,6 +346,7 @@ int volume_init(struct verdict *v, int argc, char **argv)
 	if (preflight_uri(v, o.source, &facts) < 0 ||
 	    preflight_target(v, o.dir, &t) < 0)
 		return -1;
+	facts.no_acl = !t.limits.acl;
 	r = make_info(v, &o, &t, &info);
 	if (r == 0)
 		r = preflight(v, &t, &facts);

@@ -13,6 +13,7 @@
 #include "check/check.h"
 #include "depot/depot.h"
 #include "preflight/preflight.h"
+#include "source/posix_acl.h"
 #include "verify/verify.h"
 #include "windows/smb_meta.h"
 
@@ -143,6 +144,7 @@ static int open_source(struct verdict *v, struct verifying *c)
 	sc.smb.depot = info->depot[0];
 	if (*sc.join || source_uri_kind(sc.uri) == SOURCE_SMB)
 		find_limits(c, &sc.smb);
+	sc.no_acl = !posix_acl_kept(stub_volume_fd(c->volume));
 	r = source_create(&sc, &c->source);
 	return r < 0 ? verdict_fail(v, FAIL_SOURCE, "source %s: %s", info->source, strerror(-r)) : 0;
 }

@@ -270,7 +270,7 @@ uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e,
 		    char why[CHECK_WHY_MAX])
 {
 	const struct target_limits *t = sides->limits;
-	bool known = !e->dummy || sides->join; /* joined: NFS's */
+	bool known = !e->dummy || strcmp(sides->protocol, "smb"); /* joined: NFS's */
 	uint32_t kinds = 0;
 
 	why[0] = '\0';

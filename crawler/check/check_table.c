@@ -357,10 +357,15 @@ static void adjust_acl(const struct check_sides *s, struct check_property *p)
 		return;
 	}
 	p->seen = !t->have_acl ? SEEN_UNKNOWN : t->acl ? SEEN_YES : SEEN_NO;
-	if (p->seen == SEEN_YES)
-		snprintf(p->why, sizeof(p->why),
-			 "the old server offers them beside NFSv3: they are only asked for to narrow "
-			 "the mode");
+	if (p->seen != SEEN_YES || s->join)
+		return; /* joined: made from the security descriptor */
+	if (s->limits && !s->limits->acl) {
+		snprintf(p->why, sizeof(p->why), "the new file system has none");
+		return;
+	}
+	p->fate = FATE_KEPT;
+	snprintf(p->why, sizeof(p->why),
+		 "of files and directories, by the ACL protocol beside NFSv3; users and groups by number");
 }
 
 /* For properties that come from the security descriptor (SMB only). */
@@ -382,10 +387,14 @@ static void adjust_mode(const struct check_sides *s, struct check_property *p)
 	adjust_windows(s, p);
 	if (strcmp(s->protocol, "nfs"))
 		return;
-	if (t->have_acl && t->acl)
+	if (t->have_acl && t->acl && s->limits && !s->limits->acl)
 		worse(p, FATE_APPROXIMATED,
 		      "where an object has an ACL, the group and others get no more than it gave "
 		      "them, and less if it keeps somebody out (--names finds them)");
+	else if (t->have_acl && t->acl)
+		worse(p, FATE_KEPT,
+		      "beside an ACL that cannot come, as of a FIFO, no more than it gave "
+		      "(--names finds them)");
 	else if (!t->have_acl)
 		worse(p, FATE_APPROXIMATED,
 		      "it is not known whether the old server has ACLs: beside one, the group's "

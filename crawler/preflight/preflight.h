@@ -57,13 +57,14 @@ struct source_facts {
 	struct config config; /* what the retriever will work with */
 	bool smb, file; /* neither: NFS */
 	bool depot; /* streams go into a depot: facts.meta names them */
+	bool no_acl; /* the new file system keeps no POSIX ACLs */
 	char host[SOURCE_HOST_MAX]; /* as resolvers take it */
 	char path[STUB_URI_MAX + 1]; /* of the export, or file; begins with '/'; SMB: "" */
 	bool local; /* the host is this machine */
 	dev_t dev; /* file: of its file system */
 	struct stub_origin root;
 	struct stub_attr attr;
-	struct source_meta meta; /* SMB, join, file: what the root is to get; source_meta_free() */
+	struct source_meta meta; /* what the root is to get beside attr; source_meta_free() */
 	bool root_proven; /* uid 0 is not squashed, for certain */
 	unsigned int sampled; /* entries looked at */
 };

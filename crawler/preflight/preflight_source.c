@@ -112,6 +112,7 @@ static void preflight_config(const struct source_facts *facts, struct source_con
 	c->give_up_ms = PREFLIGHT_LOST_MS;
 	c->inflight = 16;
 	c->smb.depot = facts->depot;
+	c->no_acl = facts->no_acl;
 	c->log = verdict_log;
 }
 

@@ -5,7 +5,7 @@
  *   nfs_uri.c    nfs://... into its parts
  *   nfs_handle.c what a file handle tells
  *   nfs_identity.c is it still the object that it was?
- *   nfs_acl.c    a mode that gives no more than the ACL did
+ *   nfs_acl.c    POSIX ACLs, and a mode that gives no more than they do
  *   nfs_attr.c   NFS's codes and attributes into ours
  *   nfs_dial.c   the way to a usable connection: resolve, portmapper, MOUNT, NULL
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
@@ -276,8 +276,16 @@ int nfs_confirm(struct nfs_source *s, enum source_priority p, const struct stub_
 /* Must the object's ACL be asked for, before its mode may be used? */
 bool nfs_acl_wanted(struct nfs_source *s, const struct stub_attr *a);
 uint32_t nfs_acl_mask(const struct stub_attr *a); /* what is asked for */
-/* GETACL has ended with @err and the GETACL3res @reply (as done() gets it): narrow @a's mode. */
-void nfs_acl_result(int err, const void *reply, struct stub_attr *a);
+/* Does the new file system keep ACLs?  Constant. */
+bool nfs_acl_kept(const struct nfs_source *s);
+/* GETACL has ended with @err and the GETACL3res @reply (as done() gets it): narrow @a's mode.
+ * @kept: say whether there is more to be had (a->more); else, and of others than files and
+ * directories, the ACL is lost (a->acl). */
+void nfs_acl_met(int err, const void *reply, bool kept, struct stub_attr *a);
+/* The same, of the object with the attributes out->attr: its ACLs into @out (@kept), or narrow the
+ * mode.  0, -ENOMEM, or what @err ends the whole with: -ECANCELED, -ETIMEDOUT, -EINPROGRESS,
+ * -ESTALE, -ENOMEDIUM (they are another object's). */
+int nfs_acl_meta(int err, const void *reply, bool kept, struct source_meta *out);
 /* Ask over @rpc.  *there: the server shows ACLs; *known: that is certain.  0, or why not. */
 int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
 		bool *known, bool *there);

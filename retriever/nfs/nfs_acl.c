@@ -1,29 +1,47 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nfs_acl.c - no more rights than before, where an ACL does not come along.
+ * nfs_acl.c - POSIX ACLs, which the ACL protocol beside NFSv3 tells (docs/decisions/0072).
  *
  * NFSv3 shows the mode of an object with a POSIX ACL, and in that the group's bits are the
  * ACL's mask: the most that any named user or group has.  As the mode of a file without
  * an ACL they would give that to the group.  And users whom an entry keeps out would count as
- * the group's, or as others.  So a server that has the ACL protocol beside NFS is asked
- * for the ACL of each object, and its mode narrowed (docs/decisions/0032):
+ * the group's, or as others.  So a server that has the ACL protocol is asked for the ACL of
+ * each object when it is met, and the mode is narrowed (posix_acl_narrow()) until the ACL is here:
  *
- *   group   what the group has, and every named user has too
- *   others  what the others have, and every named user and group has too
+ *   met    narrowed; if the ACL can be kept there is more to be had of it, else it is lost
+ *   meta   the ACLs as the kernel stores them, beside the mode that the server shows; or, where they
+ *          cannot be kept, the narrowed mode
  *
  * An ACL that is asked for and not understood gives group and others nothing.  A server
  * that offers the protocol and tells of no ACL at all is not asked: nfs_acl_ask().
  */
 #include <errno.h>
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "nfs/nfs.h"
+#include "source/posix_acl.h"
 
 #define ENTRIES_MAX 2048 /* Linux: 1024 */
+#define OF_DEFAULT  0x1000u /* set in the types of a default ACL's entries */
 
-/* Of our own: in libnfs's header the names are not the protocol's, where 0x20 is OTHER. */
-enum { USER_OBJ = 1, USER = 2, GROUP_OBJ = 4, GROUP = 8, MASK = 0x10, OTHER = 0x20 };
+struct entry {
+	unsigned int tag, perm;
+	uint32_t id;
+};
+
+struct acl {
+	size_t n; /* entries; 0: there is none */
+	struct entry e[ENTRIES_MAX];
+};
+
+struct acls {
+	struct acl access, def;
+};
 
 static void withhold(struct stub_attr *a)
 {
@@ -31,81 +49,222 @@ static void withhold(struct stub_attr *a)
 	a->acl = true;
 }
 
-static int narrow(const struct nfsacl_ace *e, unsigned int n, struct stub_attr *a)
+/* ---- what came ---- */
+
+static bool is_named(unsigned int tag)
 {
-	unsigned int mask = 7, group = 0, users = 7, named = 7, other = 0, seen = 0, i;
+	return tag == ACL_USER || tag == ACL_GROUP;
+}
 
-	for (i = 0; i < n; i++) {
-		unsigned int type = (unsigned int)e[i].type, perm = e[i].perm;
+/* The kernel's order. */
+static int compare(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
 
-		if (perm > 7)
-			return -EBADMSG;
-		if (type != USER && type != GROUP && seen & type)
-			return -EBADMSG;
-		seen |= type;
-		switch (type) {
-		case USER_OBJ:
-			break;
-		case USER:
-			users &= perm;
-			break;
-		case GROUP_OBJ:
-			group = perm;
-			break;
-		case GROUP:
-			named &= perm;
-			break;
-		case MASK:
-			mask = perm;
-			break;
-		case OTHER:
-			other = perm;
-			break;
-		default:
-			return -EBADMSG;
-		}
-	}
-	if (!(seen & GROUP_OBJ) || !(seen & OTHER))
+	if (x->tag != y->tag)
+		return x->tag < y->tag ? -1 : 1;
+	return x->id == y->id ? 0 : x->id < y->id ? -1 : 1;
+}
+
+static int take_entry(const struct nfsacl_ace *from, unsigned int tag, struct entry *to)
+{
+	to->tag = tag;
+	/* Solaris sets more bits in a mask; Linux's client passes over them, too */
+	to->perm = tag == ACL_MASK ? from->perm & 7 : from->perm;
+	to->id = is_named(tag) ? from->id : (uint32_t)ACL_UNDEFINED_ID;
+	if (!tag || tag & (tag - 1) || tag > ACL_OTHER || to->perm > 7)
 		return -EBADMSG;
-	if (seen & (USER | GROUP) || (seen & MASK && mask != group))
-		a->acl = true;
-	if (seen & USER) {
-		group &= users & mask;
-		other &= users & mask;
+	return is_named(tag) && to->id == (uint32_t)ACL_UNDEFINED_ID ? -EBADMSG : 0;
+}
+
+/* Linux's server makes up a mask, like the group's entry, for who has no other entries. */
+static void drop_mask(struct acl *acl)
+{
+	if (acl->n != 4 || acl->e[2].tag != ACL_MASK || acl->e[1].perm != acl->e[2].perm)
+		return;
+	acl->e[2] = acl->e[3];
+	acl->n = 3;
+}
+
+static int take_acl(const struct nfsacl_ace *from, unsigned int n, unsigned int of, struct acl *to)
+{
+	unsigned int need = ACL_USER_OBJ | ACL_GROUP_OBJ | ACL_OTHER, seen = 0;
+
+	to->n = 0;
+	if (!n)
+		return 0;
+	if (n > ENTRIES_MAX)
+		return -EBADMSG;
+	for (unsigned int i = 0; i < n; i++) {
+		if (take_entry(&from[i], (unsigned int)from[i].type & ~of, &to->e[i]))
+			return -EBADMSG;
+		seen |= to->e[i].tag;
 	}
-	if (seen & GROUP)
-		other &= named & mask;
-	a->mode &= ~077u | (group & mask) << 3 | other;
+	qsort(to->e, n, sizeof(to->e[0]), compare);
+	for (unsigned int i = 1; i < n; i++)
+		if (!compare(&to->e[i - 1], &to->e[i]))
+			return -EBADMSG; /* which of them counts? */
+	if (seen & (ACL_USER | ACL_GROUP))
+		need |= ACL_MASK;
+	if ((seen & need) != need)
+		return -EBADMSG;
+	to->n = n;
+	drop_mask(to);
 	return 0;
 }
 
-static int take(const struct GETACL3resok *ok, struct stub_attr *a)
+/* @a becomes the attributes that came with it, if there are any. */
+static int take(const struct GETACL3resok *ok, struct stub_attr *a, struct acls *out)
 {
 	const struct source_id as = { a->fsid, a->fileid };
 	struct stub_attr now;
 	bool have;
+	int r;
 
 	if (nfs_post_attr(&ok->attr, &have, &now))
 		return -EBADMSG;
 	if (have && !nfs_is(&as, &now))
-		return -EAGAIN; /* the object was replaced just after it was found */
-	if (ok->ace.ace_len > ENTRIES_MAX || ok->default_ace.default_ace_len > ENTRIES_MAX)
-		return -EBADMSG;
-	if (ok->default_ace.default_ace_len)
-		a->acl = true;
-	return ok->ace.ace_len ? narrow(ok->ace.ace_val, ok->ace.ace_len, a) : 0;
+		return -ENOMEDIUM; /* the object was replaced just after it was found */
+	r = take_acl(ok->ace.ace_val, ok->ace.ace_len, 0, &out->access);
+	if (r == 0)
+		r = take_acl(ok->default_ace.default_ace_val, ok->default_ace.default_ace_len,
+			     OF_DEFAULT, &out->def);
+	if (r == 0 && have && (now.mode & S_IFMT) == (a->mode & S_IFMT))
+		*a = now;
+	return r;
 }
 
-void nfs_acl_result(int err, const void *reply, struct stub_attr *a)
+/* ---- as the kernel stores it ---- */
+
+static size_t size_of(const struct acl *acl)
+{
+	return POSIX_ACL_HEAD + POSIX_ACL_ENTRY * acl->n;
+}
+
+static void put(const struct acl *acl, uint8_t *to)
+{
+	stub_put_le(to, POSIX_ACL_XATTR_VERSION, POSIX_ACL_HEAD);
+	to += POSIX_ACL_HEAD;
+	for (size_t i = 0; i < acl->n; i++, to += POSIX_ACL_ENTRY) {
+		stub_put_le(to, acl->e[i].tag, 2);
+		stub_put_le(to + 2, acl->e[i].perm, 2);
+		stub_put_le(to + 4, acl->e[i].id, 4);
+	}
+}
+
+static void narrow(const struct acl *acl, struct stub_attr *a)
+{
+	uint8_t value[POSIX_ACL_HEAD + POSIX_ACL_ENTRY * ENTRIES_MAX];
+
+	if (!acl->n)
+		return;
+	put(acl, value);
+	posix_acl_narrow(value, size_of(acl), a);
+}
+
+/* Does it say more than a mode? */
+static bool is_more(const struct acls *x)
+{
+	return x->access.n > 3 || x->def.n;
+}
+
+void nfs_acl_met(int err, const void *reply, bool kept, struct stub_attr *a)
 {
 	const struct GETACL3res *res = reply;
+	struct stub_attr now = *a;
+	struct acls x;
 
 	if (!err)
-		err = take(&res->GETACL3res_u.resok, a);
+		err = take(&res->GETACL3res_u.resok, &now, &x);
 	else if (res && res->status == NFS3ERR_NOTSUPP)
-		err = 0; /* a file system without ACLs: the mode is all there is */
-	if (err)
+		return; /* a file system without ACLs: the mode is all there is */
+	if (err) {
 		withhold(a);
+		return;
+	}
+	narrow(&x.access, a);
+	if (!is_more(&x))
+		return;
+	if (kept && (S_ISREG(a->mode) || S_ISDIR(a->mode)))
+		a->more = true;
+	else
+		a->acl = true;
+}
+
+/*
+ * The mode and the ACL came one after the other, and only one of them may have been changed: what
+ * both give.  The kernel makes the mode of the ACL when it stores that.
+ */
+static void agree(struct acl *acl, struct stub_attr *a)
+{
+	for (size_t i = 0; i < acl->n; i++) {
+		struct entry *e = &acl->e[i];
+		unsigned int shift = e->tag == ACL_USER_OBJ ? 6 : e->tag == ACL_MASK ? 3 : 0;
+
+		if (e->tag != ACL_USER_OBJ && e->tag != ACL_MASK && e->tag != ACL_OTHER)
+			continue;
+		e->perm &= a->mode >> shift;
+		a->mode &= ~(7u << shift) | e->perm << shift;
+	}
+}
+
+/* One piece of memory, as source_meta_free() wants it. */
+static int pack(const struct acl *access, const struct acl *def, struct source_meta *out)
+{
+	const struct acl *acl[] = { access, def };
+	static const char *const names[] = { POSIX_ACL_ACCESS, POSIX_ACL_DEFAULT };
+	struct stub_xattr *x;
+	uint8_t *value;
+
+	out->memory = x = malloc(2 * sizeof(*x) + size_of(access) + size_of(def));
+	if (!x)
+		return -ENOMEM;
+	value = (uint8_t *)(x + 2);
+	out->xattrs = x;
+	for (unsigned int i = 0; i < 2; i++) {
+		if (!acl[i]->n)
+			continue;
+		put(acl[i], value);
+		x[out->n++] = (struct stub_xattr){ names[i], value, size_of(acl[i]) };
+		value += size_of(acl[i]);
+	}
+	return 0;
+}
+
+int nfs_acl_meta(int err, const void *reply, bool kept, struct source_meta *out)
+{
+	const struct GETACL3res *res = reply;
+	struct acls x;
+
+	if (!err)
+		err = take(&res->GETACL3res_u.resok, &out->attr, &x);
+	else if (res && res->status == NFS3ERR_NOTSUPP)
+		return 0;
+	if (err == -ECANCELED || err == -ETIMEDOUT || err == -EINPROGRESS || err == -ESTALE ||
+	    err == -ENOMEDIUM)
+		return err;
+	if (err) {
+		withhold(&out->attr);
+		return 0;
+	}
+	if (!is_more(&x) || !kept || !(S_ISREG(out->attr.mode) || S_ISDIR(out->attr.mode))) {
+		narrow(&x.access, &out->attr);
+		out->attr.acl = is_more(&x);
+		return 0;
+	}
+	if (x.access.n <= 3) {
+		narrow(&x.access, &out->attr);
+		x.access.n = 0;
+	}
+	agree(&x.access, &out->attr);
+	return pack(&x.access, &x.def, out);
+}
+
+/* ---- who is asked ---- */
+
+bool nfs_acl_kept(const struct nfs_source *s)
+{
+	return !s->config.no_acl;
 }
 
 uint32_t nfs_acl_mask(const struct stub_attr *a)

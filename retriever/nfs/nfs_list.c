@@ -242,7 +242,8 @@ static void on_part(struct nfs_call *call, int err, void *reply)
 	struct complete *c = (struct complete *)call;
 
 	if (call->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
-		nfs_acl_result(err, reply, &c->e->attr);
+		nfs_acl_met(err, reply, nfs_acl_kept(c->l->s), &c->e->attr);
+		c->e->dummy = c->e->attr.more;
 		c->page->narrowed[c->e - c->page->entries] = true;
 		err = 0;
 	} else if (reply && call->op == NFS_OP_LOOKUP && is_elsewhere(c->l, reply)) {

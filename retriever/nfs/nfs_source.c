@@ -132,6 +132,8 @@ struct blocking {
 	char *buf;
 	size_t size;
 	size_t len;
+	bool kept; /* GETACL: of what is kept here */
+	struct source_meta *meta; /* GETACL: all that it brings; NULL: the mode */
 };
 
 static int take_readlink(struct blocking *b, const struct READLINK3res *res)
@@ -176,8 +178,10 @@ static void on_done(struct nfs_call *c, int err, void *reply)
 		b->err = take_readlink(b, reply);
 	else if (!err && c->op == NFS_OP_ACCESS)
 		b->granted = ((struct ACCESS3res *)reply)->ACCESS3res_u.resok.access;
-	if (c->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
-		nfs_acl_result(err, reply, &b->attr);
+	if (c->op == NFS_OP_GETACL && b->meta) {
+		b->err = nfs_acl_meta(err, reply, b->kept, b->meta);
+	} else if (c->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
+		nfs_acl_met(err, reply, b->kept, &b->attr);
 		b->err = 0;
 	}
 	nfs_wait_done(&b->wait);
@@ -217,11 +221,11 @@ static int getattr(struct source *s, enum source_priority p, const struct stub_o
 	return r;
 }
 
-static int rights(struct source *base, enum source_priority p, const struct stub_origin *o,
-		  struct stub_attr *attr)
+/* Narrow the mode; @kept: as of an object whose ACL will come. */
+static int narrow(struct nfs_source *s, enum source_priority p, const struct stub_origin *o,
+		  bool kept, struct stub_attr *attr)
 {
-	struct nfs_source *s = nfs_of(base);
-	struct blocking b = { .call.count = nfs_acl_mask(attr), .attr = *attr };
+	struct blocking b = { .call.count = nfs_acl_mask(attr), .attr = *attr, .kept = kept };
 	int r = nfs_wait_known(s);
 
 	if (r || !nfs_acl_wanted(s, attr))
@@ -230,6 +234,28 @@ static int rights(struct source *base, enum source_priority p, const struct stub
 	if (!r)
 		*attr = b.attr;
 	return r;
+}
+
+static int rights(struct source *s, enum source_priority p, const struct stub_origin *o,
+		  struct stub_attr *attr)
+{
+	return narrow(nfs_of(s), p, o, false, attr);
+}
+
+static int meta(struct source *base, enum source_priority p, const struct stub_origin *o,
+		const struct stub_attr *as, struct source_meta *out)
+{
+	struct nfs_source *s = nfs_of(base);
+	struct blocking b = { .kept = nfs_acl_kept(s), .meta = out };
+	int r = getattr(base, p, o, &out->attr);
+
+	(void)as;
+	if (!r)
+		r = nfs_wait_known(s);
+	if (r || !nfs_acl_wanted(s, &out->attr))
+		return r;
+	b.call.count = nfs_acl_mask(&out->attr);
+	return call(s, &b, NFS_OP_GETACL, p, o);
 }
 
 static int root(struct source *base, struct stub_origin *out, struct stub_attr *attr)
@@ -243,7 +269,7 @@ static int root(struct source *base, struct stub_origin *out, struct stub_attr *
 	*out = s->root;
 	pthread_mutex_unlock(&s->pool.lock);
 	r = getattr(base, SOURCE_DEMAND, out, attr);
-	return r ? r : rights(base, SOURCE_DEMAND, out, attr);
+	return r ? r : narrow(s, SOURCE_DEMAND, out, nfs_acl_kept(s), attr);
 }
 
 static int lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
@@ -266,7 +292,7 @@ static int lookup(struct source *s, enum source_priority p, const struct stub_or
 	*out = b.origin;
 	*attr = b.attr;
 	r = b.have_attr ? 0 : getattr(s, p, out, attr);
-	return r ? r : rights(s, p, out, attr);
+	return r ? r : narrow(nfs_of(s), p, out, nfs_acl_kept(nfs_of(s)), attr);
 }
 
 static const uint8_t *inode(const struct stub_origin *o, size_t *len)
@@ -312,6 +338,8 @@ const struct source_ops nfs_source_ops = {
 	.inode = inode,
 	.getattr = getattr,
 	.rights = rights,
+	.meta_told = true,
+	.meta = meta,
 	.readlink = read_link,
 	.access = check_access,
 	.list = nfs_source_list,

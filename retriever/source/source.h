@@ -70,6 +70,8 @@ struct source_config {
 	/* NFS: numbers that the root must have.  As long as it has others, the source is lost. */
 	bool root_known;
 	struct source_id root;
+	bool no_acl; /* NFS: the new file system keeps no POSIX ACLs, so they are only asked for
+		      * to narrow modes */
 	unsigned int connections;	/* TCP connections, 1..16 */
 	unsigned int readdir_bytes;	/* READDIRPLUS reply size wanted, 64..256 KiB */
 	unsigned int read_bytes;	/* largest READ, up to 1 MiB */
@@ -185,7 +187,8 @@ int source_rights(struct source *s, enum source_priority p, const struct stub_or
 /*
  * What is kept of an object beside its data: attributes, and the extended attributes
  * that hold what a server of its kind knows of it (ACLs, streams, DOS attributes), in
- * the order in which they are to be stored.  NFSv3 has none.  Freed with
+ * the order in which they are to be stored.  NFSv3 has POSIX ACLs, if the server has the ACL
+ * protocol beside it; where one does not come (attr.acl), the mode is narrowed.  Freed with
  * source_meta_free(), also after a failure.
  */
 struct source_meta {

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An old server with POSIX ACLs, which NFSv3 does not bring: nobody gets more than before.
+"""An old server with POSIX ACLs, which it tells beside NFSv3: they come over, and where one does
+not, nobody gets more than before.
 
 The mode that such a server shows has the ACL's mask in the place of the group's bits.
 """
 import json
+import os
 import stat
+import struct
 import subprocess
 
 import pytest
 
 from lib.ganesha import release
-from lib.programs import POSTCOPY
+from lib.programs import POSTCOPY, TOOLS, build_c
+from lib.wait import wait_until
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import GROUP, GROUP_OBJ, MASK, OTHER, USER, USER_OBJ, FakeServer
 from nfsclient.faketree import Tree
@@ -23,7 +27,8 @@ def acl(owner, group, mask, other, users=(), groups=()):
             *([(MASK, 0, mask)] if mask is not None else []), (OTHER, 0, other)]
 
 
-# name: (the mode that the server shows, its ACL, the mode that is right, is an ACL lost?)
+# name: (the mode that the server shows, its ACL, the mode that is right without it, is it more
+# than a mode?)
 CASES = {
     "no-acl": (0o664, None, 0o664, False),
     "set-ids": (0o6775, None, 0o6775, False),
@@ -81,7 +86,64 @@ def mode(path):
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def test_nobody_gets_more(server, new_migration, fresh_dir):
+def stored(entries):
+    """What the kernel keeps of them."""
+    return struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", kind, rights, who if kind in (USER, GROUP) else 0xffffffff)
+        for kind, who, rights in entries)
+
+
+def acls(path):
+    return {name.removeprefix("system.posix_acl_"): os.getxattr(path, name)
+            for name in os.listxattr(path) if name.startswith("system.posix_acl_")}
+
+
+def test_acls_come(server, new_migration, fresh_dir):
+    """By look-up and by listing, with the mode that the server shows beside them."""
+    m = new_migration(server.url(), fresh_dir).init().start()
+    wanted = {name: {"access": stored(case[1])} if case[3] else {} for name, case in CASES.items()}
+    with m.client("v3", patience=60) as client:
+        for name, case in CASES.items():
+            assert client.getattr("looked-up/" + name).mode == case[0], name
+            assert acls(m.volume / "looked-up" / name) == wanted[name], name
+    m.crawl()
+    wait_until(lambda: m.status()["state"] == "complete", 60)
+    m.audit(complete=True)
+    for where in ("looked-up", "listed"):
+        assert {name: mode(m.volume / where / name) for name in CASES} == {
+            name: case[0] for name, case in CASES.items()}
+        assert {name: acls(m.volume / where / name) for name in CASES} == wanted
+    # three entries: who has no others has no mask
+    inherited = {"default": stored(acl(7, 7, None, 7))}
+    assert acls(m.volume) == {"access": stored(acl(7, 5, 7, 5, users=[7]))}
+    assert acls(m.volume / "default") == inherited
+    assert acls(m.volume / "listed") == {"access": stored(acl(7, 1, 7, 0, groups=[7])), **inherited}
+    assert [mode(m.volume / name) for name in ("", "default", "listed")] == [0o775, 0o755, 0o770]
+    # what could not be read, and a FIFO
+    assert {name: mode(m.volume / "odd" / name) for name in ODD} == {
+        name: right for name, (_hook, right) in ODD.items()}
+    assert mode(m.volume / "odd/fifo") == 0o620
+    assert 4 <= m.status()["acls_lost"] <= 5
+    answer = m.tool("verify", "--all", m.volume, check=False)
+    assert answer["result"] == "right" and not answer["found"], answer
+    os.removexattr(m.volume / "listed/mask", "system.posix_acl_access")
+    found = m.tool("verify", "--all", m.volume, check=False)["found"]
+    assert [(f["path"], "acl" in f["what"]) for f in found] == [("listed/mask", True)], found
+    m.postcopy("finish", m.volume)
+    assert acls(m.volume / "looked-up/mask") == wanted["mask"]
+
+
+@pytest.fixture
+def keeps_none(workdir, monkeypatch):
+    """The new file system has no ACLs, for all programs that look."""
+    shim = build_c([TOOLS / "noaclshim.c"], workdir / "build" / "noaclshim.so", "-D_GNU_SOURCE",
+                   "-shared", "-fPIC")
+    return lambda: monkeypatch.setenv("LD_PRELOAD", str(shim))
+
+
+def test_nobody_gets_more(server, keeps_none, new_migration, fresh_dir):
+    """On a file system that keeps no ACLs."""
+    keeps_none()
     m = new_migration(server.url(), fresh_dir).init().start()
     with m.client("v3", patience=60) as client:
         for name, (_mode, _acl, right, _lost) in CASES.items():
@@ -104,24 +166,32 @@ def test_nobody_gets_more(server, new_migration, fresh_dir):
 
 def check(server, *more):
     done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), "init", "--check", "--json",
-                           "--source", server.url(), *more], capture_output=True,
+                           "--source", server.url(), *map(str, more)], capture_output=True,
                           stdin=subprocess.DEVNULL, timeout=120)
     assert done.returncode == 3, done
     return json.loads(done.stdout)
 
 
-def test_check_says_so(server):
+def test_check_says_so(server, keeps_none, fresh_dir):
     answer = check(server, "--names", "--limit", "0")
     rows = {p["property"]: p for p in answer["properties"]}
+    assert rows["posix-acl"]["volume"] == rows["mode"]["volume"] == "kept"
+    found = {n["path"] for n in answer["names"] if n["kind"] == "acl"}
+    odd = {"odd/io-error", "odd/garbage", "odd/no-group", "odd/fifo"}
+    assert found == odd
+    # ... for a file system that keeps none
+    keeps_none()
+    answer = check(server, "--names", "--limit", "0", fresh_dir)
+    rows = {p["property"]: p for p in answer["properties"]}
+    assert rows["posix-acl"]["volume"] == "lost"
     assert rows["mode"]["volume"] == "approximated" and "ACL" in rows["mode"]["why"]
     found = {n["path"] for n in answer["names"] if n["kind"] == "acl"}
     lost = {"%s/%s" % (d, name) for d in ("listed", "looked-up")
             for name, case in CASES.items() if case[3]}
-    assert found == lost | {"listed", "default", "odd/io-error", "odd/garbage", "odd/no-group",
-                            "odd/fifo"}
+    assert found == lost | odd | {"listed", "default"}
     server.acls = False
     rows = {p["property"]: p for p in check(server)["properties"]}
-    assert rows["mode"]["volume"] == "kept"
+    assert rows["mode"]["volume"] == "kept" and rows["posix-acl"]["volume"] == "lost"
 
 
 def test_what_ganesha_tells(old_server, new_volume, new_migration, fresh_dir):

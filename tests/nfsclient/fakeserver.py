@@ -32,6 +32,7 @@ ACL_PROGRAM = 100227
 ACL_PROCS = ("ACL_NULL", "GETACL")
 # entries of an ACL
 USER_OBJ, USER, GROUP_OBJ, GROUP, MASK, OTHER = 1, 2, 4, 8, 0x10, 0x20
+OF_DEFAULT = 0x1000                             # in those of a default ACL
 WRITING = frozenset(("SETATTR", "WRITE", "CREATE", "MKDIR", "SYMLINK", "MKNOD",
                      "REMOVE", "RMDIR", "RENAME", "LINK"))
 U64 = (1 << 64) - 1
@@ -336,11 +337,11 @@ class FakeServer:
             acl = node.acl or [(USER_OBJ, 0, bits >> 6 & 7), (GROUP_OBJ, 0, group),
                                (MASK, 0, group), (OTHER, 0, bits & 7)]
             p = put_post(Packer().u32(0), node).u32(call.mask)
-            for entries in (acl if call.mask & 1 else [],
-                            node.default_acl if call.mask & 4 else []):
+            for entries, of in ((acl if call.mask & 1 else [], 0),
+                                (node.default_acl if call.mask & 4 else [], OF_DEFAULT)):
                 p.u32(len(entries)).u32(len(entries))
                 for kind, who, rights in entries:
-                    p.u32(kind).u32(who).u32(rights)
+                    p.u32(kind | of).u32(who).u32(rights)
             return p.done()
         return answer
 

@@ -463,7 +463,10 @@ static void table_of_nfs(void **state)
 	expect(&s, "symlinks", SEEN_YES, FATE_APPROXIMATED, "1023");
 	expect(&s, "mtime", SEEN_YES, FATE_APPROXIMATED, "2038-01-19");
 	expect(&s, "atime", SEEN_YES, FATE_APPROXIMATED, "rounded to 1000000000 ns");
-	expect(&s, "posix-acl", SEEN_YES, FATE_LOST, "to narrow the mode");
+	expect(&s, "posix-acl", SEEN_YES, FATE_KEPT, "beside NFSv3");
+	expect(&s, "mode", SEEN_YES, FATE_KEPT, "cannot come");
+	l.acl = false;
+	expect(&s, "posix-acl", SEEN_YES, FATE_LOST, "has none");
 	expect(&s, "mode", SEEN_YES, FATE_APPROXIMATED, "has an ACL");
 	l.folds = true;
 	expect(&s, "names", SEEN_YES, FATE_LOST, "differ in case only");
@@ -530,6 +533,8 @@ static void table_of_both(void **state)
 	expect(&s, "owner", SEEN_YES, FATE_KEPT, "by number");
 	expect(&s, "mode", SEEN_YES, FATE_APPROXIMATED, "sticky are NFS's");
 	expect(&s, "security-descriptor", SEEN_YES, FATE_KEPT, "whole");
+	expect(&s, "posix-acl", SEEN_NO, FATE_APPROXIMATED, "descriptor");
+	nfs.acl = true; /* they are made from the descriptor all the same */
 	expect(&s, "posix-acl", SEEN_NO, FATE_APPROXIMATED, "descriptor");
 	expect(&s, "nfs4-acl", SEEN_NO, FATE_LOST, "NFSv3 does not carry it; SMB does not");
 	expect(&s, "quotas", SEEN_NO, FATE_LOST, "new server");
