@@ -126,7 +126,8 @@ static int take(const struct GETACL3resok *ok, struct stub_attr *a, struct acls 
 	if (have && !nfs_is(&as, &now))
 		return -ENOMEDIUM; /* the object was replaced just after it was found */
 	r = take_acl(ok->ace.ace_val, ok->ace.ace_len, 0, &out->access);
-	if (r == 0)
+	out->def.n = 0;
+	if (r == 0 && S_ISDIR(a->mode)) /* of others it was not asked for */
 		r = take_acl(ok->default_ace.default_ace_val, ok->default_ace.default_ace_len,
 			     OF_DEFAULT, &out->def);
 	if (r == 0 && have && (now.mode & S_IFMT) == (a->mode & S_IFMT))

@@ -127,6 +127,19 @@ static void is_stored(void **state)
 	source_meta_free(&m);
 }
 
+/* The kernel keeps a default ACL of directories only, and nobody asked for it. */
+static void no_default_of_a_file(void **state)
+{
+	struct source_meta m = meta(answer(plain, inherited), S_IFREG | 0640, true);
+	struct stub_attr a = attr(S_IFREG | 0640);
+
+	(void)state;
+	assert_int_equal(m.n, 0);
+	source_meta_free(&m);
+	nfs_acl_met(0, answer(plain, inherited), true, &a);
+	assert_false(a.more || a.acl);
+}
+
 /* Until the ACL is here, and where it never will be. */
 static void is_narrowed(void **state)
 {
@@ -232,6 +245,7 @@ int main(void)
 		cmocka_unit_test(no_more_than_a_mode), cmocka_unit_test(is_stored),
 		cmocka_unit_test(is_narrowed),	       cmocka_unit_test(the_lesser_of_both),
 		cmocka_unit_test(hostile),	       cmocka_unit_test(what_fails),
+		cmocka_unit_test(no_default_of_a_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
