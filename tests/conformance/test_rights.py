@@ -205,3 +205,19 @@ def test_what_ganesha_tells(old_server, new_volume, new_migration, fresh_dir):
     m.audit(complete=True)
     assert mode(m.volume / "f") == 0o664
     assert ("does not tell of POSIX ACLs" in m.log.read_text()) == (release() == 4)
+
+
+def test_an_acl_that_does_not_fit(server, new_volume, new_migration):
+    """... parks its object alone: it does not come without, and the disk is not taken for full."""
+    home = new_volume("ext4", "320M", mkfs=["-b", "4096"]).path / "volume"
+    home.mkdir()
+    large = server.tree.mkdir(server.tree.root, "large")
+    for users in (200, 1000):
+        server.tree.file(large, str(users), b"x", mode=0o670).acl = acl(6, 4, 7, 0, [7] * users)
+    m = new_migration(server.url(), home, conf="max_tries = 1\n").init().start()
+    m.crawl()
+    parked = m.tool("parked", m.volume)["parked"]
+    assert [p["path"] for p in parked] == ["large/1000"], parked
+    assert "system.posix_acl_access of 8036 bytes" in m.log.read_text()
+    assert mode(home / "large/200") == 0o670 and len(acls(home / "large/200")["access"]) == 1636
+    assert mode(home / "large/1000") == 0o600 and not acls(home / "large/1000")

@@ -331,6 +331,43 @@ static void test_record_beside_full_attributes(void **state)
 	close(fd);
 }
 
+/* user::rw-, user:9:---, group::r--, mask::rw-, other::r-- */
+static const uint8_t acl[] = { 2, 0, 0, 0, 1,	 0, 6, 0, 255, 255, 255, 255, 2,    0, 0,
+			       0, 9, 0, 0, 0,	 4, 0, 4, 0,   255, 255, 255, 255,  16, 0,
+			       6, 0, 255, 255, 255, 255, 32, 0, 4, 0,	  255, 255, 255, 255 };
+
+static mode_t mode_of(struct fixture *x, const char *name)
+{
+	char path[256];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", x->dir, name);
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_mode & 07777;
+}
+
+/* The group's bits of the mode are an ACL's mask: nobody gets by them what the ACL does not give. */
+static void test_mode_waits_for_the_acl(void **state)
+{
+	const struct stub_xattr refused[] = { { "user.a", "a", 1 }, { STUB_XATTR, "x", 1 },
+					      { "system.posix_acl_access", acl, sizeof(acl) } };
+	const struct stub_xattr good[] = { { "user.a", "a", 1 },
+					   { "system.posix_acl_access", acl, sizeof(acl) } };
+	struct fixture *x = *state;
+	struct stub_entry e;
+	struct stub_object o = make_dummy(x, "file", S_IFREG | 0600, &e);
+	size_t bad;
+
+	e.attr.mode = S_IFREG | 02664;
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, NULL, refused, 3, &bad), -EBADMSG);
+	assert_int_equal(bad, 1);
+	assert_int_equal(mode_of(x, "file"), 02600);
+	assert_int_equal(stub_fill_attr(x->v, &o, &e.attr, NULL, good, 2, &bad), 0);
+	assert_int_equal(mode_of(x, "file"), 02664);
+	assert_xattr(x, "file", &good[1]);
+	stub_object_close(&o);
+}
+
 #define ON_VOLUME(t) cmocka_unit_test_setup_teardown(t, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -342,6 +379,7 @@ int main(void)
 		ON_VOLUME(test_no_place),   ON_VOLUME(test_never_ours),
 		ON_VOLUME(test_attributes_beside_a_long_origin),
 		ON_VOLUME(test_record_beside_full_attributes),
+		ON_VOLUME(test_mode_waits_for_the_acl),
 		ON_VOLUME(test_another_object), cmocka_unit_test(test_withheld),
 	};
 
