@@ -6,11 +6,11 @@
  * ACL's mask: the most that any named user or group has.  As the mode of a file without
  * an ACL they would give that to the group.  And users whom an entry keeps out would count as
  * the group's, or as others.  So a server that has the ACL protocol is asked for the ACL of
- * each object when it is met, and the mode is narrowed (posix_acl_narrow()) until the ACL is here:
+ * each object when it is met, and the mode narrowed (posix_acl_narrow()) until the ACL is here:
  *
  *   met    narrowed; if the ACL can be kept there is more to be had of it, else it is lost
- *   meta   the ACLs as the kernel stores them, beside the mode that the server shows; or, where they
- *          cannot be kept, the narrowed mode
+ *   meta   the ACLs as the kernel stores them, beside the mode that the server shows; or, where
+ *          they cannot be kept, the narrowed mode
  *
  * An ACL that is asked for and not understood gives group and others nothing.  A server
  * that offers the protocol and tells of no ACL at all is not asked: nfs_acl_ask().

@@ -346,7 +346,7 @@ static mode_t mode_of(struct fixture *x, const char *name)
 	return st.st_mode & 07777;
 }
 
-/* The group's bits of the mode are an ACL's mask: nobody gets by them what the ACL does not give. */
+/* The group's bits are the ACL's mask: nobody gets by them what the ACL does not give. */
 static void test_mode_waits_for_the_acl(void **state)
 {
 	const struct stub_xattr refused[] = { { "user.a", "a", 1 }, { STUB_XATTR, "x", 1 },
