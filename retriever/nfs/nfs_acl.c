@@ -86,15 +86,17 @@ static void drop_mask(struct acl *acl)
 	acl->n = 3;
 }
 
-static int take_acl(const struct nfsacl_ace *from, unsigned int n, unsigned int of, struct acl *to)
+/* @said: how many there are, as the server says besides. */
+static int take_acl(const struct nfsacl_ace *from, unsigned int n, unsigned int said,
+		    unsigned int of, struct acl *to)
 {
 	unsigned int need = ACL_USER_OBJ | ACL_GROUP_OBJ | ACL_OTHER, seen = 0;
 
 	to->n = 0;
+	if (n != said || n > ENTRIES_MAX)
+		return -EBADMSG;
 	if (!n)
 		return 0;
-	if (n > ENTRIES_MAX)
-		return -EBADMSG;
 	for (unsigned int i = 0; i < n; i++) {
 		if (take_entry(&from[i], (unsigned int)from[i].type & ~of, &to->e[i]))
 			return -EBADMSG;
@@ -125,11 +127,11 @@ static int take(const struct GETACL3resok *ok, struct stub_attr *a, struct acls 
 		return -EBADMSG;
 	if (have && !nfs_is(&as, &now))
 		return -ENOMEDIUM; /* the object was replaced just after it was found */
-	r = take_acl(ok->ace.ace_val, ok->ace.ace_len, 0, &out->access);
+	r = take_acl(ok->ace.ace_val, ok->ace.ace_len, ok->ace_count, 0, &out->access);
 	out->def.n = 0;
 	if (r == 0 && S_ISDIR(a->mode)) /* of others it was not asked for */
 		r = take_acl(ok->default_ace.default_ace_val, ok->default_ace.default_ace_len,
-			     OF_DEFAULT, &out->def);
+			     ok->default_ace_count, OF_DEFAULT, &out->def);
 	if (r == 0 && have && (now.mode & S_IFMT) == (a->mode & S_IFMT))
 		*a = now;
 	return r;

@@ -44,9 +44,9 @@ static const struct answer *answer(const struct ace *access, const struct ace *d
 
 	memset(&a, 0, sizeof(a));
 	ok->ace.ace_val = a.access;
-	ok->ace.ace_len = put(access, a.access);
+	ok->ace.ace_len = ok->ace_count = put(access, a.access);
 	ok->default_ace.default_ace_val = a.def;
-	ok->default_ace.default_ace_len = put(def, a.def);
+	ok->default_ace.default_ace_len = ok->default_ace_count = put(def, a.def);
 	return &a;
 }
 
@@ -208,6 +208,22 @@ static void hostile(void **state)
 	}
 }
 
+/* It says how many there are besides: an entry that keeps somebody out may be missing. */
+static void not_all_of_it(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct answer a = *answer(named, inherited);
+		struct stub_attr met = attr(S_IFDIR | 0777);
+
+		a.res.GETACL3res_u.resok.ace_count += !i;
+		a.res.GETACL3res_u.resok.default_ace_count += i;
+		nfs_acl_met(0, &a, true, &met);
+		assert_int_equal(met.mode, S_IFDIR | 0700);
+		assert_true(met.acl && !met.more);
+	}
+}
+
 static void what_fails(void **state)
 {
 	static const int ends[] = { -ECANCELED, -ETIMEDOUT, -EINPROGRESS, -ESTALE };
@@ -245,7 +261,7 @@ int main(void)
 		cmocka_unit_test(no_more_than_a_mode), cmocka_unit_test(is_stored),
 		cmocka_unit_test(is_narrowed),	       cmocka_unit_test(the_lesser_of_both),
 		cmocka_unit_test(hostile),	       cmocka_unit_test(what_fails),
-		cmocka_unit_test(no_default_of_a_file),
+		cmocka_unit_test(no_default_of_a_file), cmocka_unit_test(not_all_of_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
