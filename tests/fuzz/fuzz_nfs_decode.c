@@ -6,11 +6,12 @@
  * nfs_submit() is replaced (by the linker): a call is over at once, with the next
  * bytes of the input as its result, decoded by libnfs with our guards before it, in
  * memory that is gone when the callback returns.  So everything above the queue is
- * under test: nfs_list.c, nfs_page.c, nfs_read.c, nfs_attr.c, nfs_zdr.c, source.c.
+ * under test: nfs_list.c, nfs_page.c, nfs_read.c, nfs_attr.c, nfs_acl.c, nfs_zdr.c,
+ * source.c.
  *
- * A byte says what to call, and what follows are its results; and so again.  A
- * result is u16 length, bytes; with the top bit of the length: u16 length, u16 count,
- * bytes, so often behind the first.
+ * A byte says what to call, with its top bit of a server that has ACLs, and what follows are
+ * its results; and so again.  A result is u16 length, bytes; with the top bit of the length: u16
+ * length, u16 count, bytes, so often behind the first.
  */
 #include <errno.h>
 
@@ -35,6 +36,7 @@ union result {
 	struct READ3res read;
 	struct READDIRPLUS3res readdirplus;
 	struct READDIR3res readdir;
+	struct GETACL3res getacl;
 };
 
 static const zdrproc_t decoders[] = {
@@ -45,6 +47,7 @@ static const zdrproc_t decoders[] = {
 	[NFS_OP_READ] = (zdrproc_t)zdr_READ3res,
 	[NFS_OP_READDIRPLUS] = (zdrproc_t)zdr_READDIRPLUS3res,
 	[NFS_OP_READDIR] = (zdrproc_t)zdr_READDIR3res,
+	[NFS_OP_GETACL] = (zdrproc_t)zdr_GETACL3res,
 };
 
 /* The next result, in memory of just its size. */
@@ -75,11 +78,12 @@ static char *take_result(size_t *size)
 static bool finish(struct nfs_call *c, bool decoded, union result *r)
 {
 	int error = decoded ? nfs_errno(r->status) : -EBADMSG;
-	bool listing = c->op == NFS_OP_READDIR || c->op == NFS_OP_READDIRPLUS;
+	bool more = c->op == NFS_OP_READDIR || c->op == NFS_OP_READDIRPLUS ||
+		    c->op == NFS_OP_LOOKUP || c->op == NFS_OP_GETACL;
 
 	if (decoded && r->status == NFS3ERR_JUKEBOX)
 		return false;
-	c->done(c, error, decoded && (!error || listing) ? r : NULL);
+	c->done(c, error, decoded && (!error || more) ? r : NULL);
 	return true;
 }
 
@@ -124,8 +128,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	s->root = (struct stub_origin){ 4, "root" };
 	strcpy(s->uri.host, "host");
 	input = (struct fuzz_in){ data, size };
-	for (int calls = 0; calls < CALLS_MAX && input.left; calls++)
-		nfs_calls_make(&s->base, (unsigned int)fuzz_take(&input, 1) % 7);
+	for (int calls = 0; calls < CALLS_MAX && input.left; calls++) {
+		unsigned int what = (unsigned int)fuzz_take(&input, 1);
+
+		s->acl = what & 0x80;
+		nfs_calls_make(&s->base, what % (s->acl ? 8 : 7));
+	}
 	pthread_mutex_destroy(&s->pool.lock);
 	free(s);
 	return 0;

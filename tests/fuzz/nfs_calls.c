@@ -104,6 +104,19 @@ static int read_range(struct source *s, const struct stub_origin *o)
 	return r;
 }
 
+static int all_of(struct source *s, const struct stub_origin *o, struct stub_attr *attr)
+{
+	struct source_meta m;
+	int r = source_meta(s, SOURCE_DEMAND, o, &m);
+
+	for (size_t i = 0; i < m.n; i++)
+		look_at(m.xattrs[i].value, m.xattrs[i].len);
+	CHECK(r == 0 || !m.n);
+	*attr = m.attr;
+	source_meta_free(&m);
+	return r == -ENOMEDIUM ? -ESTALE : r; /* the attributes of two calls may be two objects' */
+}
+
 /* ---- calls ---- */
 
 void nfs_calls_make(struct source *s, unsigned int what)
@@ -137,11 +150,14 @@ void nfs_calls_make(struct source *s, unsigned int what)
 	case 6:
 		r = read_range(s, &o);
 		break;
+	case 7:
+		r = all_of(s, &o, &attr);
+		break;
 	}
 	CHECK(r == 0 || is_error(r) || (what == 5 && r == -EAGAIN));
 	if (r == 0 && what < 2)
 		check_origin(got.bytes, got.len);
-	if (r == 0 && what < 3)
+	if (r == 0 && (what < 3 || what == 7))
 		check_attr(&attr);
 	if (r == 0 && what == 3) {
 		CHECK(len <= STUB_TARGET_MAX);
