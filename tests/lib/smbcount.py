@@ -7,7 +7,7 @@ import threading
 
 from nfsclient.rpcserver import end_listener
 
-CREATE, CLOSE, QUERY_DIRECTORY = 5, 6, 14
+CREATE, CLOSE, QUERY_DIRECTORY, QUERY_INFO = 5, 6, 14, 16
 
 
 class Counter:
