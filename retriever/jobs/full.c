@@ -7,6 +7,7 @@
 
 #define HOLD_MS 1000
 #define KEEP_MS 10000
+#define TRIED_MS 10000 /* bytes are tried each second while there are any */
 
 void full_init(struct full *f)
 {
@@ -36,7 +37,7 @@ static bool is_whole_volume(int error)
 	return error == -ENOSPC || error == -EROFS;
 }
 
-void full_note(struct full *f, int error)
+void full_note(struct full *f, enum full_what what, int error)
 {
 	uint64_t now = stub_now_ms();
 
@@ -44,23 +45,36 @@ void full_note(struct full *f, int error)
 	if (!f->error)
 		f->since_ms = now;
 	f->error = -error;
+	f->noted_ms = now;
+	f->bytes |= what == FULL_BYTES;
 	if (is_whole_volume(error))
 		f->until_ms = now + HOLD_MS;
 	pthread_mutex_unlock(&f->lock);
 }
 
-bool full_is_over(struct full *f)
+bool full_is_over(struct full *f, enum full_what what)
 {
 	bool over;
 
 	if (!atomic_load(&f->error))
 		return false;
 	pthread_mutex_lock(&f->lock);
-	over = f->error != 0;
-	f->error = 0;
-	f->until_ms = 0;
+	over = f->error != 0 && (what == FULL_BYTES || !f->bytes ||
+				 f->noted_ms + TRIED_MS < stub_now_ms());
+	if (over) {
+		f->error = 0;
+		f->until_ms = 0;
+		f->bytes = false;
+	}
 	pthread_mutex_unlock(&f->lock);
 	return over;
+}
+
+void full_hint(struct full *f)
+{
+	pthread_mutex_lock(&f->lock);
+	f->until_ms = 0;
+	pthread_mutex_unlock(&f->lock);
 }
 
 int full_now(struct full *f)

@@ -29,7 +29,8 @@ struct kept { /* bytes that were passed on a moment ago */
 struct full {
 	pthread_mutex_t lock; /* a leaf */
 	atomic_int error; /* errno; 0: it takes data */
-	uint64_t since_ms, until_ms;
+	uint64_t since_ms, until_ms, noted_ms;
+	bool bytes; /* which it did not take; else it was names or attributes */
 	struct kept kept[KEPT_MAX];
 	unsigned int next_kept;
 };
@@ -37,9 +38,15 @@ struct full {
 void full_init(struct full *f);
 void full_finish(struct full *f);
 
-/* Storing failed with @error, one that says that the volume takes nothing. */
-void full_note(struct full *f, int error);
-bool full_is_over(struct full *f); /* storing has worked: true if it had failed before */
+enum full_what { FULL_NAMES, FULL_BYTES };
+
+/* Storing @what failed with @error, one that says that the volume takes nothing. */
+void full_note(struct full *f, enum full_what what, int error);
+/* Storing @what has worked: true if it had failed before.  A volume on which there is no room for
+ * bytes may take a name, so names say nothing of them unless no bytes were tried for a while. */
+bool full_is_over(struct full *f, enum full_what what);
+/* There may be room again: the next one of full_now() tries at once. */
+void full_hint(struct full *f);
 /* 0, or the error for which nothing need be fetched to be stored.  Now and then one caller gets
  * 0 and tries, whatever number of them asks. */
 int full_now(struct full *f);

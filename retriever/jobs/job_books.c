@@ -113,7 +113,8 @@ int jobs_conflict(struct jobs *j, const struct stub_handle *h, const char *reaso
 
 /* ---- storing ---- */
 
-int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what)
+int jobs_store_failed(struct jobs *j, const struct stub_handle *h, enum full_what stored, int error,
+		      const char *what)
 {
 	char own[160];
 
@@ -123,7 +124,7 @@ int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, co
 	}
 	if (error != -ENOSPC && error != -EDQUOT && error != -EROFS && error != -EIO)
 		return jobs_failed(j, h, error, what);
-	full_note(&j->full, error);
+	full_note(&j->full, stored, error);
 	if (error == -EIO) { /* perhaps the object's own: it counts as a try */
 		snprintf(own, sizeof(own), "new volume, %s", what);
 		jobs_blame(j, h, error, own);
@@ -136,9 +137,9 @@ int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, co
 	return error;
 }
 
-void jobs_stored(struct jobs *j)
+void jobs_stored(struct jobs *j, enum full_what stored)
 {
-	if (full_is_over(&j->full))
+	if (full_is_over(&j->full, stored))
 		jobs_log(j, STUB_LOG_INFO, "the new volume takes data again");
 }
 

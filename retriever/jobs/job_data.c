@@ -315,8 +315,9 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 	if (left == -E2BIG) /* stays missing; the whole-file fill takes it from the front */
 		return -E2BIG;
 	if (left < 0)
-		return jobs_store_failed(t->j, &t->o->h, (int)left, "write to the new volume");
-	jobs_stored(t->j);
+		return jobs_store_failed(t->j, &t->o->h, FULL_BYTES, (int)left,
+					 "write to the new volume");
+	jobs_stored(t->j, FULL_BYTES);
 	atomic_fetch_add(&t->j->n.bytes, c->length);
 	recalls_bytes(t->j->held.recalls, t->job->who, c->length, stub_now_us());
 	t->left = left;

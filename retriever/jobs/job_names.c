@@ -110,7 +110,7 @@ int job_lookup(struct jobs *j, struct job *job)
 		stub_printable(job->name, job->name_len, name, sizeof(name));
 		snprintf(what, sizeof(what), "look-up of \"%s\"", name);
 		if (local && !refused)
-			return jobs_store_failed(j, &job->h, r, what);
+			return jobs_store_failed(j, &job->h, FULL_NAMES, r, what);
 		if (!refused && !source_entrys_own(r))
 			return jobs_failed(j, &job->h, r, what);
 		/* no failure of the directory; its listing will keep the books */
@@ -331,7 +331,7 @@ static int list_failed(struct listing *l, int error)
 		snprintf(what, sizeof(what), "listing, entry \"%s\"", l->bad);
 	else
 		snprintf(what, sizeof(what), "listing a directory");
-	return l->local ? jobs_store_failed(l->j, h, error, what) :
+	return l->local ? jobs_store_failed(l->j, h, FULL_NAMES, error, what) :
 			  jobs_failed(l->j, h, error, what);
 }
 
@@ -354,7 +354,9 @@ int job_list(struct jobs *j, struct job *job, struct stub_object *o)
 		check_refused(j, &job->h, l.refused.error,
 			      l.theirs || l.refused.error == -EBADMSG);
 	treestat_note(&j->tree, o->depth, &l.content);
-	jobs_stored(j);
+	jobs_stored(j, FULL_NAMES);
+	if (!job->background) /* a client's: the crawler lists too many to try after each */
+		full_hint(&j->full);
 	return 0; /* it is listed */
 }
 
@@ -500,7 +502,7 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 	if (r == -EBUSY && local)
 		return jobs_conflict(j, &job->h, JOBS_LOCAL);
 	if (r < 0)
-		return local ? jobs_store_failed(j, &job->h, r, what) :
+		return local ? jobs_store_failed(j, &job->h, FULL_NAMES, r, what) :
 			       jobs_failed(j, &job->h, r, what);
 	return 0;
 }

@@ -361,8 +361,10 @@ void jobs_whole_made(struct whole *w, const struct stub_whole *batch)
 bool jobs_whole_wanted(const struct whole *w)
 {
 	struct jobs *j = w->j;
+	uint64_t full_ms;
 
-	return !w->given_up && !hurried(w) && full_now(&j->full) == 0 &&
+	/* not full_now(): whoever is let through by it has to try */
+	return !w->given_up && !hurried(w) && full_state(&j->full, &full_ms) == 0 &&
 	       stub_now_ms() >= atomic_load(&j->wholes.rests_until_ms) &&
 	       !atomic_load(&j->turns.paused) && stub_syncer_well(j->c.syncer);
 }

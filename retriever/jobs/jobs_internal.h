@@ -200,8 +200,9 @@ int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t o
 
 /* As jobs_failed(), for an @error that came from storing: what says that the volume
  * takes no data is answered as it is. */
-int jobs_store_failed(struct jobs *j, const struct stub_handle *h, int error, const char *what);
-void jobs_stored(struct jobs *j); /* it takes data */
+int jobs_store_failed(struct jobs *j, const struct stub_handle *h, enum full_what stored, int error,
+		      const char *what);
+void jobs_stored(struct jobs *j, enum full_what stored); /* it takes them */
 void wholes_init(struct wholes *s);
 void wholes_wait(struct wholes *s); /* until no READ is in flight */
 void wholes_finish(struct wholes *s);

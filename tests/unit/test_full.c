@@ -34,7 +34,7 @@ static void a_full_volume_is_left_alone(void **state)
 	uint64_t for_ms;
 
 	assert_int_equal(full_now(f), 0);
-	full_note(f, -ENOSPC);
+	full_note(f, FULL_BYTES, -ENOSPC);
 	f->until_ms = UINT64_MAX; /* whatever this machine does meanwhile */
 	assert_int_equal(full_now(f), -ENOSPC);
 	assert_int_equal(full_state(f, &for_ms), ENOSPC);
@@ -50,7 +50,7 @@ static void somebodys_quota_is_not_the_volumes(void **state)
 	struct full *f = make();
 	uint64_t for_ms;
 
-	full_note(f, -EDQUOT);
+	full_note(f, FULL_BYTES, -EDQUOT);
 	f->until_ms = UINT64_MAX;
 	assert_int_equal(full_now(f), 0);
 	assert_int_equal(full_state(f, &for_ms), EDQUOT);
@@ -62,13 +62,45 @@ static void it_is_over_once(void **state)
 	struct full *f = make();
 	uint64_t for_ms = 1;
 
-	assert_false(full_is_over(f));
-	full_note(f, -EROFS);
-	assert_true(full_is_over(f));
-	assert_false(full_is_over(f));
+	assert_false(full_is_over(f, FULL_BYTES));
+	full_note(f, FULL_BYTES, -EROFS);
+	assert_true(full_is_over(f, FULL_BYTES));
+	assert_false(full_is_over(f, FULL_BYTES));
 	assert_int_equal(full_now(f), 0);
 	assert_int_equal(full_state(f, &for_ms), 0);
 	assert_int_equal(for_ms, 0);
+	full_finish(f);
+}
+
+static void a_name_is_not_room_for_bytes(void **state)
+{
+	struct full *f = make();
+
+	full_note(f, FULL_BYTES, -ENOSPC);
+	f->until_ms = UINT64_MAX;
+	f->noted_ms = UINT64_MAX / 2; /* just now */
+	full_note(f, FULL_NAMES, -ENOSPC);
+	f->noted_ms = UINT64_MAX / 2;
+	assert_false(full_is_over(f, FULL_NAMES));
+	assert_int_equal(full_now(f), -ENOSPC);
+	full_hint(f);
+	assert_int_equal(full_now(f), 0); /* one tries ... */
+	assert_int_equal(full_now(f), -ENOSPC); /* ... and the others wait for what comes of it */
+	f->noted_ms = 0; /* no bytes were tried for long */
+	assert_true(full_is_over(f, FULL_NAMES));
+	full_finish(f);
+}
+
+static void a_name_is_room_for_names(void **state)
+{
+	struct full *f = make();
+
+	full_note(f, FULL_NAMES, -ENOSPC);
+	assert_true(full_is_over(f, FULL_NAMES));
+	full_note(f, FULL_BYTES, -ENOSPC);
+	assert_true(full_is_over(f, FULL_BYTES));
+	full_note(f, FULL_NAMES, -ENOSPC); /* what it was before is forgotten */
+	assert_true(full_is_over(f, FULL_NAMES));
 	full_finish(f);
 }
 
@@ -118,6 +150,8 @@ int main(void)
 		cmocka_unit_test(a_full_volume_is_left_alone),
 		cmocka_unit_test(somebodys_quota_is_not_the_volumes),
 		cmocka_unit_test(it_is_over_once),
+		cmocka_unit_test(a_name_is_not_room_for_bytes),
+		cmocka_unit_test(a_name_is_room_for_names),
 		cmocka_unit_test(what_was_passed_is_found_again),
 		cmocka_unit_test(the_oldest_one_goes),
 	};
