@@ -33,7 +33,7 @@
 #define LISTED_MS      10 /* a listed directory: look for its entries so soon */
 #define BEAT_MS	       1000 /* the service manager's watchdog is told so often */
 #define STATUS_MS      5000 /* and so often what there is to do */
-#define WINDOW_MS      1000 /* the windows, and the clock, are looked at so often */
+#define WINDOW_MS      1000 /* the windows, the clock, and the order are looked at so often */
 #define JOURNAL_TRIES  10 /* failures in a row until the journal is given up */
 #define JOURNAL_WAIT_MS 100 /* between two tries to open it */
 
@@ -63,7 +63,8 @@ struct crawl {
 	uint64_t report_at_ms;
 	uint64_t beat_at_ms, status_at_ms;
 	uint64_t window_at_ms;
-	bool said_damaged;
+	bool said_damaged, said_order;
+	struct order order;
 	unsigned int journal_errors; /* in a row */
 };
 
@@ -294,6 +295,28 @@ static void say_closed(struct crawl *w, const struct windows *windows, time_t no
 	say(w, STUB_LOG_INFO, "outside of the windows: nothing is crawled until %s", text);
 }
 
+/* What is wanted first?  That may have been changed, too. */
+static void look_at_order(struct crawl *w)
+{
+	char text[ORDER_TEXT];
+	struct order order;
+	int r = order_load(stub_volume_fd(w->c->volume), &order);
+
+	if (r < 0 && !w->said_order)
+		say(w, STUB_LOG_WARN, STUB_DIR "/order cannot be read (%s): the usual order; say "
+		    "'postcopy order' again", strerror(-r));
+	w->said_order = r < 0;
+	if (w->c->once) { /* each entry of this pass */
+		order_init(&order);
+		order.ahead = UINT32_MAX;
+	}
+	order_text(&order, text);
+	if (!w->c->once && !order_equal(&order, &w->order))
+		say(w, STUB_LOG_INFO, "what comes first: %s", *text ? text : "the usual order");
+	w->order = order;
+	queue_order(w->queue, &order);
+}
+
 /* May we crawl now?  The windows may have been changed, and the clock been set. */
 static void look_at_windows(struct crawl *w, uint64_t now)
 {
@@ -315,6 +338,7 @@ static void look_at_windows(struct crawl *w, uint64_t now)
 		say(w, STUB_LOG_INFO, "a window is open: crawling");
 	w->said_damaged = r < 0;
 	w->s.closed = closed;
+	look_at_order(w);
 }
 
 /* ---- end, wait --------------------------------------------------------------- */
@@ -467,6 +491,7 @@ int crawl(const struct crawl_config *c, struct crawl_stats *out)
 	int r;
 
 	pace_init(&w.pace, c->workers_min, c->workers);
+	order_init(&w.order);
 	w.flight = calloc(c->workers, sizeof(*w.flight));
 	if (!w.flight)
 		return -ENOMEM;

@@ -7,9 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pick.h"
 #include "resting.h"
 
 #define BATCH	    64
+#define STRETCH	    65536 /* entries that are looked at for the best: some 50 ms */
+#define PICKED_MS   5000 /* then they are looked for anew */
+#define PLAIN	    8 /* each so many-th stretch is given out as it is */
+#define LIST_MS	    60000 /* a batch of directories so often, however much is waiting */
 #define WAIT_MIN_MS 100 /* between two passes, growing while they find nothing */
 #define WAIT_MAX_MS 2000
 /* LMDB maps the journal: pages that were read count as this process's memory until the map is
@@ -25,7 +30,9 @@ struct queue {
 
 	struct stub_journal_cursor cursor;
 	bool in_pass;
+	bool walked; /* the cursor has met all of this pass */
 	bool found; /* this pass gave something out */
+	bool left_out; /* this pass met something that it did not give out: another is due */
 	bool skip_links; /* this pass leaves links alone */
 	uint64_t skipped; /* entries that this pass met, and that were resting */
 	uint64_t skipped_last;
@@ -35,6 +42,17 @@ struct queue {
 
 	struct stub_journal_entry batch[BATCH];
 	unsigned int batch_n, batch_i;
+
+	struct order order;
+	struct pick *pick;
+	unsigned int picked; /* stretches */
+	uint64_t picked_ms; /* the last one */
+	bool picked_over; /* as it was then */
+
+	bool over; /* enough is listed: files first */
+	unsigned int unseen; /* given out since that was looked at */
+	unsigned int some_dirs; /* so many are given out nevertheless */
+	uint64_t listed_ms; /* directories were last given out */
 };
 
 static int journal_open(struct queue *q)
@@ -61,8 +79,12 @@ int queue_create(const char *dir, stub_log_fn log, void *log_arg, struct queue *
 	q->log_arg = log_arg;
 	q->wait_ms = WAIT_MIN_MS;
 	q->dir = strdup(dir);
+	q->found = true;
+	order_init(&q->order);
 	if (q->dir)
 		r = resting_create(&q->resting);
+	if (r == 0)
+		r = pick_create(&q->pick);
 	if (r == 0)
 		r = journal_open(q);
 	if (r < 0) {
@@ -79,6 +101,7 @@ void queue_destroy(struct queue *q)
 		return;
 	journal_close(q);
 	resting_destroy(q->resting);
+	pick_destroy(q->pick);
 	free(q->dir);
 	free(q);
 }
@@ -97,20 +120,38 @@ static uint64_t mapped_bytes(void)
 	return n == 3 ? shared * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static int pass_begin(struct queue *q)
+/* ---- passes ---- */
+
+/* How much is waiting: is it time to list, or to do what was listed? */
+static int look(struct queue *q)
 {
 	struct stub_journal_counts c;
-	int r;
+	uint32_t enough = q->over ? q->order.ahead - q->order.ahead / 4 : q->order.ahead;
+	int r = stub_journal_counts(q->journal, &c);
 
-	r = stub_journal_counts(q->journal, &c);
+	if (r < 0)
+		return r;
+	q->over = c.files > 0 && c.dirs + c.files >= enough;
+	q->skip_links = c.dirs > 0;
+	q->unseen = 0;
+	return 0;
+}
+
+static int pass_begin(struct queue *q, uint64_t now_ms)
+{
+	int r = look(q);
+
 	if (r < 0)
 		return r;
 	q->cursor = (struct stub_journal_cursor){ 0 };
+	q->some_dirs = q->over && (!q->found || now_ms >= q->listed_ms + LIST_MS) ? BATCH : 0;
+	if (!q->over || q->some_dirs)
+		q->listed_ms = now_ms;
 	q->batch_n = q->batch_i = 0;
 	q->in_pass = true;
-	q->found = false;
+	q->found = q->left_out = q->walked = false;
 	q->skipped = 0;
-	q->skip_links = c.dirs > 0;
+	pick_clear(q->pick);
 	return 0;
 }
 
@@ -121,7 +162,10 @@ static void pass_end(struct queue *q, uint64_t now_ms)
 	q->skipped_last = q->skipped;
 	if (q->found)
 		q->wait_ms = WAIT_MIN_MS;
-	q->next_pass_ms = now_ms + q->wait_ms;
+	q->next_pass_ms = now_ms;
+	if (q->found && q->left_out)
+		return;
+	q->next_pass_ms += q->wait_ms;
 	if (q->wait_ms < WAIT_MAX_MS)
 		q->wait_ms = q->wait_ms * 2 < WAIT_MAX_MS ? q->wait_ms * 2 : WAIT_MAX_MS;
 }
@@ -145,55 +189,158 @@ static int batch_read(struct queue *q)
 	return r > 0;
 }
 
-static int queue_fail(struct queue *q, uint64_t now_ms, int error)
+/* A directory, while more is waiting than there should be: leave it, and all others. */
+static bool too_far_ahead(struct queue *q, const struct stub_journal_entry *e)
 {
-	journal_close(q);
-	pass_end(q, now_ms);
-	return error;
+	if (e->kind != STUB_JOURNAL_DIR || !q->over)
+		return false;
+	if (q->some_dirs) {
+		q->some_dirs--;
+		return false;
+	}
+	q->left_out = true;
+	return true;
+}
+
+/* The next one of this pass that may be given out: 1; 0: there is none any more; -errno. */
+static int meet(struct queue *q, uint64_t now_ms, const struct stub_journal_entry **out)
+{
+	while (!q->walked) {
+		const struct stub_journal_entry *e;
+
+		if (q->batch_i == q->batch_n) {
+			int r = batch_read(q);
+
+			if (r < 0)
+				return r;
+			if (r == 0)
+				break;
+		}
+		e = &q->batch[q->batch_i++];
+		if (e->kind == STUB_JOURNAL_LINKS && q->skip_links)
+			break; /* links come last: nothing else is behind them */
+		if (e->park != STUB_PARK_NONE ||
+		    resting_is(q->resting, resting_key(&e->h), now_ms)) {
+			q->skipped++;
+		} else if (too_far_ahead(q, e)) {
+			stub_journal_files(&q->cursor);
+			q->batch_n = q->batch_i = 0;
+		} else {
+			*out = e;
+			return 1;
+		}
+	}
+	q->walked = true;
+	return 0;
+}
+
+/* The best of a stretch.  1: there are some; 0: there is none any more; -errno. */
+static int pick_some(struct queue *q, uint64_t now_ms)
+{
+	bool plain = q->picked % PLAIN == PLAIN - 1;
+	time_t now = time(NULL);
+	unsigned int n = 0;
+	int r = 1;
+
+	pick_clear(q->pick);
+	q->picked_ms = now_ms;
+	q->picked_over = q->over;
+	while (n < STRETCH) {
+		const struct stub_journal_entry *e;
+
+		r = meet(q, now_ms, &e);
+		if (r <= 0)
+			break;
+		n++;
+		if (!pick_offer(q->pick, plain ? 0 : order_rank(&q->order, e, now), e))
+			q->left_out = true;
+	}
+	pick_sort(q->pick);
+	q->picked += n > 0;
+	return r < 0 ? r : n > 0;
+}
+
+/* Of what was picked, a while ago: what has come since may be better. */
+static int next_picked(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
+{
+	for (;;) {
+		int r;
+
+		if (now_ms >= q->picked_ms + PICKED_MS && pick_take(q->pick, out)) {
+			q->left_out = true;
+			pick_clear(q->pick);
+		}
+		while (pick_take(q->pick, out)) {
+			if (out->kind != STUB_JOURNAL_DIR || !q->over || q->picked_over)
+				return 1;
+			q->left_out = true;
+		}
+		r = pick_some(q, now_ms);
+		if (r <= 0)
+			return r;
+	}
+}
+
+static int next_met(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
+{
+	const struct stub_journal_entry *e;
+	int r = meet(q, now_ms, &e);
+
+	if (r == 1)
+		*out = *e;
+	return r;
+}
+
+/* Begin a pass if it is time: 1; 0: it is not; -errno. */
+static int go_on(struct queue *q, uint64_t now_ms)
+{
+	bool was_over = q->over;
+	int r = 0;
+
+	if (q->in_pass && ++q->unseen >= BATCH) {
+		r = look(q);
+		/* there is room: directories come first again */
+		if (r == 0 && was_over && !q->over) {
+			q->in_pass = false;
+			q->next_pass_ms = now_ms;
+		}
+	}
+	if (r < 0 || q->in_pass)
+		return r < 0 ? r : 1;
+	if (now_ms < q->next_pass_ms)
+		return 0;
+	r = journal_open(q);
+	if (r == 0)
+		r = pass_begin(q, now_ms);
+	return r < 0 ? r : 1;
 }
 
 int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 {
-	int r;
+	int r = go_on(q, now_ms);
 
-	if (!q->in_pass) {
-		if (now_ms < q->next_pass_ms)
-			return 0;
-		r = journal_open(q);
-		if (r == 0)
-			r = pass_begin(q);
-		if (r < 0)
-			return queue_fail(q, now_ms, r);
-	}
-	for (;;) {
-		const struct stub_journal_entry *e;
-		uint64_t key;
-
-		if (q->batch_i == q->batch_n) {
-			r = batch_read(q);
-			if (r < 0)
-				return queue_fail(q, now_ms, r);
-			if (r == 0) {
-				pass_end(q, now_ms);
-				return 0;
-			}
-		}
-		e = &q->batch[q->batch_i++];
-		if (e->kind == STUB_JOURNAL_LINKS && q->skip_links) {
-			/* links come last: nothing else is behind them */
-			pass_end(q, now_ms);
-			return 0;
-		}
-		key = resting_key(&e->h);
-		if (e->park != STUB_PARK_NONE || resting_is(q->resting, key, now_ms)) {
-			q->skipped++;
-			continue;
-		}
-		resting_put(q->resting, key, RESTS_FOREVER);
+	if (r == 0)
+		return 0;
+	if (r > 0)
+		r = q->order.keys ? next_picked(q, now_ms, out) : next_met(q, now_ms, out);
+	if (r > 0) {
+		resting_put(q->resting, resting_key(&out->h), RESTS_FOREVER);
 		q->found = true;
-		*out = *e;
 		return 1;
 	}
+	if (r < 0)
+		journal_close(q);
+	pass_end(q, now_ms);
+	return r;
+}
+
+void queue_order(struct queue *q, const struct order *o)
+{
+	if (order_equal(&q->order, o))
+		return;
+	q->order = *o;
+	q->in_pass = q->over = false;
+	q->next_pass_ms = 0;
 }
 
 uint64_t queue_next_pass_ms(const struct queue *q)

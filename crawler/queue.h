@@ -6,16 +6,23 @@
  * walk from its beginning to its end is a pass. What rests (in flight, or
  * answered a moment ago) is passed over.
  *
+ * With an order (order/order.h) a pass goes by stretches of the journal: the best entries of each
+ * (pick.h) are given out, the others come with a later pass.
+ *
  * Invariants
  *   - An entry is given out at most once while it rests.
- *   - Every entry that is not parked is met by every pass, but for links, which
- *     wait until no directory is left that could still bring their other names.
- *   - Memory is bounded: a batch, the table of what rests, and the pages of the journal's
- *     map, which are given back whenever the process has grown too large.
+ *   - Every entry that is not parked is met by every pass, but for links, which wait until no
+ *     directory is left that could still bring their other names, and for directories while more
+ *     is waiting than the order has listed ahead.
+ *   - Nothing starves: some stretches are given out as the journal has them, and some
+ *     directories are while files that wait for their source keep others from being listed.
+ *   - Memory is bounded: a batch, the best of a stretch, the table of what rests, and the pages of
+ *     the journal's map, which are given back whenever the process has grown too large.
  */
 #ifndef CRAWLER_QUEUE_H
 #define CRAWLER_QUEUE_H
 
+#include "order/order.h"
 #include "stubcore.h"
 
 struct queue;
@@ -24,8 +31,11 @@ struct queue;
 int queue_create(const char *dir, stub_log_fn log, void *log_arg, struct queue **out);
 void queue_destroy(struct queue *q);
 
+/* From now on; at first it is that of order_init(). */
+void queue_order(struct queue *q, const struct order *o);
+
 /*
- * The next entry to ask for. Returns 1 and *out, which rests from now on; 0 if
+ * The next entry to ask for. Returns 1 and *out (its handle and kind), which rests from now on; 0 if
  * there is nothing before queue_next_pass_ms(); or -errno of the journal, after
  * which the next call begins a new pass.
  */

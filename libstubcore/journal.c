@@ -374,6 +374,11 @@ STUB_PUBLIC void stub_journal_parked(struct stub_journal_cursor *c)
 	cursor_set(c, STUB_QUEUE_PARKED, NULL);
 }
 
+STUB_PUBLIC void stub_journal_files(struct stub_journal_cursor *c)
+{
+	cursor_set(c, STUB_QUEUE_SMALL, NULL);
+}
+
 STUB_PUBLIC int stub_journal_next(struct stub_journal *j, struct stub_journal_cursor *c,
 				  bool parked, struct stub_journal_entry *out, size_t max)
 {

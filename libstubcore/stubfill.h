@@ -123,6 +123,8 @@ struct stub_journal_cursor {
 	uint16_t len;
 	uint8_t key[160];
 };
+/* Start behind the directories. */
+void stub_journal_files(struct stub_journal_cursor *c);
 /* Start at the first entry that is parked. */
 void stub_journal_parked(struct stub_journal_cursor *c);
 /* Up to @max entries after the cursor; returns how many, 0 at the end. */

@@ -44,6 +44,7 @@ int volume_parked(struct verdict *v, int argc, char **argv); /* volume_parked.c 
 int volume_errors(struct verdict *v, int argc, char **argv);
 int volume_reasons(struct verdict *v, int argc, char **argv);
 int volume_window(struct verdict *v, int argc, char **argv); /* volume_window.c */
+int volume_order(struct verdict *v, int argc, char **argv); /* volume_order.c */
 int volume_moved(struct verdict *v, int argc, char **argv); /* volume_moved.c */
 int volume_verify(struct verdict *v, int argc, char **argv); /* volume_verify.c */
 int volume_verified(struct verdict *v, int argc, char **argv);

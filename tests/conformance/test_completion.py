@@ -46,7 +46,9 @@ TABLE = command_table()
 REASONS = {r["code"] for r in json.loads(subprocess.run(
     [str(VOLUME_TOOL), "reasons"], check=True, capture_output=True, timeout=60).stdout)["reasons"]}
 # words that argparse does not know of
-POSITIONAL = {("window",): {"show", "none"}, ("retry",): REASONS}
+POSITIONAL = {("window",): {"show", "none"},
+              ("order",): {"show", "default", "recent", "small", "large", "ahead="},
+              ("retry",): REASONS}
 
 
 def complete(*words, env=None, cwd="/"):

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the crawler asks for first: `postcopy order`."""
+import json
+import re
+import subprocess
+import threading
+import time
+
+import pytest
+
+from lib.programs import CRAWLER, VOLUME_TOOL
+from lib.wait import wait_until
+from nfsclient.fakeserver import FakeServer
+from nfsclient.faketree import Pattern, Tree
+
+HOUR = 3600
+AGES = {"old": 3000, "ancient": 30000, "new": 1, "fresh": 3, "middle": 200}     # hours
+SIZES = {"old": 100, "ancient": 300000, "new": 600000, "fresh": 5000, "middle": 20000}
+RECENT = ["new", "fresh", "middle", "old", "ancient"]
+SMALL = ["old", "fresh", "middle", "ancient", "new"]
+
+
+@pytest.fixture
+def fake():
+    tree = Tree()
+    now = time.time()
+    for i, (name, hours) in enumerate(AGES.items()):
+        then = int((now - hours * HOUR - HOUR / 2) * 1e9)
+        tree.file(tree.root, name, Pattern(SIZES[name], seed=i + 1), atime=then, mtime=then)
+    with FakeServer(tree) as server:
+        yield server
+
+
+@pytest.fixture
+def m(new_migration, fresh_dir, fake):
+    return new_migration(fake.url(), fresh_dir).init().start()
+
+
+def order(m, *words, check=True):
+    return m.postcopy("order", m.volume, *words, check=check)
+
+
+def start_crawler(m, *options):
+    """One ask at a time, so that the order is seen at the old server."""
+    with open(m.workdir / "crawler.log", "w") as log:
+        return subprocess.Popen([str(CRAWLER), "--workers", "1", *options, str(m.volume)],
+                                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def crawl(m, *options):
+    crawler = start_crawler(m, *options)
+    try:
+        assert crawler.wait(120) == 0
+    finally:
+        crawler.kill()
+        crawler.wait()
+
+
+def read_in_order(fake):
+    """Names of files, by their first READ."""
+    name = {id(node): raw.decode() for raw, node in fake.tree.root.entries}
+    return list(dict.fromkeys(name[id(call.node)] for call in list(fake.calls)
+                              if call.proc == "READ"))
+
+
+@pytest.mark.parametrize("words, expected", [
+    (["recent"], RECENT),
+    (["large"], SMALL[::-1]),
+    (["small", "recent"], SMALL),
+], ids=" ".join)
+def test_what_is_wanted_first_is_asked_for_first(m, fake, words, expected):
+    order(m, *words)
+    crawl(m)
+    m.drain()
+    assert read_in_order(fake) == expected
+    assert m.status()["counter"] == 0
+    m.postcopy("finish", m.volume)
+
+
+def test_it_counts_at_once_for_a_crawler_that_runs(m, fake):
+    """It waits for the first file, and then goes on in the new order."""
+    order(m, "small")
+    go = threading.Event()
+    fake.hook("READ", lambda server, call, answer: (go.wait(60), answer())[1])
+    crawler = start_crawler(m)
+    try:
+        wait_until(lambda: fake.counts["READ"], 60, "the first file")
+        order(m, "recent", "small", "ahead=20000")
+        wait_until(lambda: "what comes first: recent small ahead=20000"
+                   in (m.workdir / "crawler.log").read_text(), 60, "the crawler knows")
+        go.set()
+        assert crawler.wait(120) == 0
+    finally:
+        go.set()
+        crawler.kill()
+        crawler.wait()
+    m.drain()
+    assert read_in_order(fake) == ["old", "new", "fresh", "middle", "ancient"]
+
+
+def test_it_is_shown_kept_and_removed(m):
+    usual = "as the journal has them: small files first; directories are listed until 500 000"
+    assert order(m).stdout.startswith(usual)
+    assert not (m.volume / ".postcopy/order").exists()
+    assert order(m, "recent", "small").stdout == \
+        "recent, then small first; directories are listed until 500 000 objects wait\n"
+    assert order(m, "show").stdout.startswith("recent, then small first;")
+    assert (m.volume / ".postcopy/order").read_text() == "order=1\nrecent small\nend\n"
+    tool = json.loads(subprocess.run([str(VOLUME_TOOL), "order", str(m.volume)], check=True,
+                                     capture_output=True, timeout=60).stdout)
+    assert (tool["order"], tool["order_ahead"]) == ("recent small", 500000)
+    answer = json.loads(m.postcopy("order", "--json", m.volume, "ahead=1000").stdout)
+    assert (answer["order"], answer["order_ahead"]) == ("ahead=1000", 1000)
+    assert order(m, "default").stdout.startswith(usual)
+    assert not (m.volume / ".postcopy/order").exists()
+
+
+@pytest.mark.parametrize("words", [["newest"], ["recent", "recent"], ["small", "large"],
+                                   ["ahead=7"], ["default", "recent"], ["recent", "show"], [""]],
+                         ids=repr)
+def test_what_is_wrong_changes_nothing(m, words):
+    order(m, "large")
+    refused = order(m, *words, check=False)
+    assert refused.returncode != 0
+    assert re.search(r"want |each word once", refused.stderr)
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert (m.volume / ".postcopy/order").read_text() == "order=1\nlarge\nend\n"
+
+
+def test_a_damaged_file_stops_nothing(m, fake):
+    (m.volume / ".postcopy/order").write_text("order=1\nrecent\nen")
+    refused = order(m, check=False)
+    assert refused.returncode != 0 and "say 'postcopy order' again" in refused.stderr
+    crawl(m)
+    m.drain()
+    log = (m.workdir / "crawler.log").read_text()
+    assert log.count("order cannot be read") == 1
+    assert m.status()["counter"] == 0
+
+
+def test_once_asks_for_each_object_whatever_the_order(m, fake):
+    order(m, "recent", "ahead=1000")
+    crawl(m, "--once")      # the root
+    crawl(m, "--once")      # all that is in it
+    m.drain()
+    assert set(read_in_order(fake)) == set(AGES)
