@@ -25,6 +25,7 @@
 #include "window/window.h"
 #include "pace.h"
 #include "queue.h"
+#include "warm.h"
 
 #define CONNECT_MIN_MS 100
 #define CONNECT_MAX_MS 5000
@@ -48,6 +49,7 @@ struct flight {
 struct crawl {
 	const struct crawl_config *c;
 	struct queue *queue;
+	struct warm *warm;
 	struct stub_link *link;
 	struct flight *flight; /* c->workers of them */
 	struct pace pace;
@@ -264,13 +266,21 @@ static unsigned int places(const struct crawl *w)
 	return w->full ? 1 : w->pace.window;
 }
 
+/* What comes next: where clients are at work, then by the order. */
+static int next(struct crawl *w, uint64_t now, struct stub_journal_entry *out)
+{
+	int r = w->c->once ? 0 : warm_next(w->warm, w->queue, now, out);
+
+	return r ? r : queue_next(w->queue, now, out);
+}
+
 /* Fill the free places. 0 or -errno of the journal. */
 static int refill(struct crawl *w, uint64_t now)
 {
 	while (w->link && !w->s.closed && !pass_over(w) && w->s.inflight < places(w) &&
 	       now >= w->full_until_ms) {
 		struct stub_journal_entry e;
-		int r = queue_next(w->queue, now, &e);
+		int r = next(w, now, &e);
 
 		if (r < 0)
 			return journal_failed(w, r);
@@ -493,15 +503,16 @@ int crawl(const struct crawl_config *c, struct crawl_stats *out)
 	pace_init(&w.pace, c->workers_min, c->workers);
 	order_init(&w.order);
 	w.flight = calloc(c->workers, sizeof(*w.flight));
-	if (!w.flight)
-		return -ENOMEM;
-	r = begin(&w);
+	r = w.flight ? warm_create(c->volume, &w.warm) : -ENOMEM;
+	if (r == 0)
+		r = begin(&w);
 	if (w.queue) {
 		queue_counts(w.queue, &w.s.left);
 		w.s.passes = queue_passes(w.queue);
 	}
 	stub_link_destroy(w.link);
 	queue_destroy(w.queue);
+	warm_destroy(w.warm);
 	free(w.flight);
 	*out = w.s;
 	return r;

@@ -271,6 +271,8 @@ static int next_picked(struct queue *q, uint64_t now_ms, struct stub_journal_ent
 			pick_clear(q->pick);
 		}
 		while (pick_take(q->pick, out)) {
+			if (resting_is(q->resting, resting_key(&out->h), now_ms))
+				continue; /* it was asked for meanwhile */
 			if (out->kind != STUB_JOURNAL_DIR || !q->over || q->picked_over)
 				return 1;
 			q->left_out = true;
@@ -332,6 +334,31 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 		journal_close(q);
 	pass_end(q, now_ms);
 	return r;
+}
+
+int queue_ask(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
+	      struct stub_journal_entry *out)
+{
+	uint64_t key = resting_key(h);
+	int r = journal_open(q);
+
+	if (r == 0)
+		r = stub_journal_get(q->journal, h, out);
+	if (r == -ENOENT && !dir)
+		return 0;
+	if (r == -ENOENT) {
+		*out = (struct stub_journal_entry){ .h = *h, .kind = STUB_JOURNAL_DIR };
+	} else if (r < 0) {
+		journal_close(q);
+		q->in_pass = false;
+		return r;
+	}
+	if (out->park != STUB_PARK_NONE || out->kind == STUB_JOURNAL_LINKS)
+		return 0;
+	if (resting_is(q->resting, key, now_ms))
+		return QUEUE_RESTS;
+	resting_put(q->resting, key, RESTS_FOREVER);
+	return 1;
 }
 
 void queue_order(struct queue *q, const struct order *o)

@@ -35,11 +35,21 @@ void queue_destroy(struct queue *q);
 void queue_order(struct queue *q, const struct order *o);
 
 /*
- * The next entry to ask for. Returns 1 and *out (its handle and kind), which rests from now on; 0 if
- * there is nothing before queue_next_pass_ms(); or -errno of the journal, after
+ * The next entry to ask for. Returns 1 and *out (its handle and kind), which rests from now on; 0
+ * if there is nothing before queue_next_pass_ms(); or -errno of the journal, after
  * which the next call begins a new pass.
  */
 int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out);
+
+#define QUEUE_RESTS 2
+
+/*
+ * Is @h to be asked for, now?  1 and *out, as queue_next() gives them; QUEUE_RESTS: it was asked
+ * for just now; 0: it is not pending, is parked, or has its turn later (links); -errno of the journal.
+ * @dir: it is an unlisted directory, which may have no entry, made by a look-up.
+ */
+int queue_ask(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
+	      struct stub_journal_entry *out);
 
 /* When the next pass begins (CLOCK_MONOTONIC); 0 in the middle of one. */
 uint64_t queue_next_pass_ms(const struct queue *q);

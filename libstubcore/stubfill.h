@@ -131,6 +131,29 @@ void stub_journal_parked(struct stub_journal_cursor *c);
 int stub_journal_next(struct stub_journal *j, struct stub_journal_cursor *c, bool parked,
 		      struct stub_journal_entry *out, size_t max);
 
+/* ---- where clients are at work (heat.c): a hint ---- */
+
+#define STUB_HEAT_PLACES 64
+
+struct stub_heat {
+	uint64_t number; /* grows */
+	struct stub_handle h; /* a directory in which a client has met what was not here */
+};
+
+struct stub_heat_file { /* of who tells */
+	int fd;
+	uint64_t last; /* number that was told */
+	struct stub_heat at[STUB_HEAT_PLACES];
+};
+
+/* -errno: nothing is told.  Closed in either case. */
+int stub_heat_open(struct stub_heat_file *f, int root_fd);
+void stub_heat_close(struct stub_heat_file *f);
+/* Tell of @dir.  One caller at a time.  -errno */
+int stub_heat_put(struct stub_heat_file *f, const struct stub_handle *dir);
+/* Those above @after, by number; how many, or -errno. */
+int stub_heat_get(int root_fd, uint64_t after, struct stub_heat out[STUB_HEAT_PLACES]);
+
 /* ---- the volume --------------------------------------------------------- */
 
 /*

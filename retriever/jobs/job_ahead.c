@@ -65,9 +65,8 @@ struct ahead {
 
 /* ---- where is it? ---- */
 
-/* The directory that the kernel has the open object in, or -errno. Its path may change
- * meanwhile: nothing but the volume is opened. */
-static int open_parent(const struct jobs *j, int fd)
+/* Its path may change meanwhile: nothing but the volume is opened. */
+int jobs_open_parent(const struct jobs *j, int fd)
 {
 	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC,
 				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
@@ -275,7 +274,7 @@ void jobs_ahead_asked(struct jobs *j, const struct stub_object *o)
 	struct stat st;
 	int fd;
 
-	if (fstat(o->fd, &st) < 0 || (fd = open_parent(j, o->fd)) < 0)
+	if (fstat(o->fd, &st) < 0 || (fd = jobs_open_parent(j, o->fd)) < 0)
 		return;
 	pthread_mutex_lock(&a->lock);
 	if (!a->stop && a->n_looks < LOOKS) {

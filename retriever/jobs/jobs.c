@@ -141,6 +141,9 @@ static int run_demand(struct jobs *j, struct job *job)
 
 static void run(struct jobs *j, struct job *job)
 {
+	bool client = !job->background;
+	enum stub_ask_kind kind = job->kind;
+	struct stub_handle h = job->h;
 	atomic_uint_fast64_t *count;
 	int r;
 
@@ -174,6 +177,8 @@ static void run(struct jobs *j, struct job *job)
 	else if (r == -EINPROGRESS && jobs_put_off(j, job))
 		return;
 	job_done(j, job, r == -EINPROGRESS ? -EAGAIN : r);
+	if (client && r == 0)
+		jobs_heat(j, kind, &h);
 }
 
 struct worker {
@@ -273,6 +278,7 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	treestat_init(&j->tree);
 	absent_init(&j->absent);
 	wholes_init(&j->wholes);
+	heat_init(&j->heat, stub_volume_fd(c->volume));
 	jobs_books_init(&j->books);
 	pthread_mutex_init(&j->blame.lock, NULL);
 	j->threads = calloc(c->demand_workers + c->fill_workers, sizeof(pthread_t));
@@ -346,6 +352,7 @@ void jobs_destroy(struct jobs *j)
 	treestat_finish(&j->tree);
 	absent_finish(&j->absent);
 	wholes_finish(&j->wholes);
+	heat_finish(&j->heat);
 	jobs_books_finish(&j->books);
 	pthread_mutex_destroy(&j->blame.lock);
 	free(j->threads);

@@ -81,6 +81,19 @@ struct job_counts {
 		conflicts, passed, lost, touched, acls, times, holes, whole;
 };
 
+/* of job_heat.c */
+struct heat_last {
+	struct stub_handle h;
+	uint64_t ms;
+};
+
+struct heat {
+	pthread_mutex_t lock; /* a leaf */
+	struct heat_last file, dir;
+	bool on;
+	struct stub_heat_file to;
+};
+
 struct jobs {
 	struct jobs_config c;
 	atomic_bool stopping;
@@ -97,6 +110,7 @@ struct jobs {
 	struct job_books books;
 	struct blame blame;
 	struct ahead *ahead;
+	struct heat heat;
 	struct absent absent; /* names: job_names.c */
 	struct job_counts n;
 	/* of job_data.c */
@@ -150,9 +164,16 @@ void jobs_ahead_asked(struct jobs *j, const struct stub_object *o);
  * such job was begun (perhaps one for a client runs already). */
 bool jobs_attr_ahead(struct jobs *j, const struct stub_handle *h);
 void jobs_ahead_done(struct jobs *j);
+/* The directory that the kernel has the open object in, or -errno. */
+int jobs_open_parent(const struct jobs *j, int fd);
 int jobs_ahead_start(struct jobs *j);
 void jobs_ahead_stop(struct jobs *j); /* nothing is begun any more; jobs may still end */
 void jobs_ahead_destroy(struct jobs *j);
+
+/* A client was answered that has asked for @h. */
+void jobs_heat(struct jobs *j, enum stub_ask_kind kind, const struct stub_handle *h);
+void heat_init(struct heat *t, int root_fd);
+void heat_finish(struct heat *t);
 
 /*
  * Something went wrong with @h.  Keeps the books (journal, log, statistics) and

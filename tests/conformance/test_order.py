@@ -144,3 +144,92 @@ def test_once_asks_for_each_object_whatever_the_order(m, fake):
     crawl(m, "--once")      # all that is in it
     m.drain()
     assert set(read_in_order(fake)) == set(AGES)
+
+
+# ---- where clients are at work ----
+
+FOLDERS, EACH = 6, 8
+
+
+@pytest.fixture
+def folders():
+    tree = Tree()
+    for d in range(FOLDERS):
+        folder = tree.mkdir(tree.root, "d%d" % d)
+        for i in range(EACH):
+            tree.file(folder, "f%d" % i, Pattern(1000 + i, seed=d * 100 + i + 1))
+    with FakeServer(tree) as server:
+        yield server
+
+
+def folders_read(server):
+    """Which folder each file is in that was read, one after another."""
+    folder = {id(node): name.decode() for name, top in server.tree.root.entries
+              for _, node in top.entries}
+    return [folder[id(node)] for node in
+            dict.fromkeys(call.node for call in list(server.calls) if call.proc == "READ")]
+
+
+@pytest.mark.parametrize("words", [["default"], ["large"]], ids=" ".join)
+def test_the_rest_of_a_folder_comes_when_a_client_reads_a_file_of_it(
+        new_migration, fresh_dir, folders, words):
+    m = new_migration(folders.url(), fresh_dir).init().start()
+    order(m, *words)
+    wanted = dict(folders.tree.root.entries)[b"d4"]
+    mine = dict(wanted.entries)[b"f5"]
+    go, held = threading.Event(), []
+
+    def gate(server, call, answer):
+        if call.node is not mine and not go.is_set():
+            held.append(time.monotonic())
+            go.wait(60)
+        return answer()
+
+    folders.hook("READ", gate)
+    crawler = start_crawler(m)
+    try:
+        wait_until(lambda: held, 60, "the crawler's first file")
+        if any(call.node is mine for call in folders.calls if call.proc == "READ"):
+            pytest.fail("the crawler has begun with the client's file")
+        with m.client() as c:
+            assert c.read("d4/f5", 0, 2000)[0] == Pattern(1005, seed=406).read(0, 1005)
+        wait_until(lambda: told(m), 60, "the retriever tells of it")
+        # by the clock, not by speed: it looks again when some time is over
+        wait_until(lambda: time.monotonic() - held[0] > 1, 60, "a second")
+        go.set()
+        assert crawler.wait(120) == 0
+    finally:
+        go.set()
+        crawler.kill()
+        crawler.wait()
+    m.drain()
+    read = folders_read(folders)
+    assert len(read) == FOLDERS * EACH
+    first = 0 if read[0] == "d4" else 1     # of what the crawler had begun
+    assert set(read[first:first + EACH]) == {"d4"}
+    assert m.status()["counter"] == 0
+    m.postcopy("finish", m.volume)
+    assert not (m.volume / ".postcopy").exists()
+
+
+def told(m):
+    """How many folders the retriever tells of."""
+    data = (m.volume / ".postcopy/heat").read_bytes()
+    return sum(any(data[at:at + 152]) for at in range(0, len(data), 152))
+
+
+def test_the_folder_that_was_looked_into_last_is_listed_first(new_migration, fresh_dir, folders):
+    """None of them is listed: a name was looked up. Nothing follows until somebody crawls."""
+    m = new_migration(folders.url(), fresh_dir).init().start()
+    with m.client() as c:
+        for n, name in enumerate(("d2", "d4")):
+            assert c.read(name + "/f1", 0, 2000)[0] == Pattern(
+                1001, seed=int(name[1]) * 100 + 2).read(0, 1001)
+            # of the root, too: it was looked into for the folder
+            wait_until(lambda: told(m) == n + 2, 60, "the retriever tells of it")
+    assert folders.counts["READ"] == 2
+    crawl(m)
+    m.drain()
+    read = folders_read(folders)
+    assert len(read) == FOLDERS * EACH
+    assert read[:2 * EACH] == ["d2", "d4"] + ["d4"] * (EACH - 1) + ["d2"] * (EACH - 1)

@@ -206,6 +206,41 @@ static void another_order_counts_at_once(void **state)
 	queue_destroy(q);
 }
 
+/* By its handle: once while it rests, also if it was picked already. */
+static void one_that_is_asked_for_by_its_handle(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct stub_journal_entry e[5], got;
+		struct stub_handle none = handle_of(99);
+		struct stub_journal *j;
+		struct queue *q;
+
+		for (uint32_t n = 0; n < 5; n++)
+			e[n] = entry_of(n, STUB_JOURNAL_FILE, 10);
+		e[4].kind = STUB_JOURNAL_LINKS;
+		q = queue_with(e, 5, i ? "small" : NULL, ORDER_AHEAD);
+		j = open_journal(0);
+		assert_int_equal(stub_journal_fail(j, &e[3].h, STUB_PARK_ERROR, -5, "broken"), 0);
+		stub_journal_close(j);
+		assert_int_equal(queue_next(q, 1000, &got), 1);
+		assert_int_equal(number_of(&got.h), 0);
+		assert_int_equal(queue_ask(q, &e[0].h, false, 1000, &got), QUEUE_RESTS);
+		assert_int_equal(queue_ask(q, &e[1].h, false, 1000, &got), 1);
+		assert_int_equal(number_of(&got.h), 1);
+		assert_int_equal(queue_ask(q, &e[1].h, false, 1000, &got), QUEUE_RESTS);
+		assert_int_equal(queue_ask(q, &e[3].h, false, 1000, &got), 0);
+		assert_int_equal(queue_ask(q, &e[4].h, false, 1000, &got), 0);
+		assert_int_equal(queue_ask(q, &none, false, 1000, &got), 0);
+		assert_int_equal(queue_ask(q, &none, true, 1000, &got), 1);
+		assert_int_equal(number_of(&got.h), 99);
+		assert_int_equal(queue_ask(q, &none, true, 1000, &got), QUEUE_RESTS);
+		assert_int_equal(queue_ask(q, &e[3].h, true, 1000, &got), 0);
+		assert_int_equal(queue_next(q, 1000, &got), 1);
+		assert_int_equal(number_of(&got.h), 2);
+		queue_destroy(q);
+	}
+}
+
 /* ---- how far listing goes ahead ---- */
 
 enum { DIRS = 100, FILES = 200 };
@@ -296,6 +331,7 @@ int main(void)
 		journal_test(all_come_whatever_the_order),
 		journal_test(what_comes_back_again_and_again_does_not_starve_others),
 		journal_test(another_order_counts_at_once),
+		journal_test(one_that_is_asked_for_by_its_handle),
 		journal_test(directories_come_first_until_enough_is_listed),
 		journal_test(there_is_room_again),
 		journal_test(files_that_wait_do_not_keep_all_from_being_listed),

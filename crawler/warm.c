@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "warm.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOK_MS 200 /* the retriever's list is looked at so often */
+#define AGAIN_MS 20 /* a directory that is being listed: so often, too */
+#define STEPS	256 /* names that are looked at in one call */
+
+
+struct place {
+	struct stub_handle h;
+	uint64_t again_ms; /* not before */
+};
+
+struct warm {
+	struct stub_volume *volume;
+	uint64_t look_at_ms;
+	uint64_t seen; /* number of the last one that was taken */
+	struct place dirs[STUB_HEAT_PLACES]; /* the last one is the next one */
+	unsigned int n;
+	DIR *dir; /* is being gone through; NULL: none is */
+	struct stub_handle h; /* its handle */
+};
+
+int warm_create(struct stub_volume *v, struct warm **out)
+{
+	struct warm *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return -ENOMEM;
+	w->volume = v;
+	*out = w;
+	return 0;
+}
+
+static void dir_close(struct warm *w)
+{
+	if (w->dir)
+		closedir(w->dir);
+	w->dir = NULL;
+}
+
+void warm_destroy(struct warm *w)
+{
+	if (!w)
+		return;
+	dir_close(w);
+	free(w);
+}
+
+static bool same(const struct stub_handle *a, const struct stub_handle *b)
+{
+	return a->type == b->type && a->len == b->len && !memcmp(a->bytes, b->bytes, a->len);
+}
+
+static void drop(struct warm *w, unsigned int i)
+{
+	memmove(w->dirs + i, w->dirs + i + 1, (--w->n - i) * sizeof(w->dirs[0]));
+}
+
+/* Put it on top; if there are too many the oldest goes. */
+static void put(struct warm *w, const struct stub_handle *h)
+{
+	for (unsigned int i = 0; i < w->n; i++) {
+		if (same(&w->dirs[i].h, h)) {
+			drop(w, i);
+			break;
+		}
+	}
+	if (w->n == STUB_HEAT_PLACES)
+		drop(w, 0);
+	w->dirs[w->n++] = (struct place){ .h = *h };
+}
+
+static void look(struct warm *w, uint64_t now_ms)
+{
+	struct stub_heat told[STUB_HEAT_PLACES];
+	int n;
+
+	if (now_ms < w->look_at_ms)
+		return;
+	w->look_at_ms = now_ms + LOOK_MS;
+	n = stub_heat_get(stub_volume_fd(w->volume), w->seen, told);
+	if (n <= 0)
+		return;
+	/* what is being gone through goes on after these, from its beginning */
+	if (w->dir && !same(&w->h, &told[n - 1].h)) {
+		put(w, &w->h);
+		dir_close(w);
+	}
+	for (int i = 0; i < n; i++)
+		put(w, &told[i].h);
+	w->seen = told[n - 1].number;
+}
+
+/* The next name of the directory: 1 if it is pending, and *out; 0: it is not; -errno; -ENOENT:
+ * there is no name any more. */
+static int step(struct warm *w, struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
+{
+	struct dirent *d = readdir(w->dir);
+	struct stub_handle h;
+	int fd, r;
+
+	if (!d)
+		return -ENOENT;
+	if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") || !strcmp(d->d_name, STUB_DIR))
+		return 0;
+	fd = openat(dirfd(w->dir), d->d_name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	r = stub_handle_of_fd(fd, &h);
+	close(fd);
+	if (r < 0)
+		return 0;
+	r = queue_ask(q, &h, false, now_ms, out);
+	return r == QUEUE_RESTS ? 0 : r;
+}
+
+static void dir_open(struct warm *w, const struct stub_handle *h)
+{
+	int fd = stub_handle_open_at(stub_volume_fd(w->volume), h,
+				     O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
+
+	w->h = *h;
+	w->dir = fd < 0 ? NULL : fdopendir(fd);
+	if (fd >= 0 && !w->dir)
+		close(fd);
+}
+
+/* Open the next directory that is listed.  1: one is not, and is *out: to be listed; 0; -errno. */
+static int open_next(struct warm *w, struct queue *q, uint64_t now_ms,
+		     struct stub_journal_entry *out)
+{
+	for (unsigned int i = w->n; i-- > 0 && !w->dir;) {
+		struct place *p = &w->dirs[i];
+		struct stub_view view;
+		int r = 0;
+
+		if (now_ms < p->again_ms)
+			continue;
+		if (stub_view(w->volume, &p->h, &view) == 0 && view.needs & STUB_NEEDS_ENTRIES) {
+			p->again_ms = now_ms + AGAIN_MS;
+			r = queue_ask(q, &p->h, true, now_ms, out);
+			if (r == QUEUE_RESTS)
+				continue;
+			if (r != 0)
+				return r;
+		} else {
+			dir_open(w, &p->h);
+		}
+		drop(w, i);
+	}
+	return 0;
+}
+
+int warm_next(struct warm *w, struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
+{
+	look(w, now_ms);
+	for (unsigned int i = 0; i < STEPS; i++) {
+		int r;
+
+		if (!w->dir) {
+			r = open_next(w, q, now_ms, out);
+			if (r != 0 || !w->dir)
+				return r;
+		}
+		r = step(w, q, now_ms, out);
+		if (r == -ENOENT)
+			dir_close(w);
+		else if (r != 0)
+			return r;
+	}
+	return 0;
+}
