@@ -11,10 +11,14 @@
 #include "resting.h"
 
 #define BATCH	    64
-#define STRETCH	    65536 /* entries that are looked at for the best: some 50 ms */
+#define DIR_WEIGHT  8 /* a directory brings more: how much is waiting is looked at sooner */
+#define STRETCH	    65536 /* entries that are looked at for the best: some 20 ms */
 #define PICKED_MS   5000 /* then they are looked for anew */
 #define PLAIN	    8 /* each so many-th stretch is given out as it is */
-#define LIST_MS	    60000 /* a batch of directories so often, however much is waiting */
+/* A batch of directories so often, however much is waiting; or after so long without a file to ask
+ * for: what is done is in the journal for a while, until its removal is durable */
+#define LIST_MS	    60000
+#define IDLE_MS	    5000
 #define WAIT_MIN_MS 100 /* between two passes, growing while they find nothing */
 #define WAIT_MAX_MS 2000
 /* LMDB maps the journal: pages that were read count as this process's memory until the map is
@@ -50,7 +54,7 @@ struct queue {
 	bool picked_over; /* as it was then */
 
 	bool over; /* enough is listed: files first */
-	unsigned int unseen; /* given out since that was looked at */
+	unsigned int unseen; /* given out since that was looked at, files and DIR_WEIGHT */
 	unsigned int some_dirs; /* so many are given out nevertheless */
 	uint64_t listed_ms; /* directories were last given out */
 };
@@ -144,7 +148,9 @@ static int pass_begin(struct queue *q, uint64_t now_ms)
 	if (r < 0)
 		return r;
 	q->cursor = (struct stub_journal_cursor){ 0 };
-	q->some_dirs = q->over && (!q->found || now_ms >= q->listed_ms + LIST_MS) ? BATCH : 0;
+	if (!q->listed_ms)
+		q->listed_ms = now_ms;
+	q->some_dirs = q->over && now_ms >= q->listed_ms + (q->found ? LIST_MS : IDLE_MS) ? BATCH : 0;
 	if (!q->over || q->some_dirs)
 		q->listed_ms = now_ms;
 	q->batch_n = q->batch_i = 0;
@@ -299,7 +305,7 @@ static int go_on(struct queue *q, uint64_t now_ms)
 	bool was_over = q->over;
 	int r = 0;
 
-	if (q->in_pass && ++q->unseen >= BATCH) {
+	if (q->in_pass && q->unseen >= BATCH) {
 		r = look(q);
 		/* there is room: directories come first again */
 		if (r == 0 && was_over && !q->over) {
@@ -327,6 +333,9 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 		r = q->order.keys ? next_picked(q, now_ms, out) : next_met(q, now_ms, out);
 	if (r > 0) {
 		resting_put(q->resting, resting_key(&out->h), RESTS_FOREVER);
+		q->unseen += out->kind == STUB_JOURNAL_DIR ? DIR_WEIGHT : 1;
+		if (out->kind == STUB_JOURNAL_DIR)
+			q->listed_ms = now_ms;
 		q->found = true;
 		return 1;
 	}

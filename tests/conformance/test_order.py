@@ -146,6 +146,43 @@ def test_once_asks_for_each_object_whatever_the_order(m, fake):
     assert set(read_in_order(fake)) == set(AGES)
 
 
+# ---- how far listing goes ahead ----
+
+def ahead_at_most(server):
+    """The most names that were listed and not read, of files; and how many were read by then."""
+    listed, read, most, at = set(), set(), 0, 0
+    for call in list(server.calls):
+        if call.proc == "READDIRPLUS":
+            listed.update(node for _, node in call.node.entries if node.content is not None)
+        elif call.proc == "READ":
+            read.add(call.node)
+        if len(listed - read) > most:
+            most, at = len(listed - read), len(read)
+    return most, at
+
+
+@pytest.mark.parametrize("words", [["ahead=1000"], ["recent", "ahead=1000"], ["default"]],
+                         ids=" ".join)
+def test_directories_are_listed_until_enough_objects_wait(new_migration, fresh_dir, words):
+    tree = Tree()
+    for d in range(60):
+        folder = tree.mkdir(tree.root, "d%d" % d)
+        for i in range(40):
+            tree.file(folder, "f%d" % i, b"x")
+    with FakeServer(tree) as server:
+        m = new_migration(server.url(), fresh_dir).init().start()
+        order(m, *words)
+        crawl(m)
+        m.drain()
+        assert m.status()["counter"] == 0
+        most, at = ahead_at_most(server)
+        if words == ["default"]:
+            assert (most, at) == (60 * 40, 0)       # all are listed first
+        else:
+            # directories wait, too; it looks at each eighth directory, and one is on its way
+            assert 1000 - 60 <= most <= 1000 + 9 * 40, (most, at)
+
+
 # ---- where clients are at work ----
 
 FOLDERS, EACH = 6, 8

@@ -317,7 +317,9 @@ static void files_that_wait_do_not_keep_all_from_being_listed(void **state)
 		int n = 0;
 
 		assert_int_equal(run_of(q, now, STUB_JOURNAL_FILE, FILES), FILES);
-		for (int k = 0; k < 20 && n == 0; k++, now += 200)
+		for (; now < 1000 + 4900; now += 100)
+			assert_int_equal(run_of(q, now, STUB_JOURNAL_DIR, DIRS), 0);
+		for (; now < 1000 + 15000 && n == 0; now += 100)
 			n = run_of(q, now, STUB_JOURNAL_DIR, DIRS);
 		assert_int_equal(n, 64);
 		queue_destroy(q);
