@@ -150,7 +150,9 @@ static int pass_begin(struct queue *q, uint64_t now_ms)
 	q->cursor = (struct stub_journal_cursor){ 0 };
 	if (!q->listed_ms)
 		q->listed_ms = now_ms;
-	q->some_dirs = q->over && now_ms >= q->listed_ms + (q->found ? LIST_MS : IDLE_MS) ? BATCH : 0;
+	q->some_dirs = 0;
+	if (q->over && now_ms >= q->listed_ms + (q->found ? LIST_MS : IDLE_MS))
+		q->some_dirs = BATCH;
 	if (!q->over || q->some_dirs)
 		q->listed_ms = now_ms;
 	q->batch_n = q->batch_i = 0;

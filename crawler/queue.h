@@ -45,7 +45,8 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 
 /*
  * Is @h to be asked for, now?  1 and *out, as queue_next() gives them; QUEUE_RESTS: it was asked
- * for just now; 0: it is not pending, is parked, or has its turn later (links); -errno of the journal.
+ * for just now; 0: it is not pending, is parked, or has its turn later (links); -errno of the
+ * journal.
  * @dir: it is an unlisted directory, which may have no entry, made by a look-up.
  */
 int queue_ask(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
