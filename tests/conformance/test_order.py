@@ -14,6 +14,7 @@ from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 
 HOUR = 3600
+ONE_BY_ONE = "small_file = 0\n"     # else small files come with their directory
 AGES = {"old": 3000, "ancient": 30000, "new": 1, "fresh": 3, "middle": 200}     # hours
 SIZES = {"old": 100, "ancient": 300000, "new": 600000, "fresh": 5000, "middle": 20000}
 RECENT = ["new", "fresh", "middle", "old", "ancient"]
@@ -33,7 +34,7 @@ def fake():
 
 @pytest.fixture
 def m(new_migration, fresh_dir, fake):
-    return new_migration(fake.url(), fresh_dir).init().start()
+    return new_migration(fake.url(), fresh_dir, conf=ONE_BY_ONE).init().start()
 
 
 def order(m, *words, check=True):
@@ -170,7 +171,7 @@ def test_directories_are_listed_until_enough_objects_wait(new_migration, fresh_d
         for i in range(40):
             tree.file(folder, "f%d" % i, b"x")
     with FakeServer(tree) as server:
-        m = new_migration(server.url(), fresh_dir).init().start()
+        m = new_migration(server.url(), fresh_dir, conf=ONE_BY_ONE).init().start()
         order(m, *words)
         crawl(m)
         m.drain()
@@ -210,7 +211,7 @@ def folders_read(server):
 @pytest.mark.parametrize("words", [["default"], ["large"]], ids=" ".join)
 def test_the_rest_of_a_folder_comes_when_a_client_reads_a_file_of_it(
         new_migration, fresh_dir, folders, words):
-    m = new_migration(folders.url(), fresh_dir).init().start()
+    m = new_migration(folders.url(), fresh_dir, conf=ONE_BY_ONE).init().start()
     order(m, *words)
     wanted = dict(folders.tree.root.entries)[b"d4"]
     mine = dict(wanted.entries)[b"f5"]
@@ -257,7 +258,7 @@ def told(m):
 
 def test_the_folder_that_was_looked_into_last_is_listed_first(new_migration, fresh_dir, folders):
     """None of them is listed: a name was looked up. Nothing follows until somebody crawls."""
-    m = new_migration(folders.url(), fresh_dir).init().start()
+    m = new_migration(folders.url(), fresh_dir, conf=ONE_BY_ONE).init().start()
     with m.client() as c:
         for n, name in enumerate(("d2", "d4")):
             assert c.read(name + "/f1", 0, 2000)[0] == Pattern(
