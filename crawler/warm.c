@@ -12,7 +12,6 @@
 #define AGAIN_MS 20 /* a directory that is being listed: so often, too */
 #define STEPS	256 /* names that are looked at in one call */
 
-
 struct place {
 	struct stub_handle h;
 	uint64_t again_ms; /* not before */
@@ -54,11 +53,6 @@ void warm_destroy(struct warm *w)
 	free(w);
 }
 
-static bool same(const struct stub_handle *a, const struct stub_handle *b)
-{
-	return a->type == b->type && a->len == b->len && !memcmp(a->bytes, b->bytes, a->len);
-}
-
 static void drop(struct warm *w, unsigned int i)
 {
 	memmove(w->dirs + i, w->dirs + i + 1, (--w->n - i) * sizeof(w->dirs[0]));
@@ -68,7 +62,7 @@ static void drop(struct warm *w, unsigned int i)
 static void put(struct warm *w, const struct stub_handle *h)
 {
 	for (unsigned int i = 0; i < w->n; i++) {
-		if (same(&w->dirs[i].h, h)) {
+		if (stub_handle_equal(&w->dirs[i].h, h)) {
 			drop(w, i);
 			break;
 		}
@@ -90,7 +84,7 @@ static void look(struct warm *w, uint64_t now_ms)
 	if (n <= 0)
 		return;
 	/* what is being gone through goes on after these, from its beginning */
-	if (w->dir && !same(&w->h, &told[n - 1].h)) {
+	if (w->dir && !stub_handle_equal(&w->h, &told[n - 1].h)) {
 		put(w, &w->h);
 		dir_close(w);
 	}

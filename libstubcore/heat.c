@@ -93,8 +93,7 @@ static int place_of(const struct stub_heat_file *f, const struct stub_handle *di
 	for (int i = 0; i < STUB_HEAT_PLACES; i++) {
 		const struct stub_heat *t = &f->at[i];
 
-		if (t->number && t->h.type == dir->type && t->h.len == dir->len &&
-		    !memcmp(t->h.bytes, dir->bytes, dir->len))
+		if (t->number && stub_handle_equal(&t->h, dir))
 			return i;
 		if (t->number < f->at[oldest].number)
 			oldest = i;

@@ -28,11 +28,6 @@ void heat_finish(struct heat *t)
 	stub_heat_close(&t->to);
 }
 
-static bool same(const struct stub_handle *a, const struct stub_handle *b)
-{
-	return a->type == b->type && a->len == b->len && !memcmp(a->bytes, b->bytes, a->len);
-}
-
 /* Was it the last one, a moment ago?  From now on it is. */
 static bool just_now(struct heat *t, struct heat_last *last, const struct stub_handle *h)
 {
@@ -40,7 +35,7 @@ static bool just_now(struct heat *t, struct heat_last *last, const struct stub_h
 	bool was;
 
 	pthread_mutex_lock(&t->lock);
-	was = same(&last->h, h) && now < last->ms + SAME_MS;
+	was = stub_handle_equal(&last->h, h) && now < last->ms + SAME_MS;
 	if (!was)
 		*last = (struct heat_last){ *h, now };
 	pthread_mutex_unlock(&t->lock);
