@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,6 +35,8 @@
 #define EXIT_TOLD      3 /* ended by command: 'postcopy finish' wants to remove the volume */
 #define EXIT_ELSEWHERE 4 /* no volume of this place or release: trying again does not help */
 #define BEATS	       4 /* within the time that the watchdog waits */
+#define KEPT_LARGEST   (4 << 20) /* bytes of one piece of memory that is kept ... */
+#define KEPT_FREE      (32 << 20) /* ... and of all that is free, in each of malloc's arenas */
 
 struct retriever {
 	struct config config;
@@ -461,6 +464,16 @@ static int parse(int argc, char **argv, struct retriever *r, const char **dir)
 	return 0;
 }
 
+/*
+ * Answers of a MiB come and go all the time: each would be memory that the kernel has to give, fill with
+ * zeros and take back, which costs more than to copy what is in it.  A little is kept instead.
+ */
+static void keep_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, KEPT_LARGEST);
+	mallopt(M_TRIM_THRESHOLD, KEPT_FREE);
+}
+
 int main(int argc, char **argv)
 {
 	struct retriever r = { .turns = UINT64_MAX };
@@ -475,6 +488,7 @@ int main(int argc, char **argv)
 		fputs("postcopy-retriever: must be run as root\n", stderr);
 		return 1;
 	}
+	keep_memory();
 	notify_begin();
 	journald_begin("postcopy-retriever", realpath(dir, real) ? real : dir);
 	signal(SIGPIPE, SIG_IGN);
