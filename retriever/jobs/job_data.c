@@ -4,10 +4,11 @@
  * ROOM (the smallest missing ranges, for the sake of the record).
  *
  * One worker drives one transfer: it keeps a window of READs in flight, starting
- * where a client waits, and stores what comes back (stub_fill_data, which writes
- * only what is still missing).  A READ's answer arrives on a thread of the source;
- * it is copied into a buffer and handed to the worker, so that nothing but a copy
- * happens there.  Buffers come from a budget of their own for clients and crawler.
+ * where a client waits, and stores what comes back, in the order in which it comes (stub_fill_data,
+ * which writes only what is still missing).  Until the client's first bytes have come no other READ
+ * is sent: the line, the old server and the processors are theirs.  A READ's answer arrives on a
+ * thread of the source; it is copied into a buffer and handed to the worker, so that nothing but a
+ * copy happens there.  Buffers come from a budget of their own for clients and crawler.
  *
  * A fill for the crawler ends after SLICE_MS, done or not: the crawler asks again, and what
  * came in between has its turn.  A file of 100 TiB, all hole, holds nobody up.
@@ -22,7 +23,7 @@
 #include "jobs/job_holes.h"
 
 #define WINDOW 8		 /* READs in flight for one transfer */
-#define FIRST_READ (128 * 1024u) /* the waiting client's first: small, so fast */
+#define FIRST_READ (128 * 1024u) /* the waiting client's first: small and alone, so fast */
 #define SLICE_MS	5000   /* so long one file is filled for the crawler without a break */
 #define ROOM_BYTES	(64u << 20)  /* about as much is fetched to make room once */
 #define SHARE_BYTES	(1ull << 30) /* so much is shared in one exclusion */
@@ -50,7 +51,8 @@ struct transfer {
 	uint64_t wrap;	/* second leg: from here (the start of the range) ... */
 	uint64_t wrap_end; /* ... to where the first leg began */
 	const struct stub_map *only; /* nothing but these ranges; NULL: all */
-	bool small_first;
+	bool small_first; /* the next READ is the one that a client waits for */
+	bool first_only; /* it is in flight: no other one is sent */
 	struct holes holes; /* of a whole file */
 	bool touched; /* note_touched() has counted it */
 	int pass_fd; /* read into it what is asked for, not what is missing; -1: fill */
@@ -62,7 +64,7 @@ struct transfer {
 	bool fresh; /* o->missing, of when the object was opened, has not been used yet */
 	pthread_mutex_t lock;
 	pthread_cond_t arrived;
-	struct chunk *done;
+	struct chunk *done, **done_end; /* what came first is first */
 };
 
 static void chunk_free(struct chunk *c)
@@ -90,8 +92,8 @@ static void chunk_arrived(void *arg, const struct source_read *r)
 			c->result = -ENOMEM;
 	}
 	pthread_mutex_lock(&t->lock);
-	c->next = t->done;
-	t->done = c;
+	*t->done_end = c;
+	t->done_end = &c->next;
 	pthread_cond_signal(&t->arrived);
 	pthread_mutex_unlock(&t->lock);
 }
@@ -176,7 +178,7 @@ static bool leave_hole(struct transfer *t, struct stub_range *range)
 /* Send READs until the window is full.  1: something is in flight. */
 static int send_reads(struct transfer *t)
 {
-	while (t->error == 0 && t->inflight < WINDOW) {
+	while (t->error == 0 && t->inflight < WINDOW && !t->first_only) {
 		uint32_t max = t->small_first ? FIRST_READ : t->j->limits.read_bytes;
 		struct stub_range range;
 		struct chunk *c;
@@ -193,6 +195,7 @@ static int send_reads(struct transfer *t)
 			t->error = r;
 			break;
 		}
+		t->first_only = t->small_first;
 		t->small_first = false;
 		if (t->holes.wanted && leave_hole(t, &range))
 			continue;
@@ -236,8 +239,11 @@ static struct chunk *wait_chunk(struct transfer *t)
 		pthread_cond_wait(&t->arrived, &t->lock);
 	c = t->done;
 	t->done = c->next;
+	if (!t->done)
+		t->done_end = &t->done;
 	pthread_mutex_unlock(&t->lock);
 	t->inflight--;
+	t->first_only = false;
 	return c;
 }
 
@@ -351,6 +357,7 @@ static int transfer_run(struct transfer *t)
 		return jobs_failed(t->j, &t->o->h, result, "limits of the old server");
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->arrived, NULL);
+	t->done_end = &t->done;
 	while (send_reads(t)) {
 		struct chunk *c = wait_chunk(t);
 		int r = store_chunk(t, c);
@@ -506,7 +513,7 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 	waiters_range(j, job, &first, &t.end);
 	t.next = t.wrap_end = first;
 	t.wrap = start;
-	t.small_first = true;
+	t.small_first = !job->background;
 	share(&t, start, t.end);
 	r = transfer_run(&t);
 	o->missing.end = 0; /* no longer right */
