@@ -76,15 +76,19 @@ static int finished_fd(struct stub_volume *v)
 	return fd;
 }
 
-void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned int flags)
+void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned int flags,
+			const struct stub_digest *digest)
 {
 	int notes = finished_fd(v);
 	uint8_t slot[SLOT] = { 0 };
 	struct stub_handle h;
 	struct stat st;
 
-	if (notes < 0 || fstat(fd, &st) < 0 || st.st_ino >= SLOTS_MAX ||
-	    stub_handle_of_fd(fd, &h) < 0)
+	if (fstat(fd, &st) < 0 || st.st_ino >= SLOTS_MAX || stub_handle_of_fd(fd, &h) < 0)
+		return;
+	if (digest)
+		stub_digest_put(v, st.st_ino, &h, digest);
+	if (notes < 0)
 		return;
 	stub_put_le(slot, stub_handle_sum(&h), 4);
 	slot[4] = (uint8_t)(HAS | (flags & STUB_FINISHED_CHANGED ? CHANGED : 0) |
@@ -104,7 +108,8 @@ void stub_finished_record(struct stub_volume *v, int fd, const struct stub_recor
 	stub_finished_note(v, fd, rec->fileid,
 			   (since > 0 ? STUB_FINISHED_CHANGED : 0) |
 				   (since < 0 ? STUB_FINISHED_UNSURE : 0) |
-				   (split ? STUB_FINISHED_SPLIT : 0));
+				   (split ? STUB_FINISHED_SPLIT : 0),
+			   NULL);
 }
 
 void stub_finished_name(struct stub_volume *v, int dir_fd, const char *name, uint64_t fileid)
@@ -112,7 +117,7 @@ void stub_finished_name(struct stub_volume *v, int dir_fd, const char *name, uin
 	int fd CLEANUP_CLOSE = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd >= 0)
-		stub_finished_note(v, fd, fileid, 0);
+		stub_finished_note(v, fd, fileid, 0, NULL);
 }
 
 STUB_PUBLIC int stub_finished_get(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,

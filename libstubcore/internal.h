@@ -252,6 +252,7 @@ struct stub_volume {
 	int lock_fd;
 	int state_fd;
 	_Atomic int finished_fd; /* finished.c; -1: not opened yet */
+	_Atomic int digests_fd;	 /* digests.c; likewise */
 	uint64_t boot; /* without the era: stub_volume_boot() is what records carry */
 	_Atomic int64_t filling_ns; /* see stub_local_forget(); CLOCK_REALTIME, as files' times */
 	_Atomic uint32_t own_era; /* an era that only this process knows of, or 0 */
@@ -377,12 +378,18 @@ enum { STUB_FINISHED_CHANGED = 1, STUB_FINISHED_UNSURE = 2, STUB_FINISHED_SPLIT 
 
 int stub_finished_create(int dirfd);
 /* Note that we have done the last to the inode behind @fd (O_PATH too); under its exclusion, or
- * before clients can see it. */
-void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned int flags);
+ * before clients can see it.  @digest, if not NULL, goes to its place as well (digests.c). */
+void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned int flags,
+			const struct stub_digest *digest);
 /* The same for one whose record @rec has just been dropped. */
 void stub_finished_record(struct stub_volume *v, int fd, const struct stub_record *rec, bool split);
 /* The same for what has just got its name and never had a record. */
 void stub_finished_name(struct stub_volume *v, int dir_fd, const char *name, uint64_t fileid);
+
+/* ---- digests.c: and stubtools.h ---- */
+
+/* Its version was given up. */
+void stub_digest_forget(struct stub_volume *v, uint64_t ino);
 
 /* ---- refused.c ---- */
 

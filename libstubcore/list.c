@@ -41,6 +41,7 @@ static void name_of(const struct stub_entry *e, char out[STUB_NAME_MAX + 1])
 struct batch {
 	struct stub_staged staged[BATCH_MAX];
 	const struct stub_entry *of[BATCH_MAX];
+	const uint8_t *digest[BATCH_MAX]; /* NULL: not known */
 	struct stub_journal_entry entries[BATCH_MAX];
 	size_t n_staged, n_entries, n_whole;
 	uint64_t n_plain, plain_bytes; /* linked, and miss nothing */
@@ -85,20 +86,23 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 		return r;
 	if (b->staged[b->n_staged].journalled)
 		b->entries[b->n_entries++] = b->staged[b->n_staged].entry;
+	b->digest[b->n_staged] = NULL;
 	b->of[b->n_staged++] = e;
 	return 0;
 }
 
 /* The same, of an entry whose bytes are here; no matter if its name is taken. */
 static int batch_prepare_whole(struct stub_volume *v, const struct stub_object *dir,
-			       const struct stub_entry *e, const void *data, struct batch *b)
+			       const struct stub_entry *e, size_t index, struct batch *b)
 {
+	const void *data = b->whole->data[index];
 	int r = b->place[0] ? 0 : stub_project_staging(v, dir->fd, b->place);
 
 	if (r == 0)
 		r = stub_stage_whole(v, dir, e, b->place, data, &b->staged[b->n_staged]);
 	if (r < 0)
 		return r;
+	b->digest[b->n_staged] = b->whole->digest ? b->whole->digest[index] : NULL;
 	b->of[b->n_staged++] = e;
 	b->n_whole++;
 	return 0;
@@ -149,17 +153,33 @@ static int batch_sync(struct stub_volume *v, struct stub_journal *j, const struc
 	return stub_journal_add(j, b->entries + before, b->n_entries - before);
 }
 
+/* The digest of what was made whole, or, in a hurry, a stub that misses nothing; NULL: none. */
+static const struct stub_digest *digest_of(const struct batch *b, size_t i, struct stub_digest *d)
+{
+	const struct stub_attr *a = &b->of[i]->attr;
+
+	if (!b->digest[i])
+		return NULL;
+	*d = (struct stub_digest){ .size = a->size, .mtime = a->mtime };
+	memcpy(d->digest, b->digest[i], STUB_DIGEST);
+	return d;
+}
+
 /* What has just got its name. */
 static void linked(struct stub_volume *v, const struct stub_object *dir, struct batch *b, size_t i,
 		   const char *name)
 {
 	const struct stub_entry *e = b->of[i];
 	const struct stub_staged *s = &b->staged[i];
+	struct stub_digest d;
+	struct stat st;
 
 	if (s->kind == STUB_STAGED_FD && !s->journalled)
-		stub_finished_note(v, s->fd, e->attr.fileid, 0);
+		stub_finished_note(v, s->fd, e->attr.fileid, 0, digest_of(b, i, &d));
 	else if (!s->journalled)
 		stub_finished_name(v, dir->fd, name, e->attr.fileid);
+	if (s->here && digest_of(b, i, &d) && fstat(s->fd, &st) == 0)
+		stub_digest_put(v, st.st_ino, &s->entry.h, &d);
 	if (s->here)
 		stub_finisher_add_whole(b->whole->finisher, &s->entry.h);
 	if (!s->journalled)
@@ -224,16 +244,17 @@ static bool may_be_whole(const struct stub_entry *e)
 	       e->origin_len <= STUB_ORIGIN_MAX;
 }
 
-/* Stage @e, with its bytes if @data is not NULL. */
+/* Stage @e, number @index of the list; with its bytes if they are here. */
 static int batch_add(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
-		     const void *data, struct batch *b, struct stub_refused *refused)
+		     size_t index, struct batch *b, struct stub_refused *refused)
 {
+	bool data = b->whole && b->whole->data[index];
 	int r;
 
 	if (stub_entry_check(dir, e) == -EBADMSG)
 		return 0;
 	/* no room for it, or whatever it is: without its bytes it may do */
-	if (data && may_be_whole(e) && batch_prepare_whole(v, dir, e, data, b) == 0)
+	if (data && may_be_whole(e) && batch_prepare_whole(v, dir, e, index, b) == 0)
 		return 0;
 	r = batch_prepare(v, dir, e, b);
 	return r < 0 ? refuse(refused, e, r) : 0;
@@ -274,7 +295,7 @@ STUB_PUBLIC int stub_list_whole(struct stub_volume *v, struct stub_journal *j,
 
 		for (; i < end && r == 0; i++) {
 			*bad = i;
-			r = batch_add(v, dir, &e[i], w ? w->data[i] : NULL, b, refused);
+			r = batch_add(v, dir, &e[i], i, b, refused);
 		}
 		if (r == 0)
 			r = batch_end(v, j, dir, b, refused);

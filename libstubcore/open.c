@@ -138,6 +138,7 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 	stub_local_forget(v);
 	v->fd = v->dir_fd = v->staging_fd = v->provisional_fd = v->lock_fd = v->state_fd = -1;
 	atomic_init(&v->finished_fd, -1);
+	atomic_init(&v->digests_fd, -1);
 	r = find_root(v, path, flags);
 	if (r == 0 && !(flags & STUB_OPEN_ANYWHERE))
 		r = stub_home_check(v);
@@ -175,6 +176,7 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 		munmap(v->state, sizeof(*v->state));
 	stub_cleanup_close(&v->state_fd);
 	stub_cleanup_close((int *)&v->finished_fd);
+	stub_cleanup_close((int *)&v->digests_fd);
 	stub_cleanup_close(&v->lock_fd);
 	stub_cleanup_close(&v->provisional_fd);
 	stub_cleanup_close(&v->staging_fd);

@@ -88,6 +88,7 @@ STUB_PUBLIC int stub_resolve_theirs(struct stub_volume *v, const struct stub_obj
 		stub_map_init(&rec->now, S_ISREG(st.st_mode) ? rec->size : 0);
 		stub_map_copy(&rec->durable, &rec->now);
 		r = store_synced(v, o, rec);
+		stub_digest_forget(v, ino);
 		if (r == 0) /* nothing local counts any more (local.c) */
 			r = stub_times_restore(o->fd, rec);
 	}

@@ -255,6 +255,8 @@ void stub_syncer_wake(struct stub_syncer *s); /* who waits asks whether it is to
 
 struct stub_whole {
 	const void *const *data; /* of each entry, attr.size bytes; NULL: not here */
+	/* of each entry, STUB_DIGEST bytes to be kept (stub_digest_put()); NULL: not known, of none */
+	const uint8_t *const *digest;
 	struct stub_syncer *syncer;
 	struct stub_finisher *finisher;
 	/* Somebody waits for the listing now: do not wait for the sync.  What is not synced becomes

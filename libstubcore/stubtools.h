@@ -117,6 +117,22 @@ int stub_finished_get(struct stub_volume *v, uint64_t ino, const struct stub_han
 /* Comparison @number has found it right; only for what stub_finished_get() knows. */
 int stub_finished_right(struct stub_volume *v, uint64_t ino, uint32_t number);
 
+/* ---- digests of what the old server has given (docs/decisions/0074) ----------- */
+
+struct stub_digest {
+	uint64_t size;	       /* of the version whose bytes they were, at the source ... */
+	struct timespec mtime; /* ... and its write time */
+	uint8_t digest[STUB_DIGEST];
+};
+
+/* Of the inode @ino with the handle @h; not synced.
+ *   -ERANGE  there is no place for that inode number; -EBADMSG, -errno */
+int stub_digest_put(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
+		    const struct stub_digest *d);
+/*   -ENOENT  none is known; -EBADMSG .postcopy/digests is something else, -errno */
+int stub_digest_get(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
+		    struct stub_digest *out);
+
 /* ---- abort: give the migration up, and leave what is there -------------- */
 
 /* From now on, and until @v is closed, nobody else can open the volume.

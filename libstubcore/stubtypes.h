@@ -40,6 +40,7 @@ extern "C" {
 #define STUB_DEPOT_MAX 255  /* bytes of the path of a depot of streams */
 #define STUB_PATH_MAX 107   /* bytes of a socket's path (sun_path less its NUL) */
 #define STUB_HOME_MAX 383   /* bytes of the text that says where a volume was made */
+#define STUB_DIGEST 32	    /* bytes of a digest of content */
 
 /* ---- log ---------------------------------------------------------------- */
 

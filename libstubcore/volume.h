@@ -20,6 +20,7 @@
 #define STUB_SETTINGS "settings"
 #define STUB_ABORTED "aborted"
 #define STUB_FINISHED "finished"
+#define STUB_DIGESTS "digests"
 
 #define STUB_STATE_MAGIC 0x31706350u /* "Pcp1" */
 #define STUB_STATE_VERSION 1

@@ -12,6 +12,7 @@ static atomic_bool fail;       /* the next one */
 static atomic_bool era_moves;  /* while it runs: another thread's sync has failed */
 static atomic_bool held;       /* none ends */
 static atomic_int first_link;  /* syncs before the first name */
+static const uint8_t *const *digests; /* of the next batch */
 
 /* The program's own come before the C library's. */
 int syncfs(int fd)
@@ -45,6 +46,7 @@ static int setup(void **state)
 	volume = *state;
 	atomic_store(&syncs, 0);
 	atomic_store(&first_link, -1);
+	digests = NULL;
 	return r;
 }
 
@@ -59,7 +61,8 @@ static struct stub_whole batch(struct fixture *x, const struct stub_entry *e, co
 {
 	struct stub_object o = fixture_root(x);
 	struct stub_refused refused = { 0 };
-	struct stub_whole w = { .data = data, .finisher = x->f, .hurry = at_once, .arg = &hurry };
+	struct stub_whole w = { .data = data, .digest = digests, .finisher = x->f,
+				.hurry = at_once, .arg = &hurry };
 	size_t bad;
 
 	assert_int_equal(stub_syncer_create(x->v, &w.syncer), 0);
@@ -139,6 +142,54 @@ static void normal_at_once(void **state)
 	assert_int_equal(root.st_mtim.tv_sec, 1000000000);
 }
 
+static int digest_of(struct fixture *x, const char *name, struct stub_digest *out)
+{
+	struct stub_handle h = fixture_handle(x, name);
+	struct stat st;
+
+	assert_int_equal(fstatat(x->v->fd, name, &st, 0), 0);
+	return stub_digest_get(x->v, st.st_ino, &h, out);
+}
+
+static void digests_are_kept(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e[] = { fixture_entry("a", S_IFREG | 0644, 5),
+				  fixture_entry("stub", S_IFREG | 0644, 1000),
+				  fixture_entry("b", S_IFREG | 0600, 3),
+				  fixture_entry("none", S_IFREG | 0600, 3) };
+	const void *data[] = { "bytes", NULL, "xyz", "XYZ" };
+	const uint8_t a[STUB_DIGEST] = "digest of a", b[STUB_DIGEST] = "digest of b";
+	const uint8_t *of[] = { a, a, b, NULL };
+	struct stub_digest d;
+
+	digests = of;
+	assert_int_equal(batch(x, e, data, 4, false).files, 3);
+	assert_int_equal(digest_of(x, "a", &d), 0);
+	assert_memory_equal(d.digest, a, STUB_DIGEST);
+	assert_int_equal(d.size, 5);
+	assert_int_equal(stub_time_cmp(d.mtime, e[0].attr.mtime), 0);
+	assert_int_equal(digest_of(x, "b", &d), 0);
+	assert_memory_equal(d.digest, b, STUB_DIGEST);
+	assert_int_equal(digest_of(x, "stub", &d), -ENOENT);
+	assert_int_equal(digest_of(x, "none", &d), -ENOENT);
+}
+
+/* They are of bytes that are here; what a failed sync makes stubs of is fetched again. */
+static void not_of_what_may_be_lost(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e = fixture_entry("a", S_IFREG | 0644, 5);
+	const void *data[] = { "bytes" };
+	const uint8_t a[STUB_DIGEST] = "digest of a", *of[] = { a };
+	struct stub_digest d;
+
+	digests = of;
+	atomic_store(&fail, true);
+	assert_int_equal(batch(x, &e, data, 1, false).files, 0);
+	assert_int_equal(digest_of(x, "a", &d), -ENOENT);
+}
+
 static void zeros_stay_holes(void **state)
 {
 	static char middle[5 * 4096 + 7], tail[4096 + 100];
@@ -196,10 +247,15 @@ static void in_a_hurry_it_is_a_stub(void **state)
 	struct fixture *x = *state;
 	struct stub_entry e = fixture_entry("a", S_IFREG | 0644, 5);
 	struct stub_handle h;
+	struct stub_digest d;
 	const void *data[] = { "bytes" };
+	const uint8_t a[STUB_DIGEST] = "digest of a", *of[] = { a };
 
+	digests = of;
 	atomic_store(&held, true);
 	assert_int_equal(batch(x, &e, data, 1, true).files, 0);
+	assert_int_equal(digest_of(x, "a", &d), 0);
+	assert_memory_equal(d.digest, a, STUB_DIGEST);
 	assert_int_equal(atomic_load(&first_link), 0);
 	h = fixture_handle(x, "a");
 	assert_int_equal(stub_data_ready(x->v, &h, 0, 5), 1);
@@ -314,6 +370,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_VOLUME(normal_at_once),
+		ON_VOLUME(digests_are_kept),
+		ON_VOLUME(not_of_what_may_be_lost),
 		ON_VOLUME(zeros_stay_holes),
 		ON_VOLUME(a_failed_sync_makes_stubs),
 		ON_VOLUME(somebody_elses_sync_has_failed),
