@@ -62,6 +62,7 @@ static const struct key {
 	K(NUMBER, demand_workers, 32, 1, 256),
 	K(NUMBER, fill_workers, 256, 1, 256),
 	K(NUMBER, small_file, 64 << 10, 0, 1 << 20),
+	K(NUMBER, digests, 0, 0, 1),
 	K(NUMBER, throttle, 0, 0, 1 << 30),
 	K(NUMBER, recall_files_per_minute, 0, 0, 1000000),
 	K(NUMBER, recall_burst, 100, 1, 1000000),

@@ -255,6 +255,7 @@ static int start(struct retriever *r)
 		.fill_workers = c->fill_workers,
 		.block_bytes = c->block_size,
 		.small_file = c->small_file,
+		.digests = c->digests,
 		.patience_ms = c->call_timeout / 10,
 		.buffer_bytes = c->buffer,
 		.max_tries = c->max_tries,

@@ -16,6 +16,8 @@
  * Every answer carries the object's attributes; if they are not those of the
  * listing, the bytes are thrown away and the object is a conflict.  Bytes of two
  * versions are never mixed (docs/decisions/0037).
+ *
+ * Of what was stored the digest is taken (job_digest.c): after a client was answered.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -162,6 +164,7 @@ static bool leave_hole(struct transfer *t, struct stub_range *range)
 
 	switch (holes_next(t->j, t->job, t->o, &t->holes, t->inflight == 0, range, &left)) {
 	case HOLES_LEFT:
+		digests_zeros(&t->j->digests, t->o, range->start, range->end);
 		t->left = left;
 		t->next = range->end;
 		return true;
@@ -326,6 +329,8 @@ static int store_chunk(struct transfer *t, struct chunk *c)
 	jobs_stored(t->j, FULL_BYTES);
 	atomic_fetch_add(&t->j->n.bytes, c->length);
 	recalls_bytes(t->j->held.recalls, t->job->who, c->length, stub_now_us());
+	if (t->job->kind == STUB_ASK_FILL) /* nobody waits for it */
+		digests_add(&t->j->digests, t->o, c->offset, c->data, c->length);
 	t->left = left;
 	partly_note(&t->j->partly, &t->o->h, t->o->size, (uint64_t)left);
 	return 0;
@@ -362,13 +367,15 @@ static int transfer_run(struct transfer *t)
 		struct chunk *c = wait_chunk(t);
 		int r = store_chunk(t, c);
 
-		chunk_free(c);
 		if (r < 0 && result == 0) {
 			result = r;
 			t->error = r; /* no new READs; drain what is in flight */
 		}
-		if (r == 0 && t->pass_fd < 0 && t->job->kind != STUB_ASK_FILL)
+		if (r == 0 && t->pass_fd < 0 && t->job->kind != STUB_ASK_FILL) {
 			job_answer_ready(&t->j->table, t->job, &t->missing);
+			digests_later(&t->j->digests, t->o, c->offset, &c->data, c->length);
+		}
+		chunk_free(c);
 		if (atomic_load(&t->j->stopping) && t->error == 0)
 			t->error = -ECANCELED;
 	}

@@ -35,6 +35,7 @@ struct got { /* a READ of all of a file */
 	int64_t result;
 	bool have_attr;
 	struct stub_attr attr;
+	uint8_t digest[DIGEST_BYTES];
 	uint32_t size;
 	char data[];
 };
@@ -55,6 +56,7 @@ struct whole {
 	/* the worker's */
 	struct got *kept; /* whose bytes are in data */
 	const void *data[BATCH];
+	const uint8_t *digest[BATCH]; /* NULL: none */
 };
 
 static uint32_t charge(uint32_t size)
@@ -312,6 +314,20 @@ static void collect(struct whole *w, const struct stub_entry *e)
 			w->data[g->index] = g->data;
 }
 
+/* Of what has come; while nobody waits. */
+static void digest_all(struct whole *w)
+{
+	struct digest_sha *sha;
+
+	memset(w->digest, 0, sizeof(w->digest));
+	if (!w->j->c.digests || digest_sha_create(&sha) < 0)
+		return;
+	for (struct got *g = w->kept; g && !hurried(w); g = g->next)
+		if (w->data[g->index] == g->data && digest_of(sha, g->data, g->size, g->digest))
+			w->digest[g->index] = g->digest;
+	digest_sha_destroy(sha);
+}
+
 static bool in_a_hurry(void *arg)
 {
 	return hurried(arg);
@@ -337,8 +353,10 @@ size_t jobs_whole_fetch(struct whole *w, int dir_fd, const struct stub_entry *e,
 		next = NEXT_OVER;
 	w->given_up = next == NEXT_OVER;
 	collect(w, e);
+	digest_all(w);
 	*out = (struct stub_whole){
 		.data = w->data,
+		.digest = w->digest,
 		.syncer = w->j->c.syncer,
 		.finisher = w->j->c.finisher,
 		.hurry = in_a_hurry,

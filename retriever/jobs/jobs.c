@@ -282,7 +282,9 @@ int jobs_create(const struct jobs_config *c, struct jobs **out)
 	jobs_books_init(&j->books);
 	pthread_mutex_init(&j->blame.lock, NULL);
 	j->threads = calloc(c->demand_workers + c->fill_workers, sizeof(pthread_t));
-	r = j->threads ? reserve_start(&j->reserve, stub_volume_fd(c->volume)) : -ENOMEM;
+	r = digests_start(&j->digests, c->digests ? c->volume : NULL);
+	if (r == 0)
+		r = j->threads ? reserve_start(&j->reserve, stub_volume_fd(c->volume)) : -ENOMEM;
 	if (r == 0)
 		r = jobs_held_start(j);
 	if (r == 0)
@@ -332,6 +334,7 @@ void jobs_stop(struct jobs *j)
 		pthread_join(j->threads[i], NULL);
 	j->n_threads = 0;
 	wholes_wait(&j->wholes);
+	digests_stop(&j->digests);
 	jobs_held_stop(j);
 	reserve_stop(&j->reserve);
 	drop_queued(j, &j->table.demand);
@@ -352,6 +355,7 @@ void jobs_destroy(struct jobs *j)
 	treestat_finish(&j->tree);
 	absent_finish(&j->absent);
 	wholes_finish(&j->wholes);
+	digests_finish(&j->digests);
 	heat_finish(&j->heat);
 	jobs_books_finish(&j->books);
 	pthread_mutex_destroy(&j->blame.lock);

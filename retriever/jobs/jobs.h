@@ -29,6 +29,7 @@ struct jobs_config {
 	unsigned int fill_workers;   /* threads for the crawler */
 	uint32_t block_bytes;	     /* unit and alignment of data fetches */
 	uint32_t small_file; /* bytes of the largest file that is made whole; 0: none is */
+	bool digests;	     /* of what comes are kept (docs/decisions/0074) */
 	unsigned int patience_ms; /* so long their listing waits without an answer */
 	uint64_t buffer_bytes;	     /* most memory for data on its way to the disk */
 	unsigned int max_tries;	     /* failures until an object is parked */

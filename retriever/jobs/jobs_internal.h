@@ -4,7 +4,7 @@
  *
  * Parts that know nothing of the others: job_table.c (by what is asked, queues, waiters),
  * turns.c (pause and byte rate), budget.c (memory), full.c (a volume that takes nothing),
- * recall.c, absent.c, reserve.c, partly.c, treestat.c.  Above them, each on those before:
+ * recall.c, absent.c, reserve.c, partly.c, treestat.c, job_digest.c (digests of what comes).  Above them, each on those before:
  *
  *   job_look.c    has an object changed over there, and how it is shown
  *   job_blame.c   whose error it is
@@ -31,6 +31,7 @@
 #include "jobs/absent.h"
 #include "jobs/budget.h"
 #include "jobs/full.h"
+#include "jobs/job_digest.h"
 #include "jobs/job_table.h"
 #include "jobs/jobs.h"
 #include "jobs/partly.h"
@@ -107,6 +108,7 @@ struct jobs {
 	struct partly partly;
 	struct treestat tree;
 	struct wholes wholes;
+	struct digests digests;
 	struct job_books books;
 	struct blame blame;
 	struct ahead *ahead;

@@ -66,7 +66,7 @@ static void try_file(const uint8_t *data, size_t size)
 	CHECK(within(c.read_size, 4 << 10, 1 << 20) && within(c.readdir_size, 8 << 10, 256 << 10));
 	CHECK(within(c.block_size, 64 << 10, 256 << 20) && within(c.buffer, 4 << 20, 1 << 30));
 	CHECK(within(c.demand_workers, 1, 256) && within(c.fill_workers, 1, 256));
-	CHECK(within(c.small_file, 0, 1 << 20));
+	CHECK(within(c.small_file, 0, 1 << 20) && within(c.digests, 0, 1));
 	CHECK(within(c.call_timeout, 1000, 600000) && within(c.max_tries, 1, 1000) &&
 	      within(c.finish_delay, 0, 86400));
 	CHECK(c.give_up_after <= UINT_MAX / 1000); /* source_config wants milliseconds */
