@@ -29,7 +29,7 @@
 
 struct verifying {
 	const char *dir, *config_file;
-	bool all, again, resumed;
+	bool all, digests, again, resumed;
 	uint64_t sample, limit, workers, give_up, shown;
 	struct config config;
 	char path[PATH_MAX];
@@ -51,6 +51,9 @@ static int take_option(struct verdict *v, struct verifying *c, int option, const
 	switch (option) {
 	case 'a':
 		c->all = true;
+		return 0;
+	case 'd':
+		c->digests = true;
 		return 0;
 	case 's':
 		return option_number(v, "verify", "sample", optarg, 1, SAMPLE_MOST, &c->sample);
@@ -79,6 +82,7 @@ static int parse(struct verdict *v, int argc, char **argv, struct verifying *c)
 {
 	static const struct option longs[] = {
 		{ "all", no_argument, NULL, 'a' },	{ "sample", required_argument, NULL, 's' },
+		{ "digests", no_argument, NULL, 'd' },
 		{ "again", no_argument, NULL, 'n' },	{ "limit", required_argument, NULL, 'l' },
 		{ "workers", required_argument, NULL, 'w' },
 		{ "give-up", required_argument, NULL, 'g' },
@@ -96,12 +100,14 @@ static int parse(struct verdict *v, int argc, char **argv, struct verifying *c)
 		r = take_option(v, c, o, argv[optind - 1]);
 	if (r < 0)
 		return r;
-	if (c->all == (c->sample != 0))
+	if (c->all + (c->sample != 0) + c->digests != 1)
 		return verdict_fail(v, FAIL_USAGE,
 				    "verify: say --all to read everything, or --sample N to read N "
-				    "files (names and attributes are compared in either case)");
+				    "files (names and attributes are compared in either case), or "
+				    "--digests to read the volume alone");
 	if (c->manifest && c->sample)
-		return verdict_fail(v, FAIL_USAGE, "verify: --manifest goes with --all only");
+		return verdict_fail(v, FAIL_USAGE,
+				    "verify: --manifest goes with --all and --digests only");
 	if (argc - optind != 1)
 		return verdict_fail(v, FAIL_USAGE, "verify: want exactly one DIR");
 	c->dir = argv[optind];
@@ -241,13 +247,13 @@ static int open_both(struct verdict *v, struct verifying *c)
 	if (c->lock < 0)
 		return verdict_fail(v, FAIL_TARGET, "%s/" STUB_DIR ": %s", c->path,
 				    strerror(-c->lock));
-	r = verify_state_load(root, &c->state);
+	r = c->digests ? 0 : verify_state_load(root, &c->state);
 	if (r < 0 && !c->again)
 		return verdict_fail(v, FAIL_VOLUME_DAMAGED,
 				    "%s/" STUB_DIR "/" VERIFY_STATE ": %s; --again begins anew", c->path,
 				    strerror(-r));
 	find_times(c);
-	if (open_depot(v, c) < 0 || open_source(v, c) < 0)
+	if (!c->digests && (open_depot(v, c) < 0 || open_source(v, c) < 0))
 		return -1;
 	if (c->manifest && open_manifest(v, c) < 0)
 		return -1;
@@ -309,13 +315,13 @@ static void on_progress(void *arg, const struct verify *w)
 	c->said = true;
 }
 
-static void print_state(struct json *j, const struct verify_state *s)
+static void print_state(struct json *j, const struct verify_state *s, bool digests)
 {
 	const struct verify_counts *n = &s->n;
 
 	json_u64(j, "number", s->number);
 	json_str(j, "result", verify_results[s->result]);
-	json_str(j, "mode", s->sample ? "sample" : "all");
+	json_str(j, "mode", digests ? "digests" : s->sample ? "sample" : "all");
 	json_u64(j, "sample", s->sample);
 	json_u64(j, "began", s->began);
 	json_u64(j, "ended", s->ended);
@@ -328,6 +334,7 @@ static void print_state(struct json *j, const struct verify_state *s)
 	json_u64(j, "pending", n->pending);
 	for (unsigned int i = 0; i < VERIFY_CLASSES; i++)
 		json_u64(j, verify_class[i], n->found[i]);
+	json_u64(j, "unproven", n->unproven);
 	json_u64(j, "made_by_clients", n->made);
 	json_u64(j, "removed_by_clients", n->gone);
 	json_u64(j, "moved_by_clients", n->moved);
@@ -335,7 +342,8 @@ static void print_state(struct json *j, const struct verify_state *s)
 
 static bool right(const struct verify_counts *n)
 {
-	return !n->found[VERIFY_DIFFERENT] && !n->found[VERIFY_UNCLEAR] && !n->pending;
+	return !n->found[VERIFY_DIFFERENT] && !n->found[VERIFY_UNCLEAR] && !n->pending &&
+	       !n->unproven;
 }
 
 /* ---- the comparison ---- */
@@ -345,6 +353,10 @@ static int begin(struct verdict *v, struct verifying *c)
 	struct verify_state *s = &c->state;
 	int r;
 
+	if (c->digests) { /* none with the source: nothing is kept of it */
+		s->began = (uint64_t)time(NULL);
+		return 0;
+	}
 	c->resumed = !c->again && (s->result == VERIFY_RUNNING || s->result == VERIFY_BROKEN) &&
 		     s->sample == c->sample;
 	if (!c->resumed) {
@@ -367,6 +379,7 @@ static void compare(struct verifying *c, int *r)
 	w->volume = c->volume;
 	w->source = c->source;
 	w->workers = (unsigned int)c->workers;
+	w->digests = c->config.digests;
 	w->sample = c->sample;
 	w->number = c->state.number;
 	w->found = on_found;
@@ -378,6 +391,31 @@ static void compare(struct verifying *c, int *r)
 	c->state.n = w->n;
 	c->state.ended = (uint64_t)time(NULL);
 	c->state.result = *r < 0 ? VERIFY_BROKEN : right(&w->n) ? VERIFY_RIGHT : VERIFY_WRONG;
+}
+
+static const char *reason(const struct verifying *c, int r)
+{
+	if (r == -ETIMEDOUT || r == -ENOMEDIUM)
+		return "the source is lost";
+	if (r == -EBADMSG && c->digests)
+		return STUB_DIR "/digests is damaged; take it away, and 'postcopy verify --all' makes "
+		       "digests anew while the source is there";
+	return strerror(-r);
+}
+
+static void print_failure(struct verifying *c, int r)
+{
+	bool lost = r == -ETIMEDOUT || r == -ENOMEDIUM;
+	char why[512];
+
+	snprintf(why, sizeof(why),
+		 "the comparison broke off after %llu names, %llu different so far: %s%s",
+		 (unsigned long long)c->verify.n.objects,
+		 (unsigned long long)c->verify.n.found[VERIFY_DIFFERENT], reason(c, r),
+		 c->digests ? "" : "; the same command goes on with it");
+	json_str(&c->j, "error", lost ? "source-failed" : "verify-failed");
+	json_str(&c->j, "message", why);
+	fprintf(stderr, "postcopy-volume: %s\n", why);
 }
 
 static int answer(struct verifying *c)
@@ -392,27 +430,15 @@ static int answer(struct verifying *c)
 	compare(c, &r);
 	json_array_end(&c->j);
 	r = close_manifest(c, r);
-	stored = verify_state_store(stub_volume_fd(c->volume), &c->state);
+	stored = c->digests ? 0 : verify_state_store(stub_volume_fd(c->volume), &c->state);
 	if (r == 0 && stored < 0)
 		r = stored;
-	print_state(&c->j, &c->state);
+	print_state(&c->j, &c->state, c->digests);
 	json_u64(&c->j, "shown", c->shown);
 	json_bool(&c->j, "stopped", c->verify.stopped);
 	json_bool(&c->j, "ok", r == 0 || c->verify.stopped);
-	if (r < 0 && !c->verify.stopped) {
-		bool lost = r == -ETIMEDOUT || r == -ENOMEDIUM;
-		char why[512];
-
-		snprintf(why, sizeof(why),
-			 "the comparison broke off after %llu names, %llu different so far: %s; the "
-			 "same command goes on with it",
-			 (unsigned long long)c->verify.n.objects,
-			 (unsigned long long)c->verify.n.found[VERIFY_DIFFERENT],
-			 lost ? "the source is lost" : strerror(-r));
-		json_str(&c->j, "error", lost ? "source-failed" : "verify-failed");
-		json_str(&c->j, "message", why);
-		fprintf(stderr, "postcopy-volume: %s\n", why);
-	}
+	if (r < 0 && !c->verify.stopped)
+		print_failure(c, r);
 	if (json_end(&c->j) < 0)
 		return 1;
 	return c->verify.stopped		 ? STATUS_INTERRUPTED :
@@ -458,6 +484,6 @@ int volume_verified(struct verdict *v, int argc, char **argv)
 	json_begin(&j, stdout);
 	json_bool(&j, "ok", true);
 	json_str(&j, "volume", path);
-	print_state(&j, &s);
+	print_state(&j, &s, false);
 	return json_end(&j) < 0 ? 1 : 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * verify.h - is the volume what the source is?  Both are read again and compared; what
- * clients have changed since is told apart (docs/decisions/0064).
+ * clients have changed since is told apart (docs/decisions/0064).  Without a source content is
+ * compared with the digests of what it gave (docs/decisions/0074).
  *
  * Nothing is changed on either side, but for .postcopy/verify, and the number in the notes of
  * what was found right (finished.c), by which a comparison that was broken off goes on.
@@ -67,7 +68,7 @@ struct verify_proven {
 };
 
 struct verify_counts {
-	uint64_t objects;  /* names of the source */
+	uint64_t objects;  /* names of the source; without one, of the volume */
 	uint64_t right;	   /* the same on both sides; some by an earlier run of this comparison */
 	uint64_t read;	   /* files whose content was compared in this run */
 	uint64_t bytes;	   /* of these */
@@ -77,6 +78,7 @@ struct verify_counts {
 	uint64_t made;	   /* names that clients made */
 	uint64_t gone;	   /* names that clients removed */
 	uint64_t moved;	   /* objects that clients have moved, and that were compared there */
+	uint64_t unproven; /* without a source: files of whose content nothing is known */
 	uint64_t found[VERIFY_CLASSES];
 };
 
@@ -85,7 +87,8 @@ struct verify_pace;
 struct verify {
 	/* to be set */
 	struct stub_volume *volume;
-	struct source *source;
+	struct source *source; /* NULL: without it, by digests */
+	bool digests; /* keep those that are missing of what the source gives */
 	unsigned int workers;
 	uint64_t sample; /* so many files are read, chosen evenly; 0: all */
 	uint32_t number; /* of this comparison, not 0 */

@@ -7,6 +7,7 @@
  *   verify_dir.c     one directory: names of both sides
  *   verify_object.c  one object: is it the same, and if not, why?
  *   verify_read.c    content and streams
+ *   verify_alone.c   all of it without the source
  *   verify_moved.c   what is not where it was
  *
  * Locking: struct run.lock guards its fields, the counts, and serialises found().  Neither
@@ -102,7 +103,16 @@ struct run {
 	size_t n_strays, cap_strays;
 	struct lost *chosen; /* a heap, the largest rank first */
 	size_t n_chosen, cap_chosen;
+	uint64_t *read; /* without a source: inodes of several names that are right; hashed */
+	size_t n_read, cap_read;
 };
+
+static inline int time_cmp(struct timespec a, struct timespec b)
+{
+	if (a.tv_sec != b.tv_sec)
+		return a.tv_sec < b.tv_sec ? -1 : 1;
+	return a.tv_nsec == b.tv_nsec ? 0 : a.tv_nsec < b.tv_nsec ? -1 : 1;
+}
 
 /* ---- verify_tasks.c ---- */
 
@@ -160,15 +170,33 @@ bool here_younger(const struct here *h, const struct dir *d);
 int verify_object(struct run *k, struct dir *d, struct item *i, struct here *h,
 		  const char *now);
 
+/* The time that the volume's file system makes of @t. */
+struct timespec time_expressed(const struct run *k, struct timespec t);
+extern const uint8_t verify_empty[VERIFY_DIGEST]; /* the SHA-256 of nothing */
+
 /* ---- verify_read.c ---- */
 
-/* 0: the same; 1: not; *why says more.  -errno: the source's.  @sha256, if not NULL: the digest of
- * what is the same. */
-int verify_content(struct run *k, const struct item *i, const struct here *h, uint8_t *sha256,
-		   const char **why);
+struct verify_digests { /* of one file's content */
+	bool plain, kept; /* are wanted ... */
+	uint8_t sha256[VERIFY_DIGEST]; /* ... of its bytes */
+	uint8_t tree[STUB_DIGEST];     /* ... as it is kept, see digest/digest.h */
+};
+
+/* 0: the same, and @out is of it; 1: not; *why says more.  -errno: the source's. */
+int verify_content(struct run *k, const struct item *i, const struct here *h,
+		   struct verify_digests *out, const char **why);
+/* What the volume's disk has.  0: @out, both if the plain one is wanted; 1: it cannot be read;
+ * -ECANCELED, -ENOMEM */
+int verify_disk(struct run *k, const struct here *h, struct verify_digests *out, const char **why);
 /* The same of the streams of @m in the depot; *touched: clients have changed one after @since. */
 int verify_streams(struct run *k, const struct item *i, const struct here *h,
 		   const struct source_meta *m, struct timespec since, bool *touched);
+
+/* ---- verify_alone.c: as those of verify_dir.c ---- */
+
+int alone_begin(struct run *k); /* the root is a task */
+int alone_dir(struct run *k, struct dir *d);
+int alone_items(struct run *k, struct dir *d, struct item *items);
 
 /* ---- verify_moved.c ---- */
 

@@ -21,13 +21,6 @@
 #define LIST_MAX  65536
 #define VALUE_MAX 65536
 
-static int time_cmp(struct timespec a, struct timespec b)
-{
-	if (a.tv_sec != b.tv_sec)
-		return a.tv_sec < b.tv_sec ? -1 : 1;
-	return a.tv_nsec == b.tv_nsec ? 0 : a.tv_nsec < b.tv_nsec ? -1 : 1;
-}
-
 /* ---- an object of the volume ---- */
 
 static void judge_trust(struct here *h)
@@ -217,8 +210,7 @@ static unsigned int compare_listed(const struct item *i, const struct here *h)
 	return what;
 }
 
-/* The time that the volume's file system makes of @t. */
-static struct timespec expressed(const struct run *k, struct timespec t)
+struct timespec time_expressed(const struct run *k, struct timespec t)
 {
 	if (t.tv_sec < k->v->time_min)
 		t = (struct timespec){ k->v->time_min, 0 };
@@ -232,7 +224,7 @@ static struct timespec expressed(const struct run *k, struct timespec t)
 static unsigned int compare_attr(const struct run *k, const struct stub_attr *a,
 				 const struct timespec *times, const struct here *h)
 {
-	struct timespec mtime = expressed(k, times ? times[1] : a->mtime);
+	struct timespec mtime = time_expressed(k, times ? times[1] : a->mtime);
 	unsigned int what = 0;
 
 	if (a->uid != h->st.st_uid || a->gid != h->st.st_gid)
@@ -250,7 +242,7 @@ struct comparing {
 	unsigned int what;
 	const char *why;
 	bool read;	     /* its content was compared */
-	uint8_t sha256[VERIFY_DIGEST]; /* of what was read, if somebody wants it */
+	struct verify_digests digests; /* of what was read */
 	bool earlier;	     /* and was found right by an earlier run */
 	bool stream_touched; /* clients have changed a stream */
 };
@@ -281,6 +273,24 @@ static int compare_meta(struct run *k, const struct item *i, const struct here *
 	return r;
 }
 
+/* Is there no digest of this version? */
+static bool lacks_digest(const struct run *k, const struct item *i, const struct here *h)
+{
+	struct stub_digest d;
+
+	return k->v->digests && (stub_digest_get(k->v->volume, h->st.st_ino, &h->h, &d) < 0 ||
+				 d.size != i->attr.size || time_cmp(d.mtime, i->attr.mtime) != 0);
+}
+
+static void keep_digest(struct run *k, const struct item *i, const struct here *h,
+			const struct verify_digests *got)
+{
+	struct stub_digest d = { .size = i->attr.size, .mtime = i->attr.mtime };
+
+	memcpy(d.digest, got->tree, sizeof(d.digest));
+	stub_digest_put(k->v->volume, h->st.st_ino, &h->h, &d);
+}
+
 static int compare_content(struct run *k, const struct item *i, const struct here *h,
 			   struct comparing *c)
 {
@@ -295,8 +305,11 @@ static int compare_content(struct run *k, const struct item *i, const struct her
 		c->earlier = true;
 		return 0;
 	}
-	r = verify_content(k, i, h, k->v->proven ? c->sha256 : NULL, &c->why);
+	c->digests = (struct verify_digests){ .plain = k->v->proven, .kept = lacks_digest(k, i, h) };
+	r = verify_content(k, i, h, &c->digests, &c->why);
 	c->read = r >= 0;
+	if (r == 0 && c->digests.kept)
+		keep_digest(k, i, h, &c->digests);
 	if (r > 0)
 		c->what |= VERIFY_CONTENT;
 	return r < 0 ? r : 0;
@@ -390,8 +403,7 @@ static int look_again(struct run *k, struct here *h)
 	return r;
 }
 
-/* The digest of nothing. */
-static const uint8_t empty[VERIFY_DIGEST] = {
+const uint8_t verify_empty[VERIFY_DIGEST] = {
 	0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
 	0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 };
@@ -408,7 +420,7 @@ static int tell_proven(struct run *k, const struct dir *d, const struct item *i,
 	p.path = now ? now : path;
 	p.target = S_ISLNK(i->attr.mode) && !i->dummy ? item_target(i) : NULL;
 	if (S_ISREG(i->attr.mode))
-		p.sha256 = i->attr.size ? c->sha256 : empty;
+		p.sha256 = i->attr.size ? c->digests.sha256 : verify_empty;
 	pthread_mutex_lock(&k->lock);
 	k->v->proven(k->v->arg, &p);
 	pthread_mutex_unlock(&k->lock);

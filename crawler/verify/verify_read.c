@@ -16,11 +16,13 @@
 #include <openssl/evp.h>
 
 #include "depot/depot.h"
+#include "digest/digest.h"
 #include "verify/verify_inside.h"
 
 #define AHEAD	   4 /* blocks of one file under way */
 #define ALIGNED	   4096
 #define BLOCK_MOST (1u << 20)
+#define DISK_FAILS "the volume's disk does not give it (see the kernel's log)"
 
 struct block {
 	struct reading *of;
@@ -39,7 +41,10 @@ struct reading {
 	char *here;    /* one block of the volume */
 	char *memory;
 	int fd;
-	EVP_MD_CTX *digest; /* NULL: nobody wants it */
+	/* NULL: nobody wants it */
+	EVP_MD_CTX *digest;
+	struct digest_sha *sha;
+	struct digest_file *tree;
 };
 
 static void on_read(void *arg, const struct source_read *r)
@@ -114,11 +119,62 @@ static int judge(const struct reading *g, const struct block *b, const char **wh
 	}
 	n = read_here(g->fd, g->here, g->size, b->length, b->offset);
 	if (n < 0) {
-		*why = "the volume's disk does not give it (see the kernel's log)";
+		*why = DISK_FAILS;
 		return 1;
 	}
 	return n < b->length || memcmp(g->here, b->bytes, b->length) != 0;
 }
+
+/* ---- digests ---- */
+
+static int digest_begin(struct reading *g, uint64_t size, const struct verify_digests *want)
+{
+	if (want->plain) {
+		g->digest = EVP_MD_CTX_new();
+		if (!g->digest || EVP_DigestInit_ex(g->digest, EVP_sha256(), NULL) != 1)
+			return -ENOMEM;
+	}
+	if (want->kept &&
+	    (digest_sha_create(&g->sha) < 0 || digest_file_create(size, &g->tree) < 0))
+		return -ENOMEM;
+	return 0;
+}
+
+static int digest(struct reading *g, uint64_t at, const char *bytes, size_t n)
+{
+	if (g->tree)
+		digest_file_add(g->tree, g->sha, at, bytes, n);
+	return g->digest && EVP_DigestUpdate(g->digest, bytes, n) != 1 ? -ENOMEM : 0;
+}
+
+static int digest_zeros(struct reading *g, uint64_t from, uint64_t end)
+{
+	static const char zeros[DIGEST_PART];
+
+	if (g->tree)
+		digest_file_zeros(g->tree, g->sha, from, end);
+	for (; g->digest && from < end; from += sizeof(zeros))
+		if (EVP_DigestUpdate(g->digest, zeros,
+				     end - from < sizeof(zeros) ? end - from : sizeof(zeros)) != 1)
+			return -ENOMEM;
+	return 0;
+}
+
+static int digest_end(struct reading *g, struct verify_digests *out)
+{
+	if (g->digest && EVP_DigestFinal_ex(g->digest, out->sha256, NULL) != 1)
+		return -ENOMEM;
+	return g->tree && !digest_file_end(g->tree, g->sha, out->tree) ? -ENOMEM : 0;
+}
+
+static void digest_drop(struct reading *g)
+{
+	EVP_MD_CTX_free(g->digest);
+	digest_file_destroy(g->tree);
+	digest_sha_destroy(g->sha);
+}
+
+/* ---- both sides ---- */
 
 static int compare_blocks(struct run *k, struct reading *g, const struct item *i, const char **why)
 {
@@ -136,10 +192,9 @@ static int compare_blocks(struct run *k, struct reading *g, const struct item *i
 			break;
 		await(&g->block[tail % AHEAD]);
 		r = judge(g, &g->block[tail % AHEAD], why);
-		if (r == 0 && g->digest &&
-		    EVP_DigestUpdate(g->digest, g->block[tail % AHEAD].bytes,
-				     g->block[tail % AHEAD].length) != 1)
-			r = -ENOMEM;
+		if (r == 0)
+			r = digest(g, at, g->block[tail % AHEAD].bytes,
+				   g->block[tail % AHEAD].length);
 		tail++;
 		at += g->size;
 	}
@@ -160,14 +215,14 @@ static int open_here(const struct run *k, const struct here *h, bool direct)
 	return fd;
 }
 
-static int prepare(struct run *k, const struct item *i, const struct here *h, struct reading *g)
+static int prepare(struct run *k, uint64_t size, const struct here *h, struct reading *g)
 {
 	uint32_t most = k->block < BLOCK_MOST ? k->block : BLOCK_MOST;
 	bool direct = most >= ALIGNED;
 
 	g->size = direct ? most / ALIGNED * ALIGNED : most;
-	if (direct && i->attr.size < g->size) /* small files are most: not a MiB for each */
-		g->size = ((uint32_t)i->attr.size + ALIGNED - 1) / ALIGNED * ALIGNED;
+	if (direct && size < g->size) /* small files are most: not a MiB for each */
+		g->size = ((uint32_t)size + ALIGNED - 1) / ALIGNED * ALIGNED;
 	g->fd = open_here(k, h, direct);
 	if (g->fd < 0)
 		return g->fd;
@@ -181,37 +236,102 @@ static int prepare(struct run *k, const struct item *i, const struct here *h, st
 	return 0;
 }
 
-static int digest_begin(struct reading *g)
+static void finish(struct reading *g)
 {
-	g->digest = EVP_MD_CTX_new();
-	return g->digest && EVP_DigestInit_ex(g->digest, EVP_sha256(), NULL) == 1 ? 0 : -ENOMEM;
+	digest_drop(g);
+	free(g->memory);
+	if (g->fd >= 0)
+		close(g->fd);
+	pthread_cond_destroy(&g->done);
+	pthread_mutex_destroy(&g->lock);
 }
 
-int verify_content(struct run *k, const struct item *i, const struct here *h, uint8_t *sha256,
-		   const char **why)
+int verify_content(struct run *k, const struct item *i, const struct here *h,
+		   struct verify_digests *out, const char **why)
 {
 	struct reading g = { .fd = -1 };
 	int r;
 
 	pthread_mutex_init(&g.lock, NULL);
 	pthread_cond_init(&g.done, NULL);
-	r = prepare(k, i, h, &g);
+	r = prepare(k, i->attr.size, h, &g);
 	if (r < 0 && r != -ENOMEM) {
 		*why = "it cannot be opened on the volume";
 		r = 1;
 	}
-	if (r == 0 && sha256)
-		r = digest_begin(&g);
+	if (r == 0)
+		r = digest_begin(&g, i->attr.size, out);
 	if (r == 0)
 		r = compare_blocks(k, &g, i, why);
-	if (r == 0 && sha256 && EVP_DigestFinal_ex(g.digest, sha256, NULL) != 1)
-		r = -ENOMEM;
-	EVP_MD_CTX_free(g.digest);
-	free(g.memory);
-	if (g.fd >= 0)
-		close(g.fd);
-	pthread_cond_destroy(&g.done);
-	pthread_mutex_destroy(&g.lock);
+	if (r == 0)
+		r = digest_end(&g, out);
+	finish(&g);
+	return r;
+}
+
+/* ---- the volume alone ---- */
+
+/* *end becomes where the data, or the hole (then 1), that begins at @at ends. */
+static int stretch(int fd, uint64_t at, uint64_t size, uint64_t *end)
+{
+	off_t data = lseek(fd, (off_t)at, SEEK_DATA), hole = -1;
+	bool rest = data < 0 && errno == ENXIO;
+
+	*end = size;
+	if (rest || data > (off_t)at) {
+		*end = rest || (uint64_t)data > size ? size : (uint64_t)data;
+		return 1;
+	}
+	if (data >= 0)
+		hole = lseek(fd, (off_t)at, SEEK_HOLE);
+	if (hole > (off_t)at && (uint64_t)hole < size)
+		*end = (uint64_t)hole;
+	return 0;
+}
+
+static int read_data(struct run *k, struct reading *g, uint64_t at, uint64_t end, const char **why)
+{
+	while (at < end) {
+		uint32_t length = end - at < g->size ? (uint32_t)(end - at) : g->size;
+		int64_t n = verify_pace_turn(k->v->pace, length);
+
+		if (n < 0)
+			return (int)n;
+		n = read_here(g->fd, g->here, g->size, length, at);
+		if (n < length) {
+			*why = n < 0 ? DISK_FAILS : "it is shorter than its size";
+			return 1;
+		}
+		n = digest(g, at, g->here, length);
+		if (n < 0)
+			return (int)n;
+		at += length;
+	}
+	return 0;
+}
+
+int verify_disk(struct run *k, const struct here *h, struct verify_digests *out, const char **why)
+{
+	uint64_t at, end, size = (uint64_t)h->st.st_size;
+	struct reading g = { .fd = -1 };
+	int r;
+
+	pthread_mutex_init(&g.lock, NULL);
+	pthread_cond_init(&g.done, NULL);
+	out->kept = true;
+	r = prepare(k, size, h, &g);
+	if (r < 0 && r != -ENOMEM) {
+		*why = "it cannot be opened on the volume";
+		r = 1;
+	}
+	if (r == 0)
+		r = digest_begin(&g, size, out);
+	for (at = 0; r == 0 && at < size; at = end)
+		r = stretch(g.fd, at, size, &end) ? digest_zeros(&g, at, end) :
+						    read_data(k, &g, at, end, why);
+	if (r == 0)
+		r = digest_end(&g, out);
+	finish(&g);
 	return r;
 }
 

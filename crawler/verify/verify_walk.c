@@ -15,6 +15,7 @@
 
 #define PROGRESS_MS 1000
 #define WATCH_MS    200
+#define ALONE_BLOCK (1u << 20) /* bytes of a READ of the disk, without a source */
 
 static volatile sig_atomic_t signalled;
 
@@ -48,9 +49,12 @@ static void *worker(void *arg)
 	int r;
 
 	while ((t = take(k))) {
-		r = t->now   ? verify_moved(k, t->dir, t->items, &t->h, t->now) :
-		    t->items ? verify_items(k, t->dir, t->items) :
-			       verify_dir(k, t->dir);
+		if (k->v->source)
+			r = t->now   ? verify_moved(k, t->dir, t->items, &t->h, t->now) :
+			    t->items ? verify_items(k, t->dir, t->items) :
+				       verify_dir(k, t->dir);
+		else
+			r = t->items ? alone_items(k, t->dir, t->items) : alone_dir(k, t->dir);
 		dir_put(k, t->dir);
 		free(t);
 		pthread_mutex_lock(&k->lock);
@@ -90,7 +94,8 @@ static void watch(struct run *k)
 		pthread_mutex_unlock(&k->lock);
 		if (stop) { /* ends whatever the workers wait for */
 			verify_pace_stop(k->v->pace);
-			source_stop(k->v->source);
+			if (k->v->source)
+				source_stop(k->v->source);
 		}
 		pthread_mutex_lock(&k->lock);
 	}
@@ -201,7 +206,7 @@ int verify_run(struct verify *v)
 	struct run k = { .v = v, .volume_fd = stub_volume_fd(v->volume),
 			 .created = stub_volume_info(v->volume)->created,
 			 .began = (int64_t)time(NULL) };
-	struct source_limits limits;
+	struct source_limits limits = { .read_bytes = ALONE_BLOCK };
 	int r;
 
 	pthread_mutex_init(&k.lock, NULL);
@@ -209,10 +214,10 @@ int verify_run(struct verify *v)
 	signalled = 0;
 	sigaction(SIGINT, &act, &old[0]);
 	sigaction(SIGTERM, &act, &old[1]);
-	r = source_limits(v->source, &limits);
+	r = v->source ? source_limits(v->source, &limits) : 0;
 	k.block = r == 0 ? limits.read_bytes : 0;
 	if (r == 0)
-		r = begin(&k);
+		r = v->source ? begin(&k) : alone_begin(&k);
 	if (r == 0)
 		r = run_workers(&k);
 	if (r == 0)
@@ -227,6 +232,7 @@ int verify_run(struct verify *v)
 		dir_put(&k, k.chosen[k.n_chosen].dir);
 	}
 	free(k.chosen);
+	free(k.read);
 	moved_free(&k);
 	pthread_cond_destroy(&k.changed);
 	pthread_mutex_destroy(&k.lock);

@@ -51,7 +51,8 @@ void digest_sha_destroy(struct digest_sha *s)
 bool digest_sha_of(struct digest_sha *s, const void *bytes, size_t n, uint8_t out[DIGEST_BYTES])
 {
 	return EVP_DigestInit_ex2(s->ctx, s->md, NULL) == 1 &&
-	       EVP_DigestUpdate(s->ctx, bytes, n) == 1 && EVP_DigestFinal_ex(s->ctx, out, NULL) == 1;
+	       EVP_DigestUpdate(s->ctx, bytes, n) == 1 &&
+	       EVP_DigestFinal_ex(s->ctx, out, NULL) == 1;
 }
 
 /* ---- a file ---- */

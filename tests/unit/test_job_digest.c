@@ -49,7 +49,8 @@ static int digest(struct fixture *x, const struct stub_object *o, struct stub_di
 	return stub_digest_get(x->v, o->ino, &o->h, out);
 }
 
-static void assert_digest(struct fixture *x, const struct stub_object *o, const char *want, size_t n)
+static void assert_digest(struct fixture *x, const struct stub_object *o, const char *want,
+			  size_t n)
 {
 	struct stub_digest d;
 	struct digest_sha *sha;
