@@ -35,6 +35,7 @@ struct got { /* a READ of all of a file */
 	int64_t result;
 	bool have_attr;
 	struct stub_attr attr;
+	bool digested;
 	uint8_t digest[DIGEST_BYTES];
 	uint32_t size;
 	char data[];
@@ -54,7 +55,8 @@ struct whole {
 	unsigned int wake_at;  /* the worker waits until so few are in flight */
 	struct got *done;
 	/* the worker's */
-	struct got *kept; /* whose bytes are in data */
+	struct digest_sha *sha; /* NULL: digests are not wanted */
+	struct got *kept; /* whose bytes are in data, or will be */
 	const void *data[BATCH];
 	const uint8_t *digest[BATCH]; /* NULL: none */
 };
@@ -82,6 +84,7 @@ static void got_free(struct jobs *j, struct got *g)
 
 static void whole_free(struct whole *w)
 {
+	digest_sha_destroy(w->sha);
 	pthread_cond_destroy(&w->moved);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
@@ -154,6 +157,7 @@ static int send(struct whole *w, const struct stub_entry *e, size_t index)
 	memcpy(origin.bytes, e->origin, e->origin_len);
 	g->next = NULL;
 	g->w = w;
+	g->digested = false;
 	g->batch = w->batch;
 	g->index = index;
 	g->size = (uint32_t)e->attr.size;
@@ -181,6 +185,23 @@ static bool hurried(const struct whole *w)
 	return atomic_load(&w->hurry) || atomic_load(&w->j->stopping);
 }
 
+/* Of a file that has come, instead of waiting.  With the lock, which is given back meanwhile; false:
+ * of none. */
+static bool digest_one(struct whole *w)
+{
+	struct got *g = w->sha ? w->done : NULL;
+
+	if (!g)
+		return false;
+	w->done = g->next;
+	pthread_mutex_unlock(&w->lock);
+	g->digested = g->result == g->size && digest_of(w->sha, g->data, g->size, g->digest);
+	g->next = w->kept;
+	w->kept = g;
+	pthread_mutex_lock(&w->lock);
+	return true;
+}
+
 /* Until not more than @most READs are in flight.  False: nobody is to wait for them. */
 static bool wait_below(struct whole *w, unsigned int most)
 {
@@ -192,7 +213,8 @@ static bool wait_below(struct whole *w, unsigned int most)
 	w->wake_at = most;
 	before = w->inflight;
 	while (w->inflight > most && !hurried(w) && !silent) {
-		silent = stub_cond_wait_until(&w->moved, &w->lock, until) == -ETIMEDOUT &&
+		silent = !digest_one(w) &&
+			 stub_cond_wait_until(&w->moved, &w->lock, until) == -ETIMEDOUT &&
 			 w->inflight == before;
 		if (w->inflight != before) {
 			before = w->inflight;
@@ -301,31 +323,23 @@ static bool is_small(const struct whole *w, int dir_fd, const struct stub_entry 
 /* What has come: its bytes into w->data.  What comes later is late. */
 static void collect(struct whole *w, const struct stub_entry *e)
 {
-	struct got *g;
+	struct got **end = &w->kept;
 
 	pthread_mutex_lock(&w->lock);
-	w->kept = w->done;
+	while (!hurried(w) && digest_one(w))
+		;
+	while (*end)
+		end = &(*end)->next;
+	*end = w->done;
 	w->done = NULL;
 	w->batch++;
 	w->inflight = 0;
 	pthread_mutex_unlock(&w->lock);
-	for (g = w->kept; g; g = g->next)
-		if (is_version(g, &e[g->index]))
+	for (struct got *g = w->kept; g; g = g->next)
+		if (is_version(g, &e[g->index])) {
 			w->data[g->index] = g->data;
-}
-
-/* Of what has come; while nobody waits. */
-static void digest_all(struct whole *w)
-{
-	struct digest_sha *sha;
-
-	memset(w->digest, 0, sizeof(w->digest));
-	if (!w->j->c.digests || digest_sha_create(&sha) < 0)
-		return;
-	for (struct got *g = w->kept; g && !hurried(w); g = g->next)
-		if (w->data[g->index] == g->data && digest_of(sha, g->data, g->size, g->digest))
-			w->digest[g->index] = g->digest;
-	digest_sha_destroy(sha);
+			w->digest[g->index] = g->digested ? g->digest : NULL;
+		}
 }
 
 static bool in_a_hurry(void *arg)
@@ -341,6 +355,7 @@ size_t jobs_whole_fetch(struct whole *w, int dir_fd, const struct stub_entry *e,
 	bool holds = false;
 
 	memset(w->data, 0, end * sizeof(w->data[0]));
+	memset(w->digest, 0, end * sizeof(w->digest[0]));
 	for (size_t i = 0; i < end && next != NEXT_OVER; i++) {
 		if (!is_small(w, dir_fd, &e[i]))
 			continue;
@@ -353,7 +368,6 @@ size_t jobs_whole_fetch(struct whole *w, int dir_fd, const struct stub_entry *e,
 		next = NEXT_OVER;
 	w->given_up = next == NEXT_OVER;
 	collect(w, e);
-	digest_all(w);
 	*out = (struct stub_whole){
 		.data = w->data,
 		.digest = w->digest,
@@ -434,6 +448,8 @@ struct whole *jobs_whole_begin(struct jobs *j, struct job *job, const struct stu
 	w->job = job;
 	w->refs = 1;
 	w->empty = is_empty(dir->fd);
+	if (j->c.digests)
+		digest_sha_create(&w->sha);
 	pthread_mutex_init(&w->lock, NULL);
 	stub_cond_init(&w->moved);
 	pthread_mutex_lock(&j->table.lock);
