@@ -184,9 +184,17 @@ static void in_any_order(void **state)
 static void what_is_missing_is_missing(void **state)
 {
 	struct digest_file *f = file(3 * MIB);
-	uint8_t *p = noise(3 * MIB), got[DIGEST_BYTES];
+	uint8_t *p = noise(3 * MIB), got[DIGEST_BYTES], want[DIGEST_BYTES];
 
 	(void)state;
+	expected(p, 3 * MIB, want);
+	digest_file_add(f, sha, 1001, p + 1001, 3 * MIB - 1001); /* one byte, in the middle */
+	digest_file_add(f, sha, 1, p + 1, 999);
+	digest_file_add(f, sha, 0, p, 1);
+	assert_false(digest_file_end(f, sha, got));
+	digest_file_add(f, sha, 1000, p + 1000, 1);
+	assert_ends(f, want);
+	f = file(3 * MIB);
 	digest_file_add(f, sha, 1, p + 1, 3 * MIB - 1);
 	assert_false(digest_file_end(f, sha, got));
 	digest_file_add(f, sha, 4 * MIB, p, MIB); /* behind the end */
