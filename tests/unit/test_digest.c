@@ -195,6 +195,11 @@ static void what_is_missing_is_missing(void **state)
 	digest_file_add(f, sha, 1000, p + 1000, 1);
 	assert_ends(f, want);
 	f = file(3 * MIB);
+	digest_file_add(f, sha, 0, p, 1000);
+	digest_file_add(f, sha, 1001, p + 1001, 3 * MIB - 1001);
+	assert_false(digest_file_end(f, sha, got));
+	digest_file_destroy(f);
+	f = file(3 * MIB);
 	digest_file_add(f, sha, 1, p + 1, 3 * MIB - 1);
 	assert_false(digest_file_end(f, sha, got));
 	digest_file_add(f, sha, 4 * MIB, p, MIB); /* behind the end */
