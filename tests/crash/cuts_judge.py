@@ -7,6 +7,7 @@ then the crawl to the end, after which all bytes are what they were before.
 """
 import contextlib
 import json
+import os
 import pathlib
 import random
 import socket
@@ -18,7 +19,7 @@ from cuts_model import judge, logical
 from cuts_record import PATIENCE, SOCKETS, dump
 import images
 from lib.migration import AT_ONCE
-from lib.programs import CRAWLER, RETRIEVER
+from lib.programs import CRAWLER, RETRIEVER, VOLUME_TOOL
 from lib.wait import wait_until
 
 AGAIN = 12                               # states of a second cut
@@ -90,6 +91,18 @@ def same_objects(one, other):
             for p in sorted(set(ours) | set(theirs)) if ours.get(p) != theirs.get(p)]
 
 
+def digests(volume, tree):
+    """Which files that no client has touched are not what their digests say?  Those that came
+    before the cut may have lost theirs, and those that were under way have none."""
+    done = subprocess.run([str(VOLUME_TOOL), "verify", "--digests", "--limit", "0", str(volume)],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE)
+    answer = json.loads(done.stdout)
+    assert answer["ok"] and answer["right"] + answer["unproven"], answer
+    return ["%s at the end: its content is %s by its digest" % (f["path"], f["class"])
+            for f in answer["found"]
+            if f["class"] != "changed" and not tree[os.fsencode(f["path"])].touched]
+
+
 def recover(run, volume, tree, before):
     """Start twice: nothing but what the first start does.  Then to the end."""
     again = Recovery(run, volume)
@@ -107,6 +120,7 @@ def recover(run, volume, tree, before):
     else:
         now = logical(last, tree)
         wrong += ["%r is other bytes at the end" % p for p in wanted if now[p] != wanted[p]]
+        wrong += digests(volume, tree)
     return wrong
 
 
@@ -145,7 +159,7 @@ def judging(run, part):
     (home / "sockets").mkdir(parents=True)
     images.bind(home / "sockets", SOCKETS)
     images.new_boot(home)
-    (run.sockets / "postcopy.conf").write_text(AT_ONCE)
+    (run.sockets / "postcopy.conf").write_text(AT_ONCE + "digests = 1\n")
     yield home
     images.umount(images.BOOT_ID)
     images.umount(SOCKETS)

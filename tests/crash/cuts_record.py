@@ -161,7 +161,8 @@ class Run:
 
     def _migration(self, volume):
         # with an even seed the crawler makes small files whole, else it fills stubs
-        conf = "" if self.seed % 2 == 0 and not self.faults else "small_file = 0\n"
+        conf = "digests = 1\n"
+        conf += "" if self.seed % 2 == 0 and not self.faults else "small_file = 0\n"
         return Migration(self.sockets, self.source.url(), volume, shim=self.shim, conf=conf)
 
     def record(self):
