@@ -122,7 +122,7 @@ def test_shapes(make, server, make_file, fstype):
     """Every shape costs here what its data needs, and is the same; most is not read."""
     for name, (size, pieces) in SHAPES.items():
         make_file(name, size, pieces)
-    m = make(url(server, make_file), fstype).init().start()
+    m = make(url(server, make_file), fstype, conf="digests = 1\n").init().start()
     m.crawl()
     m.audit(complete=True)
     for name in SHAPES:
@@ -136,6 +136,8 @@ def test_shapes(make, server, make_file, fstype):
     # what has data, twice at most: small holes are read with what is around them
     assert s["bytes_done"] < 2 * sum(used(make_file.top / name) for name in SHAPES), s
     m.stop()
+    answer = m.tool("verify", "--digests", m.volume)    # holes belong to what came
+    assert answer["right"] == len(SHAPES) - 1 and not answer["found"], answer
 
 
 def test_16_tib(make, server, make_file):
@@ -143,7 +145,7 @@ def test_16_tib(make, server, make_file):
     size = 16 * TIB - 4096 - 3
     pieces = {7 * TIB + 12345: R.randbytes(MIB), size - 5: b"hello"}
     old = make_file("huge", size, pieces)
-    m = make(url(server, make_file)).init().start()
+    m = make(url(server, make_file), conf="digests = 1\n").init().start()
     new = m.volume / "huge"
 
     def check():
@@ -169,6 +171,7 @@ def test_16_tib(make, server, make_file):
         assert c.seek(f, 0) == (False, segments(new)[0][0])
         assert c.seek(f, 5, hole=True) == (False, 5)
     m.stop()
+    assert not m.tool("verify", "--digests", m.volume, check=False)["found"]
 
 
 def test_more_than_one_answer_has_room_for(make, server, make_file):
