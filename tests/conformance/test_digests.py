@@ -2,8 +2,10 @@
 """Digests of the bytes as they come (docs/decisions/0074): a disk that has others is found when the
 old server is gone, clients' changes are none, and what has no digest is told."""
 import hashlib
+import itertools
 import os
 import random
+import threading
 
 import pytest
 
@@ -123,6 +125,47 @@ def test_clients_changes_are_no_alarm(make, old, proto):
     assert set(found) == {"clients/" + name for name in ("large", "tiny", "more", "mib")}
     assert answer["exit"] == 0 and answer["unproven"] == 0 and answer["made_by_clients"] == 1
     assert answer["right"] == len(old.files) - len(found) - 1
+
+
+def test_clients_that_work_meanwhile(make, old):
+    m = make()
+    complete(m)
+    stop, error = threading.Event(), []
+
+    def work():
+        try:
+            with m.client("v3") as c:
+                for n in itertools.count():
+                    if stop.is_set():
+                        return
+                    name = "clients/%s" % list(SIZES)[n % len(SIZES)]
+                    c.write(name, n % 1000, b"%d" % n)
+                    c.setattr(name, mode=0o600 + n % 8)
+                    c.rename(name, "kept/moved")
+                    c.rename("kept/moved", name)
+                    c.write_file("hit/new", b"new %d" % n)
+                    c.remove("hit/new")
+        except Exception as err:
+            error.append(err)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        for _ in range(5):
+            found, answer = verify(m)
+            assert not alarms(found), found
+            assert answer["unproven"] == answer["pending"] == 0, answer
+    finally:
+        stop.set()
+        thread.join(60)
+    assert not error, error
+
+
+def test_usage(make):
+    m = make(start=False)
+    for options in (["--digests", "--all"], ["--digests", "--sample", "3"], ["--digests", "x", "y"]):
+        answer = m.tool("verify", *options, m.volume, check=False)
+        assert answer["error"] == "usage" and answer["exit"] == 2, options
 
 
 def test_whoever_reads_first_and_wherever(make, old):
