@@ -4,8 +4,9 @@
  * clients have changed since is told apart (docs/decisions/0064).  Without a source content is
  * compared with the digests of what it gave (docs/decisions/0074).
  *
- * Nothing is changed on either side, but for .postcopy/verify, and the number in the notes of
- * what was found right (finished.c), by which a comparison that was broken off goes on.
+ * Nothing is changed on either side, but for .postcopy/verify, the number in the notes of what
+ * was found right (finished.c), by which a comparison that was broken off goes on, and digests
+ * that are wanted and missing.
  */
 #ifndef VERIFY_H
 #define VERIFY_H

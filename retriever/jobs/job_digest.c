@@ -56,12 +56,6 @@ static struct of of_object(const struct stub_object *o)
 
 /* ---- files under way ---- */
 
-static bool same_object(const struct of *a, const struct of *b)
-{
-	return a->h.type == b->h.type && a->h.len == b->h.len &&
-	       !memcmp(a->h.bytes, b->h.bytes, a->h.len);
-}
-
 static bool same_version(const struct of *a, const struct of *b)
 {
 	return a->size == b->size && a->mtime.tv_sec == b->mtime.tv_sec &&
@@ -138,7 +132,7 @@ static struct digesting *get(struct digests *d, const struct of *of)
 	struct digesting *g;
 
 	pthread_mutex_lock(&d->lock);
-	for (g = *bucket_of(d, of); g && !same_object(&g->of, of); g = g->next)
+	for (g = *bucket_of(d, of); g && !stub_handle_equal(&g->of.h, &of->h); g = g->next)
 		;
 	if (g && !same_version(&g->of, of)) {
 		unlist(d, g);

@@ -90,6 +90,31 @@ static void damaged_it_is_none(void **state)
 	assert_int_equal(stub_digest_get(x->v, ino, &h, &d), 0);
 }
 
+/* As a power cut may leave it: the file as it was made, or places without what comes before. */
+static void without_its_first_bytes(void **state)
+{
+	struct fixture *x = *state;
+	int fd = openat(x->v->dir_fd, STUB_DIGESTS, O_RDWR | O_CREAT, 0600);
+	struct stub_digest d;
+	uint64_t ino;
+	struct stub_handle h = file(x, &ino);
+	static const char zeros[64];
+
+	assert_int_equal(stub_digest_get(x->v, ino, &h, &d), -ENOENT);
+	assert_int_equal(stub_digest_put(x->v, ino, &h, &one), 0);
+	fixture_close(x);
+	assert_int_equal(pwrite(fd, zeros, sizeof(zeros), 0), sizeof(zeros));
+	fixture_reopen(x);
+	assert_int_equal(stub_digest_get(x->v, ino, &h, &d), 0);
+	assert_is(&d, &one);
+	fixture_close(x);
+	fixture_reopen(x);
+	assert_int_equal(stub_digest_put(x->v, ino, &h, &one), 0);
+	assert_int_equal(pread(fd, &ino, sizeof(ino), 0), sizeof(ino));
+	assert_true(ino != 0);
+	close(fd);
+}
+
 static void something_else_is_left_alone(void **state)
 {
 	struct fixture *x = *state;
@@ -138,6 +163,7 @@ int main(void)
 		ON_VOLUME(not_of_another_inode),
 		ON_VOLUME(places_that_cannot_be),
 		ON_VOLUME(damaged_it_is_none),
+		ON_VOLUME(without_its_first_bytes),
 		ON_VOLUME(something_else_is_left_alone),
 		ON_VOLUME(a_version_that_was_given_up),
 	};
