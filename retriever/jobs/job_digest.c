@@ -16,12 +16,15 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "bytes.h"
 #include "jobs/job_digest.h"
 
 #define MEMORY_MAX (32u << 20)
 #define QUEUE_MAX  (16u << 20)
+#define NICE	   10 /* clients may be waiting for what others are at */
 
 /* Which version of what. */
 struct of {
@@ -279,6 +282,7 @@ static void *later_thread(void *arg)
 	struct digest_sha *sha = NULL;
 	struct digest_later *l;
 
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of this thread, as Linux has it */
 	digest_sha_create(&sha);
 	pthread_mutex_lock(&d->queue_lock);
 	while ((l = take(d))) {
