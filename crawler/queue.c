@@ -347,6 +347,11 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 	return r;
 }
 
+bool queue_flies(const struct queue *q, const struct stub_handle *h)
+{
+	return resting_flies(q->resting, resting_key(h));
+}
+
 int queue_ask(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
 	      struct stub_journal_entry *out)
 {

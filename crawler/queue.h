@@ -52,6 +52,9 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 int queue_ask(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
 	      struct stub_journal_entry *out);
 
+/* Was it given out, and is there no answer yet? */
+bool queue_flies(const struct queue *q, const struct stub_handle *h);
+
 /* When the next pass begins (CLOCK_MONOTONIC); 0 in the middle of one. */
 uint64_t queue_next_pass_ms(const struct queue *q);
 

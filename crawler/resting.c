@@ -63,13 +63,27 @@ void resting_put(struct resting *t, uint64_t key, uint64_t until_ms)
 	best->until_ms = until_ms;
 }
 
-bool resting_is(const struct resting *t, uint64_t key, uint64_t now_ms)
+static const struct slot *slot_of(const struct resting *t, uint64_t key)
 {
 	for (unsigned int i = 0; i < PROBES; i++) {
 		const struct slot *s = &t->slot[(key + i) % SLOTS];
 
 		if (s->key == key)
-			return s->until_ms > now_ms;
+			return s;
 	}
-	return false;
+	return NULL;
+}
+
+bool resting_is(const struct resting *t, uint64_t key, uint64_t now_ms)
+{
+	const struct slot *s = slot_of(t, key);
+
+	return s && s->until_ms > now_ms;
+}
+
+bool resting_flies(const struct resting *t, uint64_t key)
+{
+	const struct slot *s = slot_of(t, key);
+
+	return s && s->until_ms == RESTS_FOREVER;
 }

@@ -27,5 +27,6 @@ uint64_t resting_key(const struct stub_handle *h);
 void resting_put(struct resting *t, uint64_t key, uint64_t until_ms);
 void resting_clear(struct resting *t); /* nothing rests any more */
 bool resting_is(const struct resting *t, uint64_t key, uint64_t now_ms);
+bool resting_flies(const struct resting *t, uint64_t key); /* it does, RESTS_FOREVER */
 
 #endif

@@ -15,6 +15,7 @@
 struct place {
 	struct stub_handle h;
 	uint64_t again_ms; /* not before */
+	bool asked;
 };
 
 struct warm {
@@ -127,27 +128,34 @@ static void dir_open(struct warm *w, const struct stub_handle *h)
 		close(fd);
 }
 
-/* Open the next directory that is listed.  1: one is not, and is *out: to be listed; 0; -errno. */
+/*
+ * Open the next directory that is listed.  1: *out is one that has to be first; 0; -errno.
+ *
+ * Each is asked for: one that was made by a look-up has no entry in the journal, and its record
+ * cannot be read by whom the unit starts (trusted attributes want CAP_SYS_ADMIN).  If it is listed
+ * already the retriever says so at once.
+ */
 static int open_next(struct warm *w, struct queue *q, uint64_t now_ms,
 		     struct stub_journal_entry *out)
 {
 	for (unsigned int i = w->n; i-- > 0 && !w->dir;) {
 		struct place *p = &w->dirs[i];
-		struct stub_view view;
 		int r = 0;
 
 		if (now_ms < p->again_ms)
 			continue;
-		if (stub_view(w->volume, &p->h, &view) == 0 && view.needs & STUB_NEEDS_ENTRIES) {
-			p->again_ms = now_ms + AGAIN_MS;
+		if (!p->asked)
 			r = queue_ask(q, &p->h, true, now_ms, out);
-			if (r == QUEUE_RESTS)
-				continue;
-			if (r != 0)
-				return r;
-		} else {
-			dir_open(w, &p->h);
+		if (r < 0)
+			return r;
+		p->asked = true;
+		if (r == 1 || queue_flies(q, &p->h)) {
+			p->again_ms = now_ms + AGAIN_MS;
+			if (r == 1)
+				return 1;
+			continue;
 		}
+		dir_open(w, &p->h);
 		drop(w, i);
 	}
 	return 0;

@@ -3,8 +3,8 @@
  * warm.h - what clients will want next: the rest of the directories in which they have just met
  * what was not here (docs/decisions/0071).
  *
- * The retriever tells which (stub_heat_get()). The last one comes first: the directory itself if it
- * is not listed, then all that is in it. Each is gone through once each time it is told.
+ * The retriever tells which (stub_heat_get()). The last one comes first: the directory itself, which
+ * may not be listed, then all that is in it. Each is gone through once each time it is told.
  *
  * A hint: what is not found here is in the queue. Memory: the handles of some directories.
  */

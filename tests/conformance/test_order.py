@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lib.programs import CRAWLER, VOLUME_TOOL
+from lib.programs import CRAWLER, VOLUME_TOOL, as_unit
 from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
@@ -44,7 +44,8 @@ def order(m, *words, check=True):
 def start_crawler(m, *options):
     """One ask at a time, so that the order is seen at the old server."""
     with open(m.workdir / "crawler.log", "w") as log:
-        return subprocess.Popen([str(CRAWLER), "--workers", "1", *options, str(m.volume)],
+        return subprocess.Popen([*as_unit("crawler"), str(CRAWLER), "--workers", "1", *options,
+                                 str(m.volume)],
                                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
@@ -193,7 +194,7 @@ FOLDERS, EACH = 6, 8
 def folders():
     tree = Tree()
     for d in range(FOLDERS):
-        folder = tree.mkdir(tree.root, "d%d" % d)
+        folder = tree.mkdir(tree.root, "d%d" % d, uid=1000 + d)
         for i in range(EACH):
             tree.file(folder, "f%d" % i, Pattern(1000 + i, seed=d * 100 + i + 1))
     with FakeServer(tree) as server:

@@ -2,6 +2,7 @@
 """Where the programs under test are, and those that the tests build themselves."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -20,6 +21,14 @@ PLUGINS = BUILD / "fsal_stub"
 MODULES = debian.modules(debian.RELEASE)
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"
 STUBTOOL = BUILD / "tests" / "tools" / "stubtool"
+
+
+def as_unit(name):
+    """What stands in front of a daemon that has no more capabilities than its unit leaves it."""
+    unit = TESTS.parent / "packaging/systemd" / ("postcopy-%s@.service.in" % name)
+    caps = re.search(r"^CapabilityBoundingSet=(.*)", unit.read_text(), re.MULTILINE)[1].split()
+    return ["setpriv", "--bounding-set", ",".join(["-all", *("+" + c.removeprefix("CAP_").lower()
+                                                            for c in caps)])]
 
 
 def copy_program(program, where):
