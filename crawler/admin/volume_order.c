@@ -21,17 +21,23 @@ static int take(struct verdict *v, char **argv, struct order *out)
 	return 0;
 }
 
-static int print(const char *path, const struct order *o)
+void volume_tool_order(struct json *j, const struct order *o)
 {
 	char text[ORDER_TEXT];
-	struct json j;
 
 	order_text(o, text);
+	json_str(j, "order", text);
+	json_u64(j, "order_ahead", o->ahead);
+}
+
+static int print(const char *path, const struct order *o)
+{
+	struct json j;
+
 	json_begin(&j, stdout);
 	json_bool(&j, "ok", true);
 	json_str(&j, "volume", path);
-	json_str(&j, "order", text);
-	json_u64(&j, "order_ahead", o->ahead);
+	volume_tool_order(&j, o);
 	return json_end(&j) < 0 ? 1 : 0;
 }
 

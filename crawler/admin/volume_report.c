@@ -97,6 +97,17 @@ static void print_windows(struct json *j, const struct stub_volume *volume)
 		volume_tool_windows(j, &w);
 }
 
+/* The one in force: if it cannot be read the crawler works in the usual one. */
+static void print_order(struct json *j, const struct stub_volume *volume)
+{
+	struct order order;
+	int r = order_load(stub_volume_fd(volume), &order);
+
+	volume_tool_order(j, &order);
+	if (r < 0)
+		json_bool(j, "order_damaged", true);
+}
+
 /* As the retriever's status has it; nothing where nothing was counted. */
 static void print_totals(struct json *j, struct stub_journal *journal)
 {
@@ -155,6 +166,7 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 		json_bool(&j, "crawler", stub_crawler_runs(o.volume));
 		print_counts(&j, &c);
 		print_windows(&j, o.volume);
+		print_order(&j, o.volume);
 		print_totals(&j, o.journal);
 		r = json_end(&j) < 0 ? 1 : 0;
 	}

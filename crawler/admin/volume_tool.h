@@ -11,6 +11,7 @@
 
 #include <limits.h>
 
+#include "order/order.h"
 #include "report/json_out.h"
 #include "report/verdict.h"
 #include "window/window.h"
@@ -24,6 +25,8 @@ int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 
 /* What 'window' prints of them. */
 void volume_tool_windows(struct json *j, const struct windows *w);
+/* What 'order' prints of it. */
+void volume_tool_order(struct json *j, const struct order *o);
 /* The volume that is a sub-command's only argument, and its journal. */
 struct opened {
 	struct stub_volume *volume;

@@ -19,7 +19,7 @@ int kept_load(int root_fd, const char *name, char *text, size_t size)
 	int fd, r;
 
 	snprintf(path, sizeof(path), STUB_DIR "/%s", name);
-	fd = openat(root_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(root_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	n = pread(fd, text, size, 0);

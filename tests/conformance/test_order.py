@@ -117,6 +117,41 @@ def test_it_is_shown_kept_and_removed(m):
     assert not (m.volume / ".postcopy/order").exists()
 
 
+def test_options_may_stand_between_the_words(m):
+    for words in (["--json", m.volume, "recent", "small"], [m.volume, "--json", "recent", "small"],
+                  [m.volume, "recent", "--json", "small"], [m.volume, "recent", "small", "--json"]):
+        order(m, "default")
+        assert json.loads(m.postcopy("order", *words).stdout)["order"] == "recent small"
+    refused = m.postcopy("order", m.volume, "recent", "--jsonn", "small", check=False)
+    assert refused.returncode == 2 and "unrecognized arguments: --jsonn" in refused.stderr
+    assert m.postcopy("pause", m.volume, "recent", check=False).returncode == 2
+    assert order(m, "show").stdout.startswith("recent, then small first;")
+
+
+def test_status_tells_what_is_in_force(m):
+    def told():
+        return json.loads(m.postcopy("status", "--json", m.volume).stdout)
+
+    def shown():
+        return re.findall(r"^order +(.*\S)", m.postcopy("status", m.volume).stdout, re.MULTILINE)
+
+    assert (told()["order"], told()["order_ahead"], shown()) == ("", 500000, [])
+    order(m, "recent", "ahead=1000")
+    for down in (False, True):
+        if down:
+            m.kill_retriever()
+        s = told()
+        assert (s["order"], s["order_ahead"]) == ("recent ahead=1000", 1000)
+        assert "order_damaged" not in s
+        assert shown() == ["recent first; directories are listed until 1 000 objects wait"]
+    (m.volume / ".postcopy/order").write_text("order=1\nlarge\nen")
+    s = told()
+    assert (s["order"], s["order_ahead"], s["order_damaged"]) == ("", 500000, True)
+    assert shown() == ["damaged, so it is the usual one: say 'postcopy order' again"]
+    order(m, "default")
+    assert "order_damaged" not in told() and shown() == []
+
+
 @pytest.mark.parametrize("words", [["newest"], ["recent", "recent"], ["small", "large"],
                                    ["ahead=7"], ["default", "recent"], ["recent", "show"], [""]],
                          ids=repr)
