@@ -24,6 +24,7 @@
 #include "notify.h"
 #include "window/window.h"
 #include "pace.h"
+#include "places.h"
 #include "queue.h"
 #include "warm.h"
 
@@ -50,6 +51,7 @@ struct crawl {
 	const struct crawl_config *c;
 	struct queue *queue;
 	struct warm *warm;
+	struct places *places;
 	struct stub_link *link;
 	struct flight *flight; /* c->workers of them */
 	struct pace pace;
@@ -115,6 +117,8 @@ static void answer_take(struct crawl *w, struct flight *f, int result, uint64_t 
 	} else if (result == 0) {
 		/* a directory has brought new entries, anything else may have */
 		queue_hurry(w->queue, now, f->kind == STUB_JOURNAL_DIR ? LISTED_MS : 100);
+		if (f->kind == STUB_JOURNAL_DIR)
+			places_listed(w->places, &f->h);
 		w->full = false;
 	} else if (result == -ENOSPC || result == -EROFS) {
 		w->full_until_ms = now + FULL_MS;
@@ -266,11 +270,13 @@ static unsigned int places(const struct crawl *w)
 	return w->full ? 1 : w->pace.window;
 }
 
-/* What comes next: where clients are at work, then by the order. */
+/* What comes next: where clients are at work, then by the order, places before all else. */
 static int next(struct crawl *w, uint64_t now, struct stub_journal_entry *out)
 {
 	int r = w->c->once ? 0 : warm_next(w->warm, w->queue, now, out);
 
+	if (r == 0)
+		r = places_next(w->places, w->queue, now, out);
 	return r ? r : queue_next(w->queue, now, out);
 }
 
@@ -308,22 +314,25 @@ static void say_closed(struct crawl *w, const struct windows *windows, time_t no
 /* What is wanted first?  That may have been changed, too. */
 static void look_at_order(struct crawl *w)
 {
-	char text[ORDER_TEXT];
+	char text[ORDER_ALL];
 	struct order order;
 	int r = order_load(stub_volume_fd(w->c->volume), &order);
 
 	if (r < 0 && !w->said_order)
 		say(w, STUB_LOG_WARN, STUB_DIR "/order cannot be read (%s): the usual order; say "
-		    "'postcopy order' again", strerror(-r));
+		    "'postcopy order' again", r == -EPROTONOSUPPORT ?
+		    "it is of a newer release" : strerror(-r));
 	w->said_order = r < 0;
 	if (w->c->once) { /* each entry of this pass */
 		order_init(&order);
 		order.ahead = UINT32_MAX;
 	}
-	order_text(&order, text);
+	order_all(&order, text);
 	if (!w->c->once && !order_equal(&order, &w->order))
 		say(w, STUB_LOG_INFO, "what comes first: %s", *text ? text : "the usual order");
 	w->order = order;
+	if (places_order(w->places, &order) < 0)
+		say(w, STUB_LOG_WARN, "no memory: no directories come first or last");
 	queue_order(w->queue, &order);
 }
 
@@ -442,6 +451,8 @@ static bool wait_event(struct crawl *w, uint64_t now)
 		at = sooner(at, w->connect_at_ms);
 	else if (now < w->full_until_ms)
 		at = sooner(at, w->full_until_ms);
+	else if (w->s.inflight < places(w) && !pass_over(w) && places_busy(w->places, now))
+		at = now;
 	else if (w->s.inflight < places(w) && !pass_over(w))
 		at = sooner(at, queue_next_pass_ms(w->queue));
 	poll(p, 2, at > now ? (int)(at - now) : 0);
@@ -483,8 +494,11 @@ static int begin(struct crawl *w)
 		struct pollfd stop = { .fd = c->stop_fd, .events = POLLIN };
 		int r = queue_create(c->journal, c->log, c->log_arg, &w->queue);
 
-		if (r == 0)
+		if (r == 0) {
+			queue_last(w->queue, &(struct queue_last){ places_last, places_last_files,
+								   w->places });
 			return run(w);
+		}
 		if (stub_volume_gone(c->volume))
 			return CRAWL_REMOVED;
 		r = journal_failed(w, r);
@@ -505,6 +519,8 @@ int crawl(const struct crawl_config *c, struct crawl_stats *out)
 	w.flight = calloc(c->workers, sizeof(*w.flight));
 	r = w.flight ? warm_create(c->volume, &w.warm) : -ENOMEM;
 	if (r == 0)
+		r = places_create(c->volume, c->log, c->log_arg, &w.places);
+	if (r == 0)
 		r = begin(&w);
 	if (w.queue) {
 		queue_counts(w.queue, &w.s.left);
@@ -513,6 +529,7 @@ int crawl(const struct crawl_config *c, struct crawl_stats *out)
 	stub_link_destroy(w.link);
 	queue_destroy(w.queue);
 	warm_destroy(w.warm);
+	places_destroy(w.places);
 	free(w.flight);
 	*out = w.s;
 	return r;

@@ -19,6 +19,9 @@
  * for: what is done is in the journal for a while, until its removal is durable */
 #define LIST_MS	    60000
 #define IDLE_MS	    5000
+/* What comes last does after so long without anything else; so often is looked whether it still
+ * does */
+#define LAST_MS	    5000
 #define WAIT_MIN_MS 100 /* between two passes, growing while they find nothing */
 #define WAIT_MAX_MS 2000
 /* LMDB maps the journal: pages that were read count as this process's memory until the map is
@@ -57,6 +60,13 @@ struct queue {
 	unsigned int unseen; /* given out since that was looked at, files and DIR_WEIGHT */
 	unsigned int some_dirs; /* so many are given out nevertheless */
 	uint64_t listed_ms; /* directories were last given out */
+
+	struct queue_last last;
+	bool last_now; /* what comes last may be given out: there is nothing else */
+	bool last_due; /* so it is if this pass finds nothing else */
+	bool last_met; /* in this pass, and left out */
+	bool last_rests; /* some of these rest from now on */
+	uint64_t asked_ms; /* something was last given out for the first time */
 };
 
 static int journal_open(struct queue *q)
@@ -130,11 +140,13 @@ static uint64_t mapped_bytes(void)
 static int look(struct queue *q)
 {
 	struct stub_journal_counts c;
+	uint64_t last = q->last.is && !q->last_now ? q->last.files(q->last.arg) : 0;
 	uint32_t enough = q->over ? q->order.ahead - q->order.ahead / 4 : q->order.ahead;
 	int r = stub_journal_counts(q->journal, &c);
 
 	if (r < 0)
 		return r;
+	c.files -= last < c.files ? last : c.files; /* these wait for something else */
 	q->over = c.files > 0 && c.dirs + c.files >= enough;
 	q->skip_links = c.dirs > 0;
 	q->unseen = 0;
@@ -155,6 +167,10 @@ static int pass_begin(struct queue *q, uint64_t now_ms)
 		q->some_dirs = BATCH;
 	if (!q->over || q->some_dirs)
 		q->listed_ms = now_ms;
+	if (!q->asked_ms)
+		q->asked_ms = now_ms;
+	q->last_due = now_ms >= q->asked_ms + LAST_MS;
+	q->last_met = q->last_rests = false;
 	q->batch_n = q->batch_i = 0;
 	q->in_pass = true;
 	q->found = q->left_out = q->walked = false;
@@ -171,7 +187,11 @@ static void pass_end(struct queue *q, uint64_t now_ms)
 	if (q->found)
 		q->wait_ms = WAIT_MIN_MS;
 	q->next_pass_ms = now_ms;
-	if (q->found && q->left_out)
+	if (q->last_due && q->last_met && now_ms >= q->asked_ms + LAST_MS) {
+		q->last_now = true;
+		return;
+	}
+	if (q->left_out && (q->found || q->last_rests))
 		return;
 	q->next_pass_ms += q->wait_ms;
 	if (q->wait_ms < WAIT_MAX_MS)
@@ -210,6 +230,35 @@ static bool too_far_ahead(struct queue *q, const struct stub_journal_entry *e)
 	return true;
 }
 
+/* Is it to wait until there is nothing else?  Of a file that is known in memory. */
+static bool file_is_last(struct queue *q, const struct stub_journal_entry *e)
+{
+	if (!q->last.is || q->last_now || e->kind != STUB_JOURNAL_FILE ||
+	    !q->last.is(q->last.arg, e))
+		return false;
+	return q->last_met = true;
+}
+
+/* Of a directory it costs a look: it rests then. */
+static bool dir_is_last(struct queue *q, const struct stub_journal_entry *e, uint64_t now_ms)
+{
+	bool is;
+
+	if (!q->last.is || e->kind != STUB_JOURNAL_DIR)
+		return false;
+	is = q->last.is(q->last.arg, e);
+	if (q->last_now) { /* until there is something else again */
+		q->last_now = is || resting_knows(q->resting, resting_key(&e->h));
+		return false;
+	}
+	q->last_met |= is;
+	if (is && !q->last_due) {
+		resting_put(q->resting, resting_key(&e->h), now_ms + LAST_MS);
+		q->last_rests = true;
+	}
+	return is;
+}
+
 /* The next one of this pass that may be given out: 1; 0: there is none any more; -errno. */
 static int meet(struct queue *q, uint64_t now_ms, const struct stub_journal_entry **out)
 {
@@ -228,7 +277,7 @@ static int meet(struct queue *q, uint64_t now_ms, const struct stub_journal_entr
 		if (e->kind == STUB_JOURNAL_LINKS && q->skip_links)
 			break; /* links come last: nothing else is behind them */
 		if (e->park != STUB_PARK_NONE ||
-		    resting_is(q->resting, resting_key(&e->h), now_ms)) {
+		    resting_is(q->resting, resting_key(&e->h), now_ms) || file_is_last(q, e)) {
 			q->skipped++;
 		} else if (too_far_ahead(q, e)) {
 			stub_journal_files(&q->cursor);
@@ -281,6 +330,8 @@ static int next_picked(struct queue *q, uint64_t now_ms, struct stub_journal_ent
 		while (pick_take(q->pick, out)) {
 			if (resting_is(q->resting, resting_key(&out->h), now_ms))
 				continue; /* it was asked for meanwhile */
+			if (dir_is_last(q, out, now_ms))
+				continue;
 			if (out->kind != STUB_JOURNAL_DIR || !q->over || q->picked_over)
 				return 1;
 			q->left_out = true;
@@ -294,27 +345,38 @@ static int next_picked(struct queue *q, uint64_t now_ms, struct stub_journal_ent
 static int next_met(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 {
 	const struct stub_journal_entry *e;
-	int r = meet(q, now_ms, &e);
+	int r;
 
+	do {
+		r = meet(q, now_ms, &e);
+	} while (r == 1 && dir_is_last(q, e, now_ms));
 	if (r == 1)
 		*out = *e;
+	return r;
+}
+
+/* Look again how much is waiting, every so often.  0 or -errno */
+static int look_again(struct queue *q, uint64_t now_ms)
+{
+	bool was_over = q->over;
+	int r;
+
+	if (q->unseen < BATCH)
+		return 0;
+	r = look(q);
+	/* there is room: directories come first again */
+	if (r == 0 && was_over && !q->over && q->in_pass) {
+		q->in_pass = false;
+		q->next_pass_ms = now_ms;
+	}
 	return r;
 }
 
 /* Begin a pass if it is time: 1; 0: it is not; -errno. */
 static int go_on(struct queue *q, uint64_t now_ms)
 {
-	bool was_over = q->over;
-	int r = 0;
+	int r = q->in_pass ? look_again(q, now_ms) : 0;
 
-	if (q->in_pass && q->unseen >= BATCH) {
-		r = look(q);
-		/* there is room: directories come first again */
-		if (r == 0 && was_over && !q->over) {
-			q->in_pass = false;
-			q->next_pass_ms = now_ms;
-		}
-	}
 	if (r < 0 || q->in_pass)
 		return r < 0 ? r : 1;
 	if (now_ms < q->next_pass_ms)
@@ -323,6 +385,22 @@ static int go_on(struct queue *q, uint64_t now_ms)
 	if (r == 0)
 		r = pass_begin(q, now_ms);
 	return r < 0 ? r : 1;
+}
+
+bool queue_flies(const struct queue *q, const struct stub_handle *h)
+{
+	return resting_flies(q->resting, resting_key(h));
+}
+
+static void given(struct queue *q, uint64_t now_ms, const struct stub_journal_entry *e)
+{
+	uint64_t key = resting_key(&e->h);
+
+	/* what is tried again and again is not what others wait for */
+	if (!resting_knows(q->resting, key))
+		q->asked_ms = now_ms;
+	resting_put(q->resting, key, RESTS_FOREVER);
+	q->unseen += e->kind == STUB_JOURNAL_DIR ? DIR_WEIGHT : 1;
 }
 
 int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
@@ -334,8 +412,7 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 	if (r > 0)
 		r = q->order.keys ? next_picked(q, now_ms, out) : next_met(q, now_ms, out);
 	if (r > 0) {
-		resting_put(q->resting, resting_key(&out->h), RESTS_FOREVER);
-		q->unseen += out->kind == STUB_JOURNAL_DIR ? DIR_WEIGHT : 1;
+		given(q, now_ms, out);
 		if (out->kind == STUB_JOURNAL_DIR)
 			q->listed_ms = now_ms;
 		q->found = true;
@@ -347,15 +424,9 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 	return r;
 }
 
-bool queue_flies(const struct queue *q, const struct stub_handle *h)
+int queue_waits(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
+		struct stub_journal_entry *out)
 {
-	return resting_flies(q->resting, resting_key(h));
-}
-
-int queue_ask(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
-	      struct stub_journal_entry *out)
-{
-	uint64_t key = resting_key(h);
 	int r = journal_open(q);
 
 	if (r == 0)
@@ -371,10 +442,17 @@ int queue_ask(struct queue *q, const struct stub_handle *h, bool dir, uint64_t n
 	}
 	if (out->park != STUB_PARK_NONE || out->kind == STUB_JOURNAL_LINKS)
 		return 0;
-	if (resting_is(q->resting, key, now_ms))
-		return QUEUE_RESTS;
-	resting_put(q->resting, key, RESTS_FOREVER);
-	return 1;
+	return resting_is(q->resting, resting_key(h), now_ms) ? QUEUE_RESTS : 1;
+}
+
+int queue_ask(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
+	      struct stub_journal_entry *out)
+{
+	int r = queue_waits(q, h, dir, now_ms, out);
+
+	if (r == 1)
+		given(q, now_ms, out);
+	return r;
 }
 
 void queue_order(struct queue *q, const struct order *o)
@@ -382,8 +460,13 @@ void queue_order(struct queue *q, const struct order *o)
 	if (order_equal(&q->order, o))
 		return;
 	q->order = *o;
-	q->in_pass = q->over = false;
-	q->next_pass_ms = 0;
+	q->in_pass = q->over = q->last_now = false;
+	q->next_pass_ms = q->asked_ms = 0;
+}
+
+void queue_last(struct queue *q, const struct queue_last *last)
+{
+	q->last = *last;
 }
 
 uint64_t queue_next_pass_ms(const struct queue *q)

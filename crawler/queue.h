@@ -14,6 +14,8 @@
  *   - Every entry that is not parked is met by every pass, but for links, which wait until no
  *     directory is left that could still bring their other names, and for directories while more
  *     is waiting than the order has listed ahead.
+ *   - What comes last (queue_last()) is given out when nothing else was for some seconds, and
+ *     until a directory is met that does not; it is not counted as listed ahead before.
  *   - Nothing starves: some stretches are given out as the journal has them, and some
  *     directories are while files that wait for their source keep others from being listed.
  *   - Memory is bounded: a batch, the best of a stretch, the table of what rests, and the pages of
@@ -41,6 +43,18 @@ void queue_order(struct queue *q, const struct order *o);
  */
 int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out);
 
+/*
+ * What is to wait until there is nothing else to ask for.  is(): this one, a file or a
+ * directory; files(): about how many files of the journal are.
+ */
+struct queue_last {
+	bool (*is)(void *arg, const struct stub_journal_entry *e);
+	uint64_t (*files)(void *arg);
+	void *arg;
+};
+
+void queue_last(struct queue *q, const struct queue_last *last);
+
 #define QUEUE_RESTS 2
 
 /*
@@ -51,6 +65,10 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
  */
 int queue_ask(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
 	      struct stub_journal_entry *out);
+
+/* The same, but it does not rest from now on. */
+int queue_waits(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
+		struct stub_journal_entry *out);
 
 /* Was it given out, and is there no answer yet? */
 bool queue_flies(const struct queue *q, const struct stub_handle *h);

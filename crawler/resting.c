@@ -87,3 +87,8 @@ bool resting_flies(const struct resting *t, uint64_t key)
 
 	return s && s->until_ms == RESTS_FOREVER;
 }
+
+bool resting_knows(const struct resting *t, uint64_t key)
+{
+	return slot_of(t, key);
+}

@@ -28,5 +28,7 @@ void resting_put(struct resting *t, uint64_t key, uint64_t until_ms);
 void resting_clear(struct resting *t); /* nothing rests any more */
 bool resting_is(const struct resting *t, uint64_t key, uint64_t now_ms);
 bool resting_flies(const struct resting *t, uint64_t key); /* it does, RESTS_FOREVER */
+/* It does, or did, and its place was not needed since. */
+bool resting_knows(const struct resting *t, uint64_t key);
 
 #endif

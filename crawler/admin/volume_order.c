@@ -21,6 +21,16 @@ static int take(struct verdict *v, char **argv, struct order *out)
 	return 0;
 }
 
+static void print_patterns(struct json *j, const struct order *o, enum order_when when)
+{
+	json_array(j, when == ORDER_FIRST ? "order_first" : "order_last");
+	for (unsigned int i = 0; i < o->patterns; i++) {
+		if (o->pattern[i].when == when)
+			json_str(j, NULL, o->pattern[i].text);
+	}
+	json_array_end(j);
+}
+
 void volume_tool_order(struct json *j, const struct order *o)
 {
 	char text[ORDER_TEXT];
@@ -28,6 +38,8 @@ void volume_tool_order(struct json *j, const struct order *o)
 	order_text(o, text);
 	json_str(j, "order", text);
 	json_u64(j, "order_ahead", o->ahead);
+	print_patterns(j, o, ORDER_FIRST);
+	print_patterns(j, o, ORDER_LAST);
 }
 
 static int print(const char *path, const struct order *o)
@@ -62,6 +74,10 @@ int volume_order(struct verdict *v, int argc, char **argv)
 		r = verdict_fail(v, FAIL_VOLUME_DAMAGED,
 				 "%s/" STUB_DIR "/order is damaged, and all is crawled in the usual order: "
 				 "say 'postcopy order' again", path);
+	else if (r == -EPROTONOSUPPORT)
+		r = verdict_fail(v, FAIL_VOLUME_DAMAGED,
+				 "%s/" STUB_DIR "/order is of a newer release, and all is crawled in the "
+				 "usual order: say 'postcopy order' again", path);
 	else if (r < 0)
 		r = verdict_fail(v, argc > 2 ? FAIL_TARGET : FAIL_VOLUME_DAMAGED,
 				 "cannot %s %s/" STUB_DIR "/order: %s", argc > 2 ? "write" : "read", path,

@@ -36,7 +36,9 @@ static const struct command {
 	{ "scan", volume_scan, "scan DIR", "walk the whole volume and count stubs" },
 	{ "window", volume_window, "window DIR [none | WINDOW...]",
 	  "when the crawler may crawl, such as 'Mon..Fri 20:00-06:00': show it, or set it" },
-	{ "order", volume_order, "order DIR [default | {recent | small | large | ahead=N}...]",
+	{ "order", volume_order,
+	  "order DIR [default | {recent | small | large | ahead=N | first=PATTERN | "
+	  "last=PATTERN}...]",
 	  "what the crawler asks for first: show it, or set it" },
 	{ "moved", volume_moved, "moved DIR",
 	  "the file system was copied block by block or has another UUID: this is the volume now" },

@@ -11,12 +11,18 @@
 #define CLASS_MAX  ((1u << CLASS_BITS) - 1)
 #define HOUR	   3600
 #define AHEAD	   "ahead="
-#define WANTED	   "want recent, small, large or " AHEAD "N; or 'default', alone"
+#define WANTED                                                                            \
+	"want recent, small, large, " AHEAD "N, first=PATTERN, last=PATTERN; or 'default', alone"
 
 static const char *const names[ORDER_KEYS] = {
 	[ORDER_RECENT] = "recent",
 	[ORDER_SMALL] = "small",
 	[ORDER_LARGE] = "large",
+};
+
+static const char *const times[] = {
+	[ORDER_FIRST] = "first=",
+	[ORDER_LAST] = "last=",
 };
 
 void order_init(struct order *o)
@@ -54,12 +60,38 @@ static bool has(const struct order *o, int key)
 	return false;
 }
 
+static int take_pattern(struct order *o, enum order_when when, const char *text, char *why,
+			size_t size)
+{
+	char pattern[PATTERN_SIZE];
+	const char *wrong = pattern_take(text, pattern);
+
+	for (unsigned int i = 0; !wrong && i < o->patterns; i++) {
+		if (!strcmp(o->pattern[i].text, pattern))
+			wrong = "was said already";
+	}
+	if (!wrong && o->patterns == ORDER_PATTERNS)
+		wrong = "is one too many: there may be 16 patterns";
+	if (wrong) {
+		snprintf(why, size, "'%s%.60s' %s; want a directory, such as projects/alpha or "
+			 "home/*/mail", times[when], text, wrong);
+		return -EINVAL;
+	}
+	o->pattern[o->patterns].when = when;
+	memcpy(o->pattern[o->patterns++].text, pattern, sizeof(pattern));
+	return 0;
+}
+
 int order_take(struct order *o, const char *word, char *why, size_t size)
 {
 	int key = 0;
 
 	if (!strncmp(word, AHEAD, strlen(AHEAD)))
 		return take_ahead(o, word + strlen(AHEAD), why, size);
+	for (int when = ORDER_FIRST; when <= ORDER_LAST; when++) {
+		if (!strncmp(word, times[when], strlen(times[when])))
+			return take_pattern(o, when, word + strlen(times[when]), why, size);
+	}
 	while (key < ORDER_KEYS && strcmp(word, names[key]))
 		key++;
 	if (key == ORDER_KEYS) {
@@ -87,9 +119,60 @@ void order_text(const struct order *o, char out[ORDER_TEXT])
 		snprintf(out + n, ORDER_TEXT - n, "%s" AHEAD "%u", n ? " " : "", o->ahead);
 }
 
+void order_line(const struct order *o, unsigned int i, char out[ORDER_LINE])
+{
+	snprintf(out, ORDER_LINE, "%s%s", times[o->pattern[i].when], o->pattern[i].text);
+}
+
+void order_all(const struct order *o, char out[ORDER_ALL])
+{
+	size_t n;
+
+	order_text(o, out);
+	n = strlen(out);
+	for (unsigned int i = 0; i < o->patterns; i++) {
+		if (n)
+			out[n++] = ' ';
+		order_line(o, i, out + n);
+		n += strlen(out + n);
+	}
+}
+
+static bool same_patterns(const struct order *a, const struct order *b)
+{
+	for (unsigned int i = 0; i < a->patterns; i++) {
+		if (a->pattern[i].when != b->pattern[i].when ||
+		    strcmp(a->pattern[i].text, b->pattern[i].text))
+			return false;
+	}
+	return true;
+}
+
 bool order_equal(const struct order *a, const struct order *b)
 {
-	return a->keys == b->keys && a->ahead == b->ahead && !memcmp(a->key, b->key, a->keys);
+	return a->keys == b->keys && a->ahead == b->ahead && a->patterns == b->patterns &&
+	       !memcmp(a->key, b->key, a->keys) && same_patterns(a, b);
+}
+
+/* ---- where it is ---- */
+
+struct order_place order_place(const struct order *o, const char *path)
+{
+	struct order_place place = { .when = ORDER_USUAL };
+	unsigned int depth = 0;
+
+	for (unsigned int i = 0; i < o->patterns; i++) {
+		struct pattern_met met = pattern_meets(o->pattern[i].text, path);
+
+		if (met.depth > depth) {
+			depth = met.depth;
+			place.when = o->pattern[i].when;
+		}
+		place.below |= met.below;
+		place.way |= met.below && o->pattern[i].when == ORDER_FIRST &&
+			     pattern_is_way(o->pattern[i].text);
+	}
+	return place;
 }
 
 /* ---- rank ---- */

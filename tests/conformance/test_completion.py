@@ -47,7 +47,7 @@ REASONS = {r["code"] for r in json.loads(subprocess.run(
     [str(VOLUME_TOOL), "reasons"], check=True, capture_output=True, timeout=60).stdout)["reasons"]}
 # words that argparse does not know of
 POSITIONAL = {("window",): {"show", "none"},
-              ("order",): {"show", "default", "recent", "small", "large", "ahead="},
+              ("order",): {"show", "default", "recent", "small", "large", "ahead=", "first=", "last="},
               ("retry",): REASONS}
 
 

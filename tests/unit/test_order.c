@@ -128,6 +128,63 @@ static void lies_have_a_place_too(void **state)
 	assert_true(first(&o, file(UINT64_MAX / 2, DAY), file(UINT64_MAX, DAY)));
 }
 
+static void where_it_is_decides_when_it_comes(void **state)
+{
+	static const char *const words[] = { "last=home/*", "first=home/anna",
+					     "last=home/anna/old", "first=**/urgent", "last=a",
+					     "first=*" };
+	static const struct {
+		const char *path;
+		enum order_when when;
+		bool way;
+	} cases[] = {
+		{ "", ORDER_USUAL, true }, { "home", ORDER_FIRST, true },
+		{ "home/bert", ORDER_LAST, false }, { "home/bert/x", ORDER_LAST, false },
+		{ "home/bert/urgent/x", ORDER_FIRST, false }, /* the deepest */
+		{ "home/anna", ORDER_LAST, false }, /* alike: what was said first */
+		{ "home/anna/old/x", ORDER_LAST, false }, { "a", ORDER_LAST, false },
+		{ "b/c", ORDER_FIRST, false },
+	};
+	struct order o, none;
+	char why[256];
+
+	order_init(&o);
+	order_init(&none);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		assert_int_equal(order_take(&o, words[i], why, sizeof(why)), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct order_place p = order_place(&o, cases[i].path);
+
+		if (p.when != cases[i].when || p.way != cases[i].way || !p.below)
+			fail_msg("%s: %d %d %d", cases[i].path, p.when, p.way, p.below);
+		assert_int_equal(order_place(&none, cases[i].path).when, ORDER_USUAL);
+		assert_false(order_place(&none, cases[i].path).below);
+	}
+}
+
+static void patterns_that_are_none_are_refused(void **state)
+{
+	static const char *const wrong[] = {
+		"first=", "first=/a", "first=..", "last=**", "first", "first=a\nb", "last=projects/",
+		"first=projects/**", "FIRST=a", "first =a",
+	};
+	struct order o = order_of("first=projects"), before = o;
+	char why[256], word[32];
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		why[0] = '\0';
+		assert_int_equal(order_take(&o, wrong[i], why, sizeof(why)), -EINVAL);
+		assert_non_null(strstr(why, "want "));
+		assert_true(order_equal(&o, &before));
+	}
+	for (int i = 1; i < ORDER_PATTERNS; i++) {
+		snprintf(word, sizeof(word), "last=d%d", i);
+		assert_int_equal(order_take(&o, word, why, sizeof(why)), 0);
+	}
+	assert_int_equal(order_take(&o, "last=x", why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "one too many"));
+}
+
 /* What brings more to choose from, what is there, what waits for its names. */
 static void directories_files_links(void **state)
 {
@@ -192,6 +249,83 @@ static void the_file_is_whole_or_none(void **state)
 	rmdir(dir);
 }
 
+/* They may have blanks. */
+static void patterns_are_kept_too(void **state)
+{
+	static const char *const damaged[] = {
+		"order=2\nrecent\nend\n", "order=2\nrecent\n\nend\n",
+		"order=2\nrecent\nfirst=a\n\nend\n", "order=2\nrecent\nsmall\nend\n",
+		"order=2\nfirst=a\nend\n", "order=1\nfirst=a\nend\n",
+		"order=2\nfirst=a\nfirst=b\nend\n", "order=2\n\nfirst=/a\nend\n",
+		"order=2\n\nfirst=a\nlast=a\nend\n", "order=2\n\nfirst=a\nend",
+		"order=2\n\nend\n",
+	};
+	char dir[] = "/tmp/test_order.XXXXXX", text[256] = "", path[64], why[256];
+	struct order o = order_of("small"), got;
+	int root, fd;
+
+	assert_non_null(mkdtemp(dir));
+	root = open(dir, O_RDONLY | O_DIRECTORY);
+	assert_int_equal(mkdirat(root, ".postcopy", 0700), 0);
+	snprintf(path, sizeof(path), "%s/.postcopy/order", dir);
+
+	assert_int_equal(order_take(&o, "first=two words/**", why, sizeof(why)), 0);
+	assert_int_equal(order_take(&o, "last=end", why, sizeof(why)), 0);
+	assert_int_equal(order_store(root, &o), 0);
+	assert_int_equal(order_load(root, &got), 0);
+	assert_true(order_equal(&got, &o));
+	/* these bytes are read for good */
+	fd = open(path, O_RDWR);
+	assert_true(read(fd, text, sizeof(text) - 1) > 0);
+	assert_string_equal(text, "order=2\nsmall\nfirst=two words\nlast=end\nend\n");
+
+	for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_true(pwrite(fd, damaged[i], strlen(damaged[i]), 0) > 0);
+		if (order_load(root, &got) != -EBADMSG)
+			fail_msg("%s was taken", damaged[i]);
+		assert_int_equal(got.patterns + got.keys, 0);
+	}
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(pwrite(fd, "order=3\nx\nend\n", 14, 0), 14);
+	assert_int_equal(order_load(root, &got), -EPROTONOSUPPORT);
+	close(fd);
+
+	order_init(&o);
+	assert_int_equal(order_store(root, &o), 0);
+	assert_int_equal(access(path, F_OK), -1);
+	unlinkat(root, ".postcopy", AT_REMOVEDIR);
+	close(root);
+	rmdir(dir);
+}
+
+static void the_longest_is_kept_whole(void **state)
+{
+	char dir[] = "/tmp/test_order.XXXXXX", text[ORDER_ALL], word[ORDER_LINE], why[256];
+	struct order o, got;
+	int root;
+
+	assert_non_null(mkdtemp(dir));
+	root = open(dir, O_RDONLY | O_DIRECTORY);
+	assert_int_equal(mkdirat(root, ".postcopy", 0700), 0);
+	order_init(&o);
+	for (int i = 0; i < ORDER_PATTERNS; i++) {
+		snprintf(word, sizeof(word), "first=%0*d", PATTERN_SIZE - 1, i);
+		assert_int_equal(order_take(&o, word, why, sizeof(why)), 0);
+	}
+	assert_int_equal(order_store(root, &o), 0);
+	assert_int_equal(order_load(root, &got), 0);
+	assert_true(order_equal(&got, &o));
+	order_all(&o, text);
+	assert_int_equal(strlen(text), ORDER_PATTERNS * (strlen("first=") + PATTERN_SIZE) - 1);
+
+	order_init(&o);
+	assert_int_equal(order_store(root, &o), 0);
+	unlinkat(root, ".postcopy", AT_REMOVEDIR);
+	close(root);
+	rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,7 +334,11 @@ int main(void)
 		cmocka_unit_test(the_first_word_decides_and_the_next_among_those_alike),
 		cmocka_unit_test(lies_have_a_place_too),
 		cmocka_unit_test(directories_files_links),
+		cmocka_unit_test(where_it_is_decides_when_it_comes),
+		cmocka_unit_test(patterns_that_are_none_are_refused),
 		cmocka_unit_test(the_file_is_whole_or_none),
+		cmocka_unit_test(patterns_are_kept_too),
+		cmocka_unit_test(the_longest_is_kept_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
