@@ -23,6 +23,7 @@
 
 #include "notify.h"
 #include "window/window.h"
+#include "deep.h"
 #include "pace.h"
 #include "places.h"
 #include "queue.h"
@@ -52,6 +53,7 @@ struct crawl {
 	struct queue *queue;
 	struct warm *warm;
 	struct places *places;
+	struct deep *deep;
 	struct stub_link *link;
 	struct flight *flight; /* c->workers of them */
 	struct pace pace;
@@ -117,8 +119,10 @@ static void answer_take(struct crawl *w, struct flight *f, int result, uint64_t 
 	} else if (result == 0) {
 		/* a directory has brought new entries, anything else may have */
 		queue_hurry(w->queue, now, f->kind == STUB_JOURNAL_DIR ? LISTED_MS : 100);
-		if (f->kind == STUB_JOURNAL_DIR)
+		if (f->kind == STUB_JOURNAL_DIR) {
 			places_listed(w->places, &f->h);
+			deep_listed(w->deep, &f->h);
+		}
 		w->full = false;
 	} else if (result == -ENOSPC || result == -EROFS) {
 		w->full_until_ms = now + FULL_MS;
@@ -277,6 +281,8 @@ static int next(struct crawl *w, uint64_t now, struct stub_journal_entry *out)
 
 	if (r == 0)
 		r = places_next(w->places, w->queue, now, out);
+	if (r == 0 && !w->c->once)
+		r = deep_next(w->deep, w->queue, now, out);
 	return r ? r : queue_next(w->queue, now, out);
 }
 
@@ -521,6 +527,8 @@ int crawl(const struct crawl_config *c, struct crawl_stats *out)
 	if (r == 0)
 		r = places_create(c->volume, c->log, c->log_arg, &w.places);
 	if (r == 0)
+		r = deep_create(deep_names, c->volume, &w.deep);
+	if (r == 0)
 		r = begin(&w);
 	if (w.queue) {
 		queue_counts(w.queue, &w.s.left);
@@ -530,6 +538,7 @@ int crawl(const struct crawl_config *c, struct crawl_stats *out)
 	queue_destroy(w.queue);
 	warm_destroy(w.warm);
 	places_destroy(w.places);
+	deep_destroy(w.deep);
 	free(w.flight);
 	*out = w.s;
 	return r;

@@ -11,6 +11,7 @@
 #include "resting.h"
 
 #define BATCH	    64
+#define GETS	    1024 /* each so many-th look-up sees how much of the journal is in memory */
 #define DIR_WEIGHT  8 /* a directory brings more: how much is waiting is looked at sooner */
 #define STRETCH	    65536 /* entries that are looked at for the best: some 20 ms */
 #define PICKED_MS   5000 /* then they are looked for anew */
@@ -49,6 +50,7 @@ struct queue {
 
 	struct stub_journal_entry batch[BATCH];
 	unsigned int batch_n, batch_i;
+	unsigned int gets; /* entries that were looked up */
 
 	struct order order;
 	struct pick *pick;
@@ -57,6 +59,7 @@ struct queue {
 	bool picked_over; /* as it was then */
 
 	bool over; /* enough is listed: files first */
+	bool deep; /* half of that are directories: the deepest first */
 	unsigned int unseen; /* given out since that was looked at, files and DIR_WEIGHT */
 	unsigned int some_dirs; /* so many are given out nevertheless */
 	uint64_t listed_ms; /* directories were last given out */
@@ -148,6 +151,7 @@ static int look(struct queue *q)
 		return r;
 	c.files -= last < c.files ? last : c.files; /* these wait for something else */
 	q->over = c.files > 0 && c.dirs + c.files >= enough;
+	q->deep = c.dirs >= q->order.ahead / 2;
 	q->skip_links = c.dirs > 0;
 	q->unseen = 0;
 	return 0;
@@ -198,17 +202,21 @@ static void pass_end(struct queue *q, uint64_t now_ms)
 		q->wait_ms = q->wait_ms * 2 < WAIT_MAX_MS ? q->wait_ms * 2 : WAIT_MAX_MS;
 }
 
+/* Pages that were read are given back if there are many. */
+static int journal_trim(struct queue *q)
+{
+	if (mapped_bytes() > MAPPED_MAX)
+		journal_close(q);
+	return journal_open(q);
+}
+
 /* 1: the batch has entries; 0: end of the pass; -errno. */
 static int batch_read(struct queue *q)
 {
-	int r;
+	int r = journal_trim(q);
 
-	if (mapped_bytes() > MAPPED_MAX) {
-		journal_close(q);
-		r = journal_open(q);
-		if (r < 0)
-			return r;
-	}
+	if (r < 0)
+		return r;
 	r = stub_journal_next(q->journal, &q->cursor, false, q->batch, BATCH);
 	if (r < 0)
 		return r;
@@ -387,6 +395,20 @@ static int go_on(struct queue *q, uint64_t now_ms)
 	return r < 0 ? r : 1;
 }
 
+int queue_deep(struct queue *q, uint64_t now_ms)
+{
+	int r = q->deep ? journal_open(q) : 0;
+
+	if (r == 0 && q->deep)
+		r = look_again(q, now_ms);
+	if (r < 0) {
+		journal_close(q);
+		q->in_pass = false;
+		return r;
+	}
+	return q->deep && !q->over;
+}
+
 bool queue_flies(const struct queue *q, const struct stub_handle *h)
 {
 	return resting_flies(q->resting, resting_key(h));
@@ -427,7 +449,7 @@ int queue_next(struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 int queue_waits(struct queue *q, const struct stub_handle *h, bool dir, uint64_t now_ms,
 		struct stub_journal_entry *out)
 {
-	int r = journal_open(q);
+	int r = q->gets++ % GETS ? journal_open(q) : journal_trim(q);
 
 	if (r == 0)
 		r = stub_journal_get(q->journal, h, out);
@@ -460,7 +482,7 @@ void queue_order(struct queue *q, const struct order *o)
 	if (order_equal(&q->order, o))
 		return;
 	q->order = *o;
-	q->in_pass = q->over = q->last_now = false;
+	q->in_pass = q->over = q->deep = q->last_now = false;
 	q->next_pass_ms = q->asked_ms = 0;
 }
 

@@ -73,6 +73,10 @@ int queue_waits(struct queue *q, const struct stub_handle *h, bool dir, uint64_t
 /* Was it given out, and is there no answer yet? */
 bool queue_flies(const struct queue *q, const struct stub_handle *h);
 
+/* Are directories to be listed, and so many known that the deepest should come next?  1, 0, or
+ * -errno of the journal. */
+int queue_deep(struct queue *q, uint64_t now_ms);
+
 /* When the next pass begins (CLOCK_MONOTONIC); 0 in the middle of one. */
 uint64_t queue_next_pass_ms(const struct queue *q);
 

@@ -220,6 +220,32 @@ def test_directories_are_listed_until_enough_objects_wait(new_migration, fresh_d
             assert 1000 - 60 <= most <= 1000 + 9 * 40, (most, at)
 
 
+def test_the_deepest_come_first_when_so_many_directories_are_known(new_migration, fresh_dir):
+    """Half of what may be listed ahead, in one directory; some of these have others in them."""
+    tree, inside = Tree(), {}
+    for d in range(1040):
+        folder = tree.mkdir(tree.root, "d%d" % d, uid=1000)
+        if d % 26 == 0:
+            inside[folder] = [tree.mkdir(folder, name) for name in "abc"]
+            tree.file(folder, "f", b"x")
+    with FakeServer(tree) as server:
+        m = new_migration(server.url(), fresh_dir).init().start_retriever()
+        order(m, "ahead=1000")
+        crawl(m)
+        m.drain()
+        assert m.status()["counter"] == 0
+        listed = list(dict.fromkeys(call.node for call in list(server.calls)
+                                    if call.proc == "READDIRPLUS"))
+    assert len(listed) == 1 + 1040 + 3 * len(inside)
+    at = {node: i for i, node in enumerate(listed)}
+    # until they are half of it; how many there are is looked at now and then, and some are given
+    # out by then
+    early = [folder for folder in inside if at[folder] < 500]
+    late = [folder for folder in early if sorted(at[b] - at[folder] for b in inside[folder])
+            != [1, 2, 3]]
+    assert len(early) > 5 and len(late) <= 2, [(at[f], [at[b] for b in inside[f]]) for f in late]
+
+
 # ---- where clients are at work ----
 
 FOLDERS, EACH = 6, 8
