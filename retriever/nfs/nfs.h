@@ -7,10 +7,12 @@
  *   nfs_identity.c is it still the object that it was?
  *   nfs_acl.c    POSIX ACLs, and a mode that gives no more than they do
  *   nfs_attr.c   NFS's codes and attributes into ours
- *   nfs_dial.c   the way to a usable connection: resolve, portmapper, MOUNT, NULL
+ *   nfs_dial.c   the way to a usable connection: resolve, portmapper, NULL
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
  *   nfs_queue.c  which call goes to which connection; back-off and giving up
- *   nfs_call.c   one call: encode, judge the reply
+ *   nfs_call.c   one call: send it, judge what comes back
+ *   nfs3_call.c  NFSv3: how a call is said, and what its reply says
+ *   nfs3_dial.c  NFSv3: MOUNT, and what is asked of the root
  *   nfs_read.c   reading
  *   nfs_list.c   listing
  *   nfs_probe.c  probing
@@ -60,6 +62,7 @@
 #include "source/uri.h"
 
 #define NFS_CONNECTIONS_MAX  16
+#define NFS_HANDLE_MAX	     NFS3_FHSIZE
 #define NFS_READ_MAX	     (1024 * 1024) /* libnfs drops a reply that is longer */
 #define NFS_READDIR_MIN	     (64 * 1024)
 #define NFS_READDIR_MAX	     (256 * 1024)
@@ -74,10 +77,14 @@
 #define NFS_WHY_MAX	     SOURCE_WHY_MAX
 #define NFS_ACL_TRIES	     3 /* connections on which a server may keep quiet about ACLs */
 #define NFS_ASTRAY_MS	     60000 /* so long is an object in another's place news */
+#define NFS_PORT	     2049
+
+struct nfs_version; /* a table of calls, below */
 
 /* ---- nfs_uri.c ---- */
 
 struct nfs_uri {
+	const struct nfs_version *version;
 	char host[SOURCE_HOST_MAX]; /* as it is shown: IPv6 addresses in brackets */
 	char node[SOURCE_HOST_MAX]; /* as resolvers take it: without */
 	char path[STUB_URI_MAX + 1]; /* of the export; starts with '/' */
@@ -116,6 +123,29 @@ enum nfs_op {
 	NFS_OP_GETACL, /* of the ACL protocol, on the same connection */
 };
 
+enum nfs_said { /* what an error says besides */
+	NFS_SAID_NOTHING,
+	NFS_SAID_TOOSMALL,
+	NFS_SAID_NOTSUPP,
+	NFS_SAID_COOKIE, /* the directory was changed, and a cookie of it is known no more */
+};
+
+/* What a reply says, in no version's words; what it points at is valid as long as the reply. */
+struct nfs_answer {
+	int error; /* 0, an errno of source.h, or -EAGAIN: the server says "later" */
+	enum nfs_said said;
+	/* of the object that the call is about, or that LOOKUP has found; and of the directory in
+	 * which it was looked up, or which is listed.  Both may come with an error. */
+	bool have_attr, have_dir;
+	struct stub_attr attr, dir;
+	struct stub_origin origin; /* LOOKUP */
+	const char *data; /* READ; READLINK: without a zero byte */
+	uint32_t len;
+	bool eof; /* READ */
+	uint32_t granted; /* ACCESS */
+	const void *reply; /* as the version has decoded it */
+};
+
 struct nfs_call {
 	TAILQ_ENTRY(nfs_call) link;
 	struct nfs_conn *conn; /* on which it is sent; NULL in queues */
@@ -137,10 +167,9 @@ struct nfs_call {
 	uint64_t sent_ms; /* in flight: since */
 	uint64_t trace, begun_us; /* what it is for, and since when; 0: it is not told of */
 
-	/* @reply is libnfs's result of the operation with status NFS3_OK, valid
-	 * during the call; NULL if @err.  With an error of LOOKUP, READDIR* or GETACL, it is the
-	 * result with that status, or NULL. */
-	void (*done)(struct nfs_call *c, int err, void *reply);
+	/* @a is what the reply says, valid during the call; with an error it may be NULL: there was
+	 * none. */
+	void (*done)(struct nfs_call *c, int err, const struct nfs_answer *a);
 };
 
 TAILQ_HEAD(nfs_calls, nfs_call);
@@ -220,15 +249,14 @@ struct nfs_addresses {
 	char text[NFS_ADDRESSES_MAX][64]; /* numeric */
 };
 int nfs_dial_resolve(struct nfs_dial *d, struct nfs_addresses *out);
-/* MOUNT the export: its root handle. */
-int nfs_dial_mount(struct nfs_dial *d, const char *address, struct stub_origin *root);
 /* A connection whose server has answered NULL. */
 int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct rpc_context **out);
-/* FSINFO of @root over @rpc, clipped by @config. */
-int nfs_dial_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
-		    const struct source_config *config, struct source_limits *out);
-int nfs_dial_getattr(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
-		     struct stub_attr *out);
+/* To @program of @version at port @given (0: the portmapper is asked); @what is its name. */
+int nfs_dial_program(struct nfs_dial *d, const char *address, uint16_t given, uint32_t program,
+		     uint32_t version, const char *what, struct rpc_context **out);
+/* Write d->why; returns @error. */
+int nfs_dial_fail(struct nfs_dial *d, int error, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* One step of a connection made by the calls above: begin, queue the call with
  * nfs_dial_on_step() and @d as its callback, finish.  @take gets the reply and d->out. */
@@ -237,6 +265,56 @@ void nfs_dial_on_step(struct rpc_context *rpc, int status, void *data, void *arg
 /* @queued: what queueing the call returned; @what: the service it was sent to. */
 int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what);
 
+/* ---- a version of the protocol ---- */
+
+struct nfs_page;
+
+struct nfs_version {
+	const char *name; /* for people */
+	uint32_t number; /* for the portmapper */
+	uint16_t port; /* of a server of which the URI tells none; 0: the portmapper is asked */
+
+	/* for libnfs, on the thread of the connection: 0, or there is no memory */
+	int (*null)(struct rpc_context *rpc, rpc_cb cb, void *arg);
+	int (*send)(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
+	/* libnfs's result of @c */
+	void (*answer)(const struct nfs_call *c, const void *reply, struct nfs_answer *out);
+	/* The entries of an answer to READDIR*.  0, -ENOMEM, or -EBADMSG with a reason in *why. */
+	int (*page)(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
+		    const char **why);
+
+	/* errors as of nfs_dial_*() */
+	/* the root of the export, over connections of its own */
+	int (*root)(struct nfs_dial *d, const char *address, struct stub_origin *root);
+	/* limits of what @root belongs to, clipped by @config */
+	int (*limits)(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+		      const struct source_config *config, struct source_limits *out);
+	int (*getattr)(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
+		       struct stub_attr *out);
+	/* What the server says of itself, into a struct source_traits; only that it cannot be
+	 * reached is an error. */
+	int (*traits)(struct nfs_dial *d, const char *address, void *out);
+	bool acl_beside; /* ACLs are told by the protocol of nfs_acl.c */
+};
+
+extern const struct nfs_version nfs3_version;
+
+/* ---- nfs3_call.c ---- */
+
+int nfs3_null(struct rpc_context *rpc, rpc_cb cb, void *arg);
+int nfs3_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
+void nfs3_answer(const struct nfs_call *c, const void *reply, struct nfs_answer *out);
+int nfs3_page(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
+	      const char **why);
+
+/* ---- nfs3_dial.c ---- */
+
+int nfs3_dial_root(struct nfs_dial *d, const char *address, struct stub_origin *root);
+
+/* ---- nfs_traits.c ---- */
+
+int nfs3_traits(struct nfs_dial *d, const char *address, void *out);
+
 /* ---- nfs_link.c ---- */
 
 void nfs_conn_wake(struct nfs_conn *c);
@@ -244,7 +322,8 @@ void nfs_conn_wake(struct nfs_conn *c);
  * returned. */
 void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* done(), which is told of at level debug; @on: whose flight it was in, NULL: nobody's. */
-void nfs_call_over(struct nfs_call *c, const struct nfs_conn *on, int err, void *reply);
+void nfs_call_over(struct nfs_call *c, const struct nfs_conn *on, int err,
+		   const struct nfs_answer *a);
 uint32_t nfs_call_load(const struct nfs_call *c); /* bytes its reply may bring */
 const char *nfs_op_name(enum nfs_op op);
 
@@ -259,7 +338,7 @@ int nfs_source_limits(struct source *s, struct source_limits *out);
 /* Are @a the attributes of @as?  @as NULL: true. */
 bool nfs_is(const struct source_id *as, const struct stub_attr *a);
 /* Over a connection that is being made: is the root the right one?  0, the errors of
- * nfs_dial_getattr(), or -ENOENT with d->why. */
+ * nfs_version.getattr, or -ENOENT with d->why. */
 int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct rpc_context *rpc,
 		   const struct stub_origin *root);
 int nfs_source_verify(struct source *base);
@@ -278,7 +357,7 @@ bool nfs_acl_wanted(struct nfs_source *s, const struct stub_attr *a);
 uint32_t nfs_acl_mask(const struct stub_attr *a); /* what is asked for */
 /* Does the new file system keep ACLs?  Constant. */
 bool nfs_acl_kept(const struct nfs_source *s);
-/* GETACL has ended with @err and the GETACL3res @reply (as done() gets it): narrow @a's mode.
+/* GETACL has ended with @err and the GETACL3res @reply (NULL: none came): narrow @a's mode.
  * @kept: say whether there is more to be had (a->more); else, and of others than files and
  * directories, the ACL is lost (a->acl). */
 void nfs_acl_met(int err, const void *reply, bool kept, struct stub_attr *a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nfs_call.c - one call: encode it, judge what comes back.
+ * nfs_call.c - one call: send it, judge what comes back.
  *
  * What libnfs may report, and what becomes of the call:
  *
@@ -50,12 +50,12 @@ static enum verdict judge(const char *text, int *error)
 	return VERDICT_LOST;
 }
 
-static void finish(struct nfs_call *c, int error, void *reply)
+static void finish(struct nfs_call *c, int error, const struct nfs_answer *a)
 {
 	const struct nfs_conn *on = c->conn;
 
 	nfs_settle(c->conn, c);
-	nfs_call_over(c, on, error, reply);
+	nfs_call_over(c, on, error, a);
 }
 
 static void on_failure(struct nfs_call *c, const char *text)
@@ -81,19 +81,11 @@ static void on_failure(struct nfs_call *c, const char *text)
 	finish(c, error, NULL);
 }
 
-/* Does done() get the reply also of a failed call?  It may have attributes, or more codes. */
-static bool tells_more(enum nfs_op op)
-{
-	return op == NFS_OP_READDIR || op == NFS_OP_READDIRPLUS || op == NFS_OP_LOOKUP ||
-	       op == NFS_OP_GETACL;
-}
-
 static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 {
 	struct nfs_call *c = arg;
 	struct nfs_conn *conn = c->conn;
-	uint32_t nfsstat;
-	int error;
+	struct nfs_answer a;
 
 	(void)rpc;
 	if (status != RPC_STATUS_SUCCESS) {
@@ -102,98 +94,20 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 	}
 	conn->heard_ms = stub_now_ms();
 	conn->replied = true;
-	nfsstat = *(const uint32_t *)data; /* every NFSv3 result starts with it */
-	if (nfsstat == NFS3ERR_JUKEBOX) {
+	conn->s->uri.version->answer(c, data, &a);
+	if (a.error == -EAGAIN) {
 		trace(c->trace, "source %s: JUKEBOX, connection %u", nfs_op_name(c->op),
 		      conn->index);
 		nfs_settle(conn, c);
 		nfs_delay(conn->s, c);
 		return;
 	}
-	if (nfsstat != NFS3_OK && tells_more(c->op)) {
-		finish(c, nfs_errno(nfsstat), data);
-		return;
-	}
-	error = nfs_errno(nfsstat);
-	finish(c, error, error ? NULL : data);
-}
-
-/* ---- encoding ---- */
-
-static int send_access(struct nfs_call *c, struct rpc_context *rpc, struct nfs_fh3 fh)
-{
-	struct ACCESS3args args = { fh, c->count };
-	int r;
-
-	/* Credentials are encoded when the call is queued. */
-	rpc_set_auth(rpc, libnfs_authunix_create("postcopy", c->uid, c->uid, 0, NULL));
-	r = rpc_nfs3_access_async(rpc, on_reply, &args, c);
-	rpc_set_auth(rpc, libnfs_authunix_create("postcopy", 0, 0, 0, NULL));
-	return r;
-}
-
-static int send_readdirplus(struct nfs_call *c, struct rpc_context *rpc, struct nfs_fh3 fh)
-{
-	struct READDIRPLUS3args args = { .dir = fh,
-					 .cookie = c->offset,
-					 .dircount = c->count,
-					 .maxcount = c->count };
-
-	memcpy(args.cookieverf, c->verf, sizeof(c->verf));
-	return rpc_nfs3_readdirplus_async(rpc, on_reply, &args, c);
-}
-
-static int send_readdir(struct nfs_call *c, struct rpc_context *rpc, struct nfs_fh3 fh)
-{
-	struct READDIR3args args = { .dir = fh, .cookie = c->offset, .count = c->count };
-
-	memcpy(args.cookieverf, c->verf, sizeof(c->verf));
-	return rpc_nfs3_readdir_async(rpc, on_reply, &args, c);
-}
-
-static int queue_call(struct nfs_call *c, struct rpc_context *rpc)
-{
-	struct nfs_fh3 fh = { { c->fh.len, (char *)c->fh.bytes } };
-
-	switch (c->op) {
-	case NFS_OP_GETATTR: {
-		struct GETATTR3args args = { fh };
-
-		return rpc_nfs3_getattr_async(rpc, on_reply, &args, c);
-	}
-	case NFS_OP_LOOKUP: {
-		struct LOOKUP3args args = { { fh, (char *)c->name } };
-
-		return rpc_nfs3_lookup_async(rpc, on_reply, &args, c);
-	}
-	case NFS_OP_READLINK: {
-		struct READLINK3args args = { fh };
-
-		return rpc_nfs3_readlink_async(rpc, on_reply, &args, c);
-	}
-	case NFS_OP_READ: {
-		struct READ3args args = { fh, c->offset, c->count };
-
-		return rpc_nfs3_read_async(rpc, on_reply, &args, c);
-	}
-	case NFS_OP_ACCESS:
-		return send_access(c, rpc, fh);
-	case NFS_OP_READDIRPLUS:
-		return send_readdirplus(c, rpc, fh);
-	case NFS_OP_READDIR:
-		return send_readdir(c, rpc, fh);
-	case NFS_OP_GETACL: {
-		struct GETACL3args args = { fh, c->count };
-
-		return rpc_nfsacl_getacl_async(rpc, on_reply, &args, c);
-	}
-	}
-	return -1;
+	finish(c, a.error, &a);
 }
 
 int nfs_call_send(struct nfs_call *c)
 {
-	return queue_call(c, c->conn->rpc) ? -ENOMEM : 0;
+	return c->conn->s->uri.version->send(c, c->conn->rpc, on_reply) ? -ENOMEM : 0;
 }
 
 /* ---- waiting ---- */

@@ -94,7 +94,7 @@ static void ping(struct nfs_conn *c)
 {
 	c->heard_ms = stub_now_ms();
 	c->pinging = true;
-	if (rpc_nfs3_null_async(c->rpc, on_ping, c)) {
+	if (c->s->uri.version->null(c->rpc, on_ping, c)) {
 		c->pinging = false;
 		nfs_conn_break(c, "out of memory");
 	}
@@ -253,9 +253,9 @@ static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address,
 	struct nfs_source *s = c->s;
 	struct source_limits limits;
 	struct stub_origin root;
-	int r = nfs_dial_mount(d, address, &root);
+	int r = s->uri.version->root(d, address, &root);
 
-	if (!r)
+	if (!r && s->uri.version->acl_beside)
 		r = nfs_acl_learn(s, d, address, &root, attempt);
 	if (!r)
 		r = nfs_dial_nfs(d, address, &c->rpc);
@@ -263,7 +263,7 @@ static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address,
 		return r;
 	r = nfs_root_check(s, d, c->rpc, &root);
 	if (!r)
-		r = nfs_dial_limits(d, c->rpc, &root, &s->config, &limits);
+		r = s->uri.version->limits(d, c->rpc, &root, &s->config, &limits);
 	if (r) {
 		rpc_destroy_context(c->rpc);
 		c->rpc = NULL;

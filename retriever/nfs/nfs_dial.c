@@ -3,9 +3,8 @@
  * nfs_dial.c - the way to a usable connection.
  *
  * Resolve the name, ask the portmapper unless the URI has the port, connect,
- * MOUNT the export (over a connection of its own), and let the NFS service answer
- * NULL: only then the service is running.  A stopped server's kernel accepts
- * connections too.
+ * and let the NFS service answer NULL: only then the service is running.  A stopped
+ * server's kernel accepts connections too.  What is asked then depends on the version.
  *
  * The caller's thread waits here, step by step, with one deadline for all.
  * Each step's context is destroyed in the function that made it, so that no
@@ -27,14 +26,12 @@
 
 #include <nfsc/libnfs-raw-portmap.h>
 
-#define PORTMAPPER    111
-#define EXPORTS_SHOWN 8
+#define PORTMAPPER 111
 
 /* libnfs 4.0.0 makes contexts and picks local ports with statics and getservbyport(). */
 static pthread_mutex_t libnfs_statics = PTHREAD_MUTEX_INITIALIZER;
 
-static int __attribute__((format(printf, 3, 4)))
-fail(struct nfs_dial *d, int error, const char *fmt, ...)
+int nfs_dial_fail(struct nfs_dial *d, int error, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -58,14 +55,14 @@ int nfs_dial_resolve(struct nfs_dial *d, struct nfs_addresses *out)
 		r = getaddrinfo(d->uri->node, NULL, &hints, &list);
 	}
 	if (r)
-		return fail(d, -EHOSTUNREACH, "unknown host %s: %s", d->uri->host,
+		return nfs_dial_fail(d, -EHOSTUNREACH, "unknown host %s: %s", d->uri->host,
 			    r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
 	for (a = list; a && out->n < NFS_ADDRESSES_MAX; a = a->ai_next)
 		if (!getnameinfo(a->ai_addr, a->ai_addrlen, out->text[out->n], sizeof(out->text[0]),
 				 NULL, 0, NI_NUMERICHOST))
 			out->n++;
 	freeaddrinfo(list);
-	return out->n ? 0 : fail(d, -EHOSTUNREACH, "host %s has no address", d->uri->host);
+	return out->n ? 0 : nfs_dial_fail(d, -EHOSTUNREACH, "host %s has no address", d->uri->host);
 }
 
 static bool is_stopped(struct nfs_dial *d)
@@ -88,14 +85,15 @@ static int run(struct nfs_dial *d, struct rpc_context *rpc, const char *what)
 		int r;
 
 		if (now >= d->deadline_ms)
-			return fail(d, -ETIMEDOUT, "no answer from %s of %s", what, d->uri->host);
+			return nfs_dial_fail(d, -ETIMEDOUT, "no answer from %s of %s", what,
+					     d->uri->host);
 		r = poll(p, 2, (int)(d->deadline_ms - now));
 		if (r < 0 && errno != EINTR)
-			return fail(d, -EPROTO, "poll: %s", strerror(errno));
+			return nfs_dial_fail(d, -EPROTO, "poll: %s", strerror(errno));
 		if (r <= 0)
 			continue;
 		if (p[1].revents && is_stopped(d))
-			return fail(d, -ECANCELED, "stopped");
+			return nfs_dial_fail(d, -ECANCELED, "stopped");
 		if (p[0].revents & (POLLERR | POLLHUP) && !d->error) {
 			socklen_t len = sizeof(d->error);
 
@@ -142,7 +140,7 @@ int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, con
 	int r;
 
 	if (queued)
-		return fail(d, -ENOMEM, "out of memory");
+		return nfs_dial_fail(d, -ENOMEM, "out of memory");
 	r = run(d, rpc, what);
 	if (r)
 		return r;
@@ -150,9 +148,9 @@ int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, con
 		return 0;
 	snprintf(said, sizeof(said), "%.120s", d->why[0] ? d->why : "connection closed");
 	if (strstr(said, "not accepted"))
-		return fail(d, -EACCES, "%s of %s rejects AUTH_SYS credentials", what,
+		return nfs_dial_fail(d, -EACCES, "%s of %s rejects AUTH_SYS credentials", what,
 			    d->uri->host);
-	return fail(d, -EPROTO, "%s of %s: %s", what, d->uri->host, said);
+	return nfs_dial_fail(d, -EPROTO, "%s of %s: %s", what, d->uri->host, said);
 }
 
 static int connect_error(struct nfs_dial *d, int error, const char *what, const char *address,
@@ -160,16 +158,16 @@ static int connect_error(struct nfs_dial *d, int error, const char *what, const 
 {
 	switch (error) {
 	case ECONNREFUSED:
-		return fail(d, -ECONNREFUSED, "connection refused by %s (%s) port %d (%s)",
+		return nfs_dial_fail(d, -ECONNREFUSED, "connection refused by %s (%s) port %d (%s)",
 			    d->uri->host, address, port, what);
 	case ETIMEDOUT:
-		return fail(d, -ETIMEDOUT, "no answer from %s (%s) port %d (%s)", d->uri->host,
-			    address, port, what);
+		return nfs_dial_fail(d, -ETIMEDOUT, "no answer from %s (%s) port %d (%s)",
+				     d->uri->host, address, port, what);
 	case 0:
-		return fail(d, -EPROTO, "cannot connect to %s (%s) port %d (%s)", d->uri->host,
-			    address, port, what);
+		return nfs_dial_fail(d, -EPROTO, "cannot connect to %s (%s) port %d (%s)",
+				     d->uri->host, address, port, what);
 	default:
-		return fail(d, -EHOSTUNREACH, "cannot connect to %s (%s) port %d (%s): %s",
+		return nfs_dial_fail(d, -EHOSTUNREACH, "cannot connect to %s (%s) port %d (%s): %s",
 			    d->uri->host, address, port, what, strerror(error));
 	}
 }
@@ -182,7 +180,7 @@ static int dial(struct nfs_dial *d, const char *address, int port, const char *w
 	int r, one = 1;
 
 	if (!nfs_zdr_guard())
-		return fail(d, -EPROTO, "this libnfs is not the one we know");
+		return nfs_dial_fail(d, -EPROTO, "this libnfs is not the one we know");
 	nfs_dial_begin(d, NULL, NULL);
 	pthread_mutex_lock(&libnfs_statics);
 	rpc = rpc_init_context();
@@ -194,7 +192,7 @@ static int dial(struct nfs_dial *d, const char *address, int port, const char *w
 	}
 	pthread_mutex_unlock(&libnfs_statics);
 	if (!rpc)
-		return fail(d, -ENOMEM, "out of memory");
+		return nfs_dial_fail(d, -ENOMEM, "out of memory");
 	if (r) {
 		r = connect_error(d, d->error, what, address, port);
 	} else {
@@ -242,18 +240,20 @@ static void take_universal(struct nfs_dial *d, void *data)
 }
 
 /* Version 2 knows nothing of IPv6: it tells ports of IPv4, if it answers there at all. */
-static int ask_port(struct nfs_dial *d, struct rpc_context *rpc, uint32_t program, bool v6)
+static int ask_port(struct nfs_dial *d, struct rpc_context *rpc, uint32_t program, uint32_t version,
+		    bool v6)
 {
 	struct pmap3_mapping m = {
-		.prog = program, .vers = 3, .netid = "tcp6", .addr = "", .owner = ""
+		.prog = program, .vers = version, .netid = "tcp6", .addr = "", .owner = ""
 	};
 
 	return v6 ? rpc_pmap3_getaddr_async(rpc, &m, nfs_dial_on_step, d) :
-		    rpc_pmap2_getport_async(rpc, (int)program, 3, IPPROTO_TCP, nfs_dial_on_step, d);
+		    rpc_pmap2_getport_async(rpc, (int)program, (int)version, IPPROTO_TCP,
+					     nfs_dial_on_step, d);
 }
 
-static int find_port(struct nfs_dial *d, const char *address, uint32_t program, const char *what,
-		     uint32_t *out)
+static int find_port(struct nfs_dial *d, const char *address, uint32_t program, uint32_t version,
+		     const char *what, uint32_t *out)
 {
 	bool v6 = strchr(address, ':');
 	struct rpc_context *rpc;
@@ -263,258 +263,37 @@ static int find_port(struct nfs_dial *d, const char *address, uint32_t program, 
 		return r;
 	*out = 0;
 	nfs_dial_begin(d, v6 ? take_universal : take_port, out);
-	r = nfs_dial_finish(d, rpc, ask_port(d, rpc, program, v6), "portmapper");
+	r = nfs_dial_finish(d, rpc, ask_port(d, rpc, program, version, v6), "portmapper");
 	rpc_destroy_context(rpc);
 	if (!r && (*out < 1 || *out > 65535))
-		return fail(d, -EPROTO, "the portmapper of %s knows no %s version 3 over TCP",
-			    d->uri->host, what);
+		return nfs_dial_fail(d, -EPROTO, "the portmapper of %s knows no %s version %u over TCP",
+				     d->uri->host, what, version);
 	return r;
 }
 
-static int dial_program(struct nfs_dial *d, const char *address, uint16_t given, uint32_t program,
-			const char *what, struct rpc_context **out)
+int nfs_dial_program(struct nfs_dial *d, const char *address, uint16_t given, uint32_t program,
+		     uint32_t version, const char *what, struct rpc_context **out)
 {
 	uint32_t port = given;
-	int r = given ? 0 : find_port(d, address, program, what, &port);
+	int r = given ? 0 : find_port(d, address, program, version, what, &port);
 
 	return r ? r : dial(d, address, (int)port, what, out);
 }
 
-/* ---- MOUNT ---- */
-
-struct mounted {
-	uint32_t status;
-	struct stub_origin root;
-};
-
-static void take_mount(struct nfs_dial *d, void *data)
-{
-	const struct mountres3 *res = data;
-	struct mounted *m = d->out;
-	struct nfs_fh3 fh;
-
-	m->status = (uint32_t)res->fhs_status;
-	m->root.len = 0;
-	if (m->status != MNT3_OK)
-		return;
-	fh.data.data_len = res->mountres3_u.mountinfo.fhandle.fhandle3_len;
-	fh.data.data_val = res->mountres3_u.mountinfo.fhandle.fhandle3_val;
-	nfs_origin(&fh, &m->root);
-}
-
-/* Names come from outside: only what can be shown on a terminal. */
-static size_t append(char *to, size_t size, size_t n, const char *text)
-{
-	for (; *text && n + 1 < size; text++)
-		to[n++] = *text >= ' ' && *text < 127 ? *text : '?';
-	to[n] = '\0';
-	return n;
-}
-
-struct export_list {
-	char text[NFS_WHY_MAX / 2];
-	bool ours; /* the URI's export, or a directory above it, is in the list */
-};
-
-static bool covers(const char *dir, const char *path)
-{
-	size_t n = strlen(dir);
-
-	return !strncmp(dir, path, n) && (!path[n] || path[n] == '/' || (n && dir[n - 1] == '/'));
-}
-
-static void take_exports(struct nfs_dial *d, void *data)
-{
-	const struct exportnode *e = *(struct exportnode **)data;
-	struct export_list *l = d->out;
-	unsigned int shown = 0;
-	size_t n = 0;
-
-	for (; e; e = e->ex_next) {
-		const char *dir = e->ex_dir ? e->ex_dir : "";
-
-		l->ours = l->ours || covers(dir, d->uri->path);
-		if (shown < EXPORTS_SHOWN && n)
-			n = append(l->text, sizeof(l->text), n, " ");
-		if (shown <= EXPORTS_SHOWN)
-			n = append(l->text, sizeof(l->text), n,
-				   shown < EXPORTS_SHOWN ? dir : " ...");
-		shown++;
-	}
-}
-
-/* MOUNT was refused.  Some servers say ACCES of a path that is not exported: the list of exports
- * tells. */
-static int not_exported(struct nfs_dial *d, struct rpc_context *rpc, int error)
-{
-	struct export_list l = { 0 };
-	const char *says;
-
-	nfs_dial_begin(d, take_exports, &l);
-	if (nfs_dial_finish(d, rpc, rpc_mount3_export_async(rpc, nfs_dial_on_step, d),
-			    "mount service"))
-		return fail(d, error, "%.200s %s", d->uri->path,
-			    error == -EACCES ? "may not be mounted from here" : "is not exported");
-	if (error == -EACCES && !l.ours)
-		error = -ENOENT;
-	says = error == -EACCES ? "may not be mounted from here" : "is not exported";
-	return fail(d, error, "%.80s %s; exports there: %s", d->uri->path, says,
-		    l.text[0] ? l.text : "none");
-}
-
-static int mount_error(struct nfs_dial *d, struct rpc_context *rpc, uint32_t status)
-{
-	switch (status) {
-	case MNT3ERR_NOENT:
-	case MNT3ERR_NOTDIR:
-	case MNT3ERR_INVAL:
-	case MNT3ERR_NAMETOOLONG:
-		return not_exported(d, rpc, -ENOENT);
-	case MNT3ERR_PERM:
-	case MNT3ERR_ACCES:
-		return not_exported(d, rpc, -EACCES);
-	default:
-		return fail(d, -EPROTO, "MOUNT of %.100s failed with status %u", d->uri->path,
-			    status);
-	}
-}
-
-int nfs_dial_mount(struct nfs_dial *d, const char *address, struct stub_origin *root)
-{
-	struct mounted m = { 0 };
-	struct rpc_context *rpc;
-	int r = dial_program(d, address, d->uri->mountport, MOUNT_PROGRAM, "mount service", &rpc);
-
-	if (r)
-		return r;
-	nfs_dial_begin(d, take_mount, &m);
-	r = nfs_dial_finish(d, rpc,
-			    rpc_mount3_mnt_async(rpc, nfs_dial_on_step, (char *)d->uri->path, d),
-			    "mount service");
-	if (!r && m.status != MNT3_OK)
-		r = mount_error(d, rpc, m.status);
-	else if (!r && !m.root.len)
-		r = fail(d, -EPROTO, "the mount service gave an impossible file handle");
-	rpc_destroy_context(rpc);
-	*root = m.root;
-	return r;
-}
-
-/* ---- NFS ---- */
-
 int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct rpc_context **out)
 {
+	const struct nfs_version *v = d->uri->version;
+	uint16_t port = d->uri->nfsport ? d->uri->nfsport : v->port;
 	struct rpc_context *rpc;
-	int r = dial_program(d, address, d->uri->nfsport, NFS_PROGRAM, "NFS service", &rpc);
+	int r = nfs_dial_program(d, address, port, NFS_PROGRAM, v->number, "NFS service", &rpc);
 
 	if (r)
 		return r;
 	nfs_dial_begin(d, NULL, NULL);
-	r = nfs_dial_finish(d, rpc, rpc_nfs3_null_async(rpc, nfs_dial_on_step, d), "NFS service");
+	r = nfs_dial_finish(d, rpc, v->null(rpc, nfs_dial_on_step, d), "NFS service");
 	if (r)
 		rpc_destroy_context(rpc);
 	else
 		*out = rpc;
-	return r;
-}
-
-struct fsinfo {
-	uint32_t status, rtmax, rtpref;
-	uint64_t max_file_size;
-};
-
-static void take_fsinfo(struct nfs_dial *d, void *data)
-{
-	const struct FSINFO3res *res = data;
-	struct fsinfo *f = d->out;
-
-	f->status = (uint32_t)res->status;
-	if (f->status != NFS3_OK)
-		return;
-	f->rtmax = res->FSINFO3res_u.resok.rtmax;
-	f->rtpref = res->FSINFO3res_u.resok.rtpref;
-	f->max_file_size = res->FSINFO3res_u.resok.maxfilesize;
-}
-
-static struct nfs_fh3 handle(const struct stub_origin *o)
-{
-	struct nfs_fh3 fh = { { o->len, (char *)o->bytes } };
-
-	return fh;
-}
-
-static uint32_t clip(uint32_t value, uint32_t low, uint32_t high)
-{
-	return value < low ? low : value > high ? high : value;
-}
-
-/* MOUNT has given us the handle a moment ago. */
-static int refused(struct nfs_dial *d, const char *what, uint32_t status)
-{
-	int error = nfs_errno(status);
-
-	if (error == -ESTALE)
-		return fail(d, -ESTALE,
-			    "the server has exported %.100s, but calls its root stale (%s): a disk that "
-			    "is not mounted over there any more, or another fsid",
-			    d->uri->path, what);
-	return fail(d, error == -EACCES ? -EACCES : -EPROTO,
-		    "%s of the root of %.100s failed with NFS status %u", what, d->uri->path, status);
-}
-
-int nfs_dial_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
-		    const struct source_config *config, struct source_limits *out)
-{
-	struct FSINFO3args args = { handle(root) };
-	struct fsinfo f = { 0 };
-	uint32_t reply;
-	int r;
-
-	nfs_dial_begin(d, take_fsinfo, &f);
-	r = nfs_dial_finish(d, rpc, rpc_nfs3_fsinfo_async(rpc, nfs_dial_on_step, &args, d),
-			    "NFS service");
-	if (!r && f.status != NFS3_OK)
-		r = refused(d, "FSINFO", f.status);
-	if (r)
-		return r;
-	/* dtpref is no limit (Linux says 4 KiB): servers cut a reply as they need. */
-	reply = f.rtmax ? f.rtmax : f.rtpref ? f.rtpref : 32768;
-	out->read_bytes = clip(reply, 512, config->read_bytes);
-	out->readdir_bytes = config->readdir_bytes;
-	out->max_file_size = f.max_file_size ? f.max_file_size : INT64_MAX;
-	return 0;
-}
-
-struct gotten {
-	uint32_t status;
-	int error;
-	struct stub_attr attr;
-};
-
-static void take_getattr(struct nfs_dial *d, void *data)
-{
-	const struct GETATTR3res *res = data;
-	struct gotten *g = d->out;
-
-	g->status = (uint32_t)res->status;
-	if (g->status == NFS3_OK)
-		g->error = nfs_attr(&res->GETATTR3res_u.resok.obj_attributes, &g->attr);
-}
-
-int nfs_dial_getattr(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
-		     struct stub_attr *out)
-{
-	struct GETATTR3args args = { handle(o) };
-	struct gotten g = { 0 };
-	int r;
-
-	nfs_dial_begin(d, take_getattr, &g);
-	r = nfs_dial_finish(d, rpc, rpc_nfs3_getattr_async(rpc, nfs_dial_on_step, &args, d),
-			    "NFS service");
-	if (!r && g.status != NFS3_OK)
-		r = refused(d, "GETATTR", g.status);
-	else if (!r && g.error)
-		r = fail(d, -EPROTO, "the root of %.100s has impossible attributes", d->uri->path);
-	*out = g.attr;
 	return r;
 }

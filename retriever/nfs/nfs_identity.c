@@ -31,7 +31,7 @@ int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct rpc_context 
 	struct stub_attr now;
 	int r;
 
-	r = nfs_dial_getattr(d, rpc, root, &now);
+	r = d->uri->version->getattr(d, rpc, root, &now);
 	if (r)
 		return r;
 	if (s->config.root_known && !nfs_is(as, &now)) {

@@ -32,7 +32,8 @@ const char *nfs_op_name(enum nfs_op op)
 }
 
 /* What of its object and answer may be told. */
-static void tell(const struct nfs_call *c, const struct nfs_conn *on, int err, const void *reply)
+static void tell(const struct nfs_call *c, const struct nfs_conn *on, int err,
+		 const struct nfs_answer *a)
 {
 	char fh[STUB_ORIGIN_MAX * 2 + 1] = "", what[STUB_NAME_MAX * 4 + 8] = "", got[32] = "";
 	char where[32] = "";
@@ -48,19 +49,19 @@ static void tell(const struct nfs_call *c, const struct nfs_conn *on, int err, c
 		snprintf(what, sizeof(what), " %llu+%u", (unsigned long long)c->offset, c->count);
 	}
 	if (c->op == NFS_OP_READ && !err)
-		snprintf(got, sizeof(got), ", %u bytes",
-			 ((const struct READ3res *)reply)->READ3res_u.resok.count);
+		snprintf(got, sizeof(got), ", %u bytes", a->len);
 	if (on)
 		snprintf(where, sizeof(where), ", connection %u", on->index);
 	trace_line(c->trace, "source %s %s%s: %s%s, %.1f ms%s", nfs_op_name(c->op), fh, what,
 		   stub_result_text(err), got, (double)(stub_now_us() - c->begun_us) / 1000, where);
 }
 
-void nfs_call_over(struct nfs_call *c, const struct nfs_conn *on, int err, void *reply)
+void nfs_call_over(struct nfs_call *c, const struct nfs_conn *on, int err,
+		   const struct nfs_answer *a)
 {
 	if (c->begun_us && trace_on())
-		tell(c, on, err, reply);
-	c->done(c, err, reply);
+		tell(c, on, err, a);
+	c->done(c, err, a);
 }
 
 uint32_t nfs_call_load(const struct nfs_call *c)

@@ -26,7 +26,8 @@ struct fetch { /* of one page */
 	struct nfs_call call;
 	struct nfs_wait wait;
 	struct nfs_page page;
-	uint32_t status; /* nfsstat3 if err */
+	const struct nfs_version *version;
+	enum nfs_said said;
 	int err;
 	const char *why;
 };
@@ -51,18 +52,14 @@ struct listing {
 
 /* ---- pages ---- */
 
-static void on_page(struct nfs_call *c, int err, void *reply)
+static void on_page(struct nfs_call *c, int err, const struct nfs_answer *a)
 {
 	struct fetch *f = (struct fetch *)c;
 
 	f->err = err;
-	f->status = err && reply ? *(uint32_t *)reply : NFS3_OK;
-	if (!err && c->op == NFS_OP_READDIRPLUS)
-		f->err = nfs_page_plus(&((struct READDIRPLUS3res *)reply)->READDIRPLUS3res_u.resok,
-				       &f->page, &f->why);
-	else if (!err)
-		f->err = nfs_page_plain(&((struct READDIR3res *)reply)->READDIR3res_u.resok,
-					&f->page, &f->why);
+	f->said = err && a ? a->said : NFS_SAID_NOTHING;
+	if (!err)
+		f->err = f->version->page(c, a, &f->page, &f->why);
 	nfs_wait_done(&f->wait);
 }
 
@@ -79,7 +76,8 @@ static void ask(struct listing *l, struct fetch *f, uint64_t cookie, const char 
 	f->call.done = on_page;
 	memset(&f->page, 0, sizeof(f->page));
 	f->why = NULL;
-	f->status = NFS3_OK;
+	f->said = NFS_SAID_NOTHING;
+	f->version = l->s->uri.version;
 	nfs_wait_add(&f->wait);
 	err = nfs_submit(l->s, &f->call);
 	if (!err)
@@ -105,11 +103,11 @@ static int wait_page(struct listing *l, struct fetch *f)
 		if (!f->err)
 			return 0;
 		memcpy(verf, f->call.verf, sizeof(verf));
-		if (f->status == NFS3ERR_TOOSMALL && l->bytes < NFS_READDIR_MAX)
+		if (f->said == NFS_SAID_TOOSMALL && l->bytes < NFS_READDIR_MAX)
 			l->bytes = NFS_READDIR_MAX;
-		else if (f->status == NFS3ERR_NOTSUPP && !l->plain && !cookie)
+		else if (f->said == NFS_SAID_NOTSUPP && !l->plain && !cookie)
 			l->plain = true;
-		else if (f->status == NFS3ERR_BAD_COOKIE || f->status == NFS3ERR_NOT_SYNC)
+		else if (f->said == NFS_SAID_COOKIE)
 			return -EAGAIN; /* the server says that the directory was changed */
 		else
 			return f->why ? bad(l, f->why) : f->err;
@@ -159,21 +157,16 @@ static void failed(struct complete *c, int err)
 	pthread_mutex_unlock(&l->lock);
 }
 
-static int take_target(struct complete *c, const struct READLINK3res *res)
+static int take_target(struct complete *c, const struct nfs_answer *a)
 {
-	const char *target = res->READLINK3res_u.resok.data;
 	const struct source_id as = { c->e->attr.fsid, c->e->attr.fileid };
-	struct stub_attr now;
-	bool have;
 
-	if (nfs_post_attr(&res->READLINK3res_u.resok.symlink_attributes, &have, &now))
-		return -EBADMSG;
-	if (have && !nfs_is(&as, &now))
+	if (a->have_attr && !nfs_is(&as, &a->attr))
 		return -ESTALE; /* the object was replaced just after it was listed */
-	c->e->target_len = strlen(target);
+	c->e->target_len = a->len;
 	if (c->e->target_len > STUB_TARGET_MAX)
 		return -ENAMETOOLONG;
-	c->e->target = strdup(target);
+	c->e->target = strndup(a->data, a->len);
 	return c->e->target ? 0 : -ENOMEM;
 }
 
@@ -191,23 +184,20 @@ static int next_op(const struct listing *l, const struct nfs_page *p, const stru
 	return -1;
 }
 
-static int take(struct complete *c, const void *reply)
+static int take(struct complete *c, const struct nfs_answer *a)
 {
-	const struct LOOKUP3resok *found;
-	bool have;
-
 	switch (c->call.op) {
 	case NFS_OP_LOOKUP:
-		found = &((const struct LOOKUP3res *)reply)->LOOKUP3res_u.resok;
-		if (nfs_page_handle(c->page, c->e, &found->object))
-			return -EBADMSG;
-		return nfs_post_attr(&found->obj_attributes, &have, &c->e->attr);
+		if (a->have_attr)
+			c->e->attr = a->attr;
+		else
+			memset(&c->e->attr, 0, sizeof(c->e->attr)); /* no half of an old reply */
+		return nfs_page_handle(c->page, c->e, a->origin.bytes, a->origin.len);
 	case NFS_OP_GETATTR:
-		return nfs_attr(
-			&((const struct GETATTR3res *)reply)->GETATTR3res_u.resok.obj_attributes,
-			&c->e->attr);
+		c->e->attr = a->attr;
+		return 0;
 	default:
-		return take_target(c, reply);
+		return take_target(c, a);
 	}
 }
 
@@ -225,31 +215,24 @@ static void send(struct complete *c);
 
 /* Is the answer, a name or that there is none, of another directory than the listed one?  (Why is
  * found out, and logged, with the next try.) */
-static bool is_elsewhere(const struct listing *l, const struct LOOKUP3res *res)
+static bool is_elsewhere(const struct listing *l, const struct nfs_answer *a)
 {
-	struct stub_attr dir;
-	bool have;
-	int r = nfs_post_attr(res->status == NFS3_OK ?
-				      &res->LOOKUP3res_u.resok.dir_attributes :
-				      &res->LOOKUP3res_u.resfail.dir_attributes,
-			      &have, &dir);
-
-	return !r && have && !nfs_is(l->as, &dir);
+	return a->have_dir && !nfs_is(l->as, &a->dir);
 }
 
-static void on_part(struct nfs_call *call, int err, void *reply)
+static void on_part(struct nfs_call *call, int err, const struct nfs_answer *a)
 {
 	struct complete *c = (struct complete *)call;
 
 	if (call->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
-		nfs_acl_met(err, reply, nfs_acl_kept(c->l->s), &c->e->attr);
+		nfs_acl_met(err, a ? a->reply : NULL, nfs_acl_kept(c->l->s), &c->e->attr);
 		c->e->dummy = c->e->attr.more;
 		c->page->narrowed[c->e - c->page->entries] = true;
 		err = 0;
-	} else if (reply && call->op == NFS_OP_LOOKUP && is_elsewhere(c->l, reply)) {
+	} else if (a && call->op == NFS_OP_LOOKUP && is_elsewhere(c->l, a)) {
 		err = -ENOMEDIUM;
 	} else if (!err) {
-		err = take(c, reply);
+		err = take(c, a);
 	}
 	if (err || next_op(c->l, c->page, c->e) < 0)
 		end(c, err);

@@ -12,20 +12,12 @@
 
 #include "nfs/nfs_page.h"
 
-/* An entry of either reply; READDIR has no attributes and handles (NULL). */
-struct item {
-	const char *name;
-	uint64_t cookie;
-	const struct post_op_attr *attr;
-	const struct post_op_fh3 *fh;
-};
-
-static bool is_dots(const char *name)
+static bool is_dots(const char *name, size_t len)
 {
-	return !strcmp(name, ".") || !strcmp(name, "..");
+	return (len == 1 && name[0] == '.') || (len == 2 && !memcmp(name, "..", 2));
 }
 
-static int reserve(struct nfs_page *p, size_t n, size_t text)
+int nfs_page_reserve(struct nfs_page *p, size_t n, size_t text)
 {
 	memset(p, 0, sizeof(*p));
 	p->entries = calloc(n + 1, sizeof(*p->entries));
@@ -39,42 +31,58 @@ static int reserve(struct nfs_page *p, size_t n, size_t text)
 	return -ENOMEM;
 }
 
-int nfs_page_handle(struct nfs_page *p, struct stub_entry *e, const struct nfs_fh3 *from)
+int nfs_page_handle(struct nfs_page *p, struct stub_entry *e, const void *from, size_t len)
 {
 	uint8_t *to = p->handles[e - p->entries];
 
-	if (from->data.data_len < 1 || from->data.data_len > NFS3_FHSIZE)
+	if (len < 1 || len > NFS_HANDLE_MAX)
 		return -EBADMSG;
-	e->origin = memcpy(to, from->data.data_val, from->data.data_len);
-	e->origin_len = from->data.data_len;
+	e->origin = memcpy(to, from, len);
+	e->origin_len = len;
 	e->inode = e->origin;
 	e->inode_len = nfs_handle_inode(e->origin, e->origin_len);
 	return 0;
 }
 
-static int add(struct nfs_page *p, char **text, const struct item *i, const char **why)
+int nfs_page_add(struct nfs_page *p, const struct nfs_item *i, const char **why)
 {
 	struct stub_entry *e = &p->entries[p->n];
-	bool have_attr = false, have_fh = i->fh && i->fh->handle_follows;
 
 	if (p->seen++ && i->cookie == p->last_cookie) {
 		*why = "the same cookie twice";
 		return -EBADMSG;
 	}
 	p->last_cookie = i->cookie;
-	if (i->attr && nfs_post_attr(i->attr, &have_attr, &e->attr))
-		e->error = -EBADMSG;
-	if (is_dots(i->name)) {
+	e->error = i->error;
+	e->attr = i->attr;
+	if (is_dots(i->name, i->len)) {
 		*why = "'.' or '..' is no directory";
-		return e->error || (have_attr && !S_ISDIR(e->attr.mode)) ? -EBADMSG : 0;
+		return e->error || (i->have_attr && !S_ISDIR(e->attr.mode)) ? -EBADMSG : 0;
 	}
-	if (have_fh && nfs_page_handle(p, e, &i->fh->post_op_fh3_u.handle))
+	if (i->have_handle && nfs_page_handle(p, e, i->handle, i->handle_len))
 		e->error = -EBADMSG;
-	e->name_len = strlen(i->name);
-	e->name = memcpy(*text, i->name, e->name_len);
-	*text += e->name_len;
-	p->complete[p->n++] = have_attr && have_fh;
+	e->name = memcpy(p->text + p->text_used, i->name, i->len);
+	e->name_len = i->len;
+	p->text_used += i->len;
+	p->complete[p->n++] = i->have_attr && i->have_handle;
 	return 0;
+}
+
+/* ---- NFSv3 ---- */
+
+static int add(struct nfs_page *p, const char *name, uint64_t cookie,
+	       const struct post_op_attr *attr, const struct post_op_fh3 *fh, const char **why)
+{
+	struct nfs_item i = { .name = name, .len = strlen(name), .cookie = cookie };
+
+	if (attr && nfs_post_attr(attr, &i.have_attr, &i.attr))
+		i.error = -EBADMSG;
+	if (fh && fh->handle_follows) {
+		i.have_handle = true;
+		i.handle = fh->post_op_fh3_u.handle.data.data_val;
+		i.handle_len = fh->post_op_fh3_u.handle.data.data_len;
+	}
+	return nfs_page_add(p, &i, why);
 }
 
 /* Keep the directory's own attributes: they tell which directory has answered. */
@@ -90,20 +98,15 @@ int nfs_page_plus(const struct READDIRPLUS3resok *ok, struct nfs_page *out, cons
 {
 	const struct entryplus3 *e;
 	size_t n = 0, bytes = 0;
-	char *text;
 	int r;
 
 	for (e = ok->reply.entries; e; e = e->nextentry)
 		n++, bytes += strlen(e->name);
-	r = reserve(out, n, bytes);
-	text = out->text;
+	r = nfs_page_reserve(out, n, bytes);
 	if (!r)
 		r = take_dir(out, &ok->dir_attributes, why);
-	for (e = ok->reply.entries; e && !r; e = e->nextentry) {
-		struct item i = { e->name, e->cookie, &e->name_attributes, &e->name_handle };
-
-		r = add(out, &text, &i, why);
-	}
+	for (e = ok->reply.entries; e && !r; e = e->nextentry)
+		r = add(out, e->name, e->cookie, &e->name_attributes, &e->name_handle, why);
 	memcpy(out->verf, ok->cookieverf, sizeof(out->verf));
 	out->eof = ok->reply.eof;
 	if (r)
@@ -115,20 +118,15 @@ int nfs_page_plain(const struct READDIR3resok *ok, struct nfs_page *out, const c
 {
 	const struct entry3 *e;
 	size_t n = 0, bytes = 0;
-	char *text;
 	int r;
 
 	for (e = ok->reply.entries; e; e = e->nextentry)
 		n++, bytes += strlen(e->name);
-	r = reserve(out, n, bytes);
-	text = out->text;
+	r = nfs_page_reserve(out, n, bytes);
 	if (!r)
 		r = take_dir(out, &ok->dir_attributes, why);
-	for (e = ok->reply.entries; e && !r; e = e->nextentry) {
-		struct item i = { e->name, e->cookie, NULL, NULL };
-
-		r = add(out, &text, &i, why);
-	}
+	for (e = ok->reply.entries; e && !r; e = e->nextentry)
+		r = add(out, e->name, e->cookie, NULL, NULL, why);
 	memcpy(out->verf, ok->cookieverf, sizeof(out->verf));
 	out->eof = ok->reply.eof;
 	if (r)

@@ -13,16 +13,16 @@ static int try_address(struct nfs_dial *d, const char *address, void *arg)
 	struct rpc_context *rpc;
 	struct stub_origin root;
 	struct stub_attr attr;
-	int r = nfs_dial_mount(d, address, &root);
+	int r = d->uri->version->root(d, address, &root);
 
 	if (r)
 		return r;
 	r = nfs_dial_nfs(d, address, &rpc);
 	if (r)
 		return r;
-	r = nfs_dial_limits(d, rpc, &root, c, &limits);
+	r = d->uri->version->limits(d, rpc, &root, c, &limits);
 	if (!r)
-		r = nfs_dial_getattr(d, rpc, &root, &attr);
+		r = d->uri->version->getattr(d, rpc, &root, &attr);
 	if (!r && !S_ISDIR(attr.mode)) {
 		snprintf(d->why, sizeof(d->why), "%.200s is not a directory", d->uri->path);
 		r = -EPROTO;

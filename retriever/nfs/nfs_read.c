@@ -38,7 +38,7 @@ static void deliver(struct reading *r, int64_t result, const void *data)
 }
 
 /* Keep a piece and ask for the rest. */
-static void go_on(struct reading *r, const struct READ3resok *ok)
+static void go_on(struct reading *r, const struct nfs_answer *a)
 {
 	if (!r->pieces)
 		r->pieces = malloc(r->length);
@@ -46,9 +46,9 @@ static void go_on(struct reading *r, const struct READ3resok *ok)
 		deliver(r, -ENOMEM, NULL);
 		return;
 	}
-	memcpy(r->pieces + r->got, ok->data.data_val, ok->data.data_len);
-	r->got += ok->data.data_len;
-	if (r->got == r->length || ok->eof) {
+	memcpy(r->pieces + r->got, a->data, a->len);
+	r->got += a->len;
+	if (r->got == r->length || a->eof) {
 		deliver(r, r->got, r->pieces);
 		return;
 	}
@@ -58,29 +58,28 @@ static void go_on(struct reading *r, const struct READ3resok *ok)
 		deliver(r, -ECANCELED, NULL);
 }
 
-static void on_read(struct nfs_call *c, int err, void *reply)
+static void on_read(struct nfs_call *c, int err, const struct nfs_answer *a)
 {
 	struct reading *r = (struct reading *)c;
-	const struct READ3resok *ok;
 
 	if (err) {
+		if (err == -EBADMSG && a)
+			nfs_log(r->s, STUB_LOG_ERROR, "source %s: impossible answer to READ",
+				r->s->uri.host);
 		deliver(r, err, NULL);
 		return;
 	}
-	ok = &((const struct READ3res *)reply)->READ3res_u.resok;
-	if (nfs_post_attr(&ok->file_attributes, &r->result.have_attr, &r->result.attr) ||
-	    ok->data.data_len > c->count || ok->count != ok->data.data_len) {
-		nfs_log(r->s, STUB_LOG_ERROR, "source %s: impossible answer to READ",
-			r->s->uri.host);
-		deliver(r, -EBADMSG, NULL);
-	} else if (!r->got && (ok->data.data_len == r->length || ok->eof)) {
-		deliver(r, ok->data.data_len, ok->data.data_val);
-	} else if (!ok->data.data_len && !ok->eof) {
+	r->result.have_attr = a->have_attr;
+	if (a->have_attr)
+		r->result.attr = a->attr;
+	if (!r->got && (a->len == r->length || a->eof)) {
+		deliver(r, a->len, a->data);
+	} else if (!a->len && !a->eof) {
 		nfs_log(r->s, STUB_LOG_ERROR, "source %s: READ brings nothing before the end",
 			r->s->uri.host);
 		deliver(r, -EIO, NULL);
 	} else {
-		go_on(r, ok);
+		go_on(r, a);
 	}
 }
 

@@ -136,51 +136,45 @@ struct blocking {
 	struct source_meta *meta; /* GETACL: all that it brings; NULL: the mode */
 };
 
-static int take_readlink(struct blocking *b, const struct READLINK3res *res)
+static int take_target(struct blocking *b, const struct nfs_answer *a)
 {
-	const char *target = res->READLINK3res_u.resok.data;
-
-	if (nfs_post_attr(&res->READLINK3res_u.resok.symlink_attributes, &b->have_attr, &b->attr))
-		return -EBADMSG;
-	b->len = strlen(target);
+	b->len = a->len;
 	if (b->len > b->size || b->len > STUB_TARGET_MAX)
 		return -ENAMETOOLONG;
-	memcpy(b->buf, target, b->len);
+	memcpy(b->buf, a->data, b->len);
 	return 0;
 }
 
-static int take_lookup(struct blocking *b, const struct LOOKUP3res *res)
+static void take(struct blocking *b, const struct nfs_answer *a)
 {
-	const struct LOOKUP3resok *ok = &res->LOOKUP3res_u.resok;
-	int r;
-
-	if (res->status != NFS3_OK)
-		return nfs_post_attr(&res->LOOKUP3res_u.resfail.dir_attributes, &b->have_dir,
-				     &b->dir);
-	r = nfs_origin(&ok->object, &b->origin);
-	if (!r)
-		r = nfs_post_attr(&ok->obj_attributes, &b->have_attr, &b->attr);
-	return r ? r : nfs_post_attr(&ok->dir_attributes, &b->have_dir, &b->dir);
+	b->have_attr = a->have_attr;
+	b->have_dir = a->have_dir;
+	if (a->have_attr)
+		b->attr = a->attr;
+	if (a->have_dir)
+		b->dir = a->dir;
+	if (a->error)
+		return;
+	if (b->call.op == NFS_OP_LOOKUP)
+		b->origin = a->origin;
+	else if (b->call.op == NFS_OP_ACCESS)
+		b->granted = a->granted;
+	else if (b->call.op == NFS_OP_READLINK)
+		b->err = take_target(b, a);
 }
 
-static void on_done(struct nfs_call *c, int err, void *reply)
+static void on_done(struct nfs_call *c, int err, const struct nfs_answer *a)
 {
 	struct blocking *b = (struct blocking *)c;
+	const void *reply = a ? a->reply : NULL;
 
 	b->err = err;
-	if (!err && c->op == NFS_OP_GETATTR)
-		b->err =
-			nfs_attr(&((struct GETATTR3res *)reply)->GETATTR3res_u.resok.obj_attributes,
-				 &b->attr);
-	else if (reply && c->op == NFS_OP_LOOKUP && take_lookup(b, reply))
-		b->err = -EBADMSG;
-	else if (!err && c->op == NFS_OP_READLINK)
-		b->err = take_readlink(b, reply);
-	else if (!err && c->op == NFS_OP_ACCESS)
-		b->granted = ((struct ACCESS3res *)reply)->ACCESS3res_u.resok.access;
-	if (c->op == NFS_OP_GETACL && b->meta) {
+	if (c->op != NFS_OP_GETACL) {
+		if (a)
+			take(b, a);
+	} else if (b->meta) {
 		b->err = nfs_acl_meta(err, reply, b->kept, b->meta);
-	} else if (c->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
+	} else if (err != -ECANCELED && err != -ETIMEDOUT) {
 		nfs_acl_met(err, reply, b->kept, &b->attr);
 		b->err = 0;
 	}

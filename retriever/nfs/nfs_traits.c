@@ -102,13 +102,13 @@ static int ask_acl(struct nfs_dial *d, struct asked *a)
 	return nfs_acl_ask(d, a->rpc, &root, &a->out->have_acl, &a->out->acl);
 }
 
-static int try_address(struct nfs_dial *d, const char *address, void *out)
+int nfs3_traits(struct nfs_dial *d, const char *address, void *out)
 {
 	static int (*const ask[])(struct nfs_dial *, struct asked *) = { ask_info, ask_names,
 									 ask_space, ask_acl };
 	struct asked a = { .out = out };
 	struct stub_origin root;
-	int r = nfs_dial_mount(d, address, &root);
+	int r = nfs3_dial_root(d, address, &root);
 
 	if (r)
 		return r;
@@ -124,6 +124,11 @@ static int try_address(struct nfs_dial *d, const char *address, void *out)
 		rpc_destroy_context(a.rpc);
 	}
 	return 0;
+}
+
+static int try_address(struct nfs_dial *d, const char *address, void *out)
+{
+	return d->uri->version->traits(d, address, out);
 }
 
 int nfs_source_traits(const struct source_config *c, unsigned int timeout_ms,

@@ -90,6 +90,7 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 	int r;
 
 	memset(out, 0, sizeof(*out));
+	out->version = &nfs3_version;
 	if (source_uri_kind(uri) != SOURCE_NFS)
 		return bad(why, why_size, "does not start with nfs://");
 	if (strlen(uri) > STUB_URI_MAX)

@@ -6,7 +6,7 @@
  * nfs_submit() is replaced (by the linker): a call is over at once, with the next
  * bytes of the input as its result, decoded by libnfs with our guards before it, in
  * memory that is gone when the callback returns.  So everything above the queue is
- * under test: nfs_list.c, nfs_page.c, nfs_read.c, nfs_attr.c, nfs_acl.c, nfs_zdr.c,
+ * under test: nfs3_call.c, nfs_list.c, nfs_page.c, nfs_read.c, nfs_attr.c, nfs_acl.c, nfs_zdr.c,
  * source.c.
  *
  * A byte says what to call, with its top bit of a server that has ACLs, and what follows are
@@ -77,13 +77,16 @@ static char *take_result(size_t *size)
 /* As on_reply() in nfs_call.c judges it.  False: to be asked again. */
 static bool finish(struct nfs_call *c, bool decoded, union result *r)
 {
-	int error = decoded ? nfs_errno(r->status) : -EBADMSG;
-	bool more = c->op == NFS_OP_READDIR || c->op == NFS_OP_READDIRPLUS ||
-		    c->op == NFS_OP_LOOKUP || c->op == NFS_OP_GETACL;
+	struct nfs_answer a;
 
-	if (decoded && r->status == NFS3ERR_JUKEBOX)
+	if (!decoded) {
+		c->done(c, -EBADMSG, NULL);
+		return true;
+	}
+	nfs3_answer(c, r, &a);
+	if (a.error == -EAGAIN)
 		return false;
-	c->done(c, error, decoded && (!error || more) ? r : NULL);
+	c->done(c, a.error, &a);
 	return true;
 }
 
@@ -123,6 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	CHECK(s);
 	s->base.ops = &nfs_source_ops;
+	s->uri.version = &nfs3_version;
 	pthread_mutex_init(&s->pool.lock, NULL);
 	s->limits = (struct source_limits){ 65536, 65536, INT64_MAX };
 	s->root = (struct stub_origin){ 4, "root" };
