@@ -24,7 +24,7 @@ extern "C" {
 #define STUB_DIR ".postcopy"	      /* at the volume's root, never visible to clients */
 
 #define STUB_HANDLE_MAX 128 /* bytes of a kernel file handle (MAX_HANDLE_SZ) */
-#define STUB_ORIGIN_MAX 1023 /* bytes of a path on an SMB share; NFS file handles have 64 */
+#define STUB_ORIGIN_MAX 1023 /* bytes of a path on an SMB share; NFS file handles have 128 */
 #define STUB_NAME_MAX 255   /* bytes of one entry name */
 #define STUB_TARGET_MAX 4095 /* bytes of a symlink target */
 #define STUB_DEPTH_MAX 8192 /* levels below the volume's root; deeper is taken for a cycle */

@@ -123,7 +123,7 @@ static void print_source(struct json *j, const struct source_traits *t)
 		json_u64(j, "files_free", t->files_free);
 	}
 	if (t->have_acl)
-		json_bool(j, "posix_acl", t->acl);
+		json_bool(j, t->nfs4 ? "nfs4_acl" : "posix_acl", t->acl);
 	json_object_end(j);
 }
 

@@ -55,8 +55,8 @@ const struct check_kind_info check_kinds[CHECK_KINDS] = {
 			   "for the former",
 			   FATE_APPROXIMATED },
 	[CHECK_ACL] = { "acl",
-			"a POSIX ACL that NFSv3 does not bring: lost, and the mode narrowed so that "
-			"nobody gets more than before",
+			"an ACL that NFS does not bring: lost, and the mode narrowed so that nobody "
+			"gets more than before",
 			FATE_APPROXIMATED },
 	[CHECK_SUBVOLUME] = { "subvolume",
 			      "another file system (a btrfs subvolume, a snapshot?) under the fsid "

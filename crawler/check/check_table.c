@@ -32,6 +32,7 @@ static void adjust_mode(const struct check_sides *s, struct check_property *p);
 static void adjust_room(const struct check_sides *s, struct check_property *p);
 static void adjust_xattrs(const struct check_sides *s, struct check_property *p);
 static void adjust_streams(const struct check_sides *s, struct check_property *p);
+static void adjust_nfs4_acl(const struct check_sides *s, struct check_property *p);
 
 #define NOT_NFS                                               \
 	{                                                     \
@@ -132,7 +133,7 @@ static const struct row {
 	  NOT_NFS,
 	  { SEEN_NO, FATE_APPROXIMATED, "made from the security descriptor" },
 	  adjust_acl },
-	{ "nfs4-acl", "NFSv4 ACLs", NOT_NFS, NOT_SMB, NULL },
+	{ "nfs4-acl", "NFSv4 ACLs", NOT_NFS, NOT_SMB, adjust_nfs4_acl },
 	{ "security-descriptor",
 	  "security descriptors (Windows ACLs)",
 	  NOT_NFS,
@@ -289,7 +290,7 @@ static void adjust_times(const struct check_sides *s, struct check_property *p)
 		      (int64_t)delta->tv_sec);
 	else if (p->fate == FATE_KEPT && s->traits->have_info && delta->tv_nsec)
 		worse(p, FATE_KEPT, "to 0.%09ld s, as precise as over there", delta->tv_nsec);
-	if (!strcmp(s->protocol, "nfs") && !s->join)
+	if (!strcmp(s->protocol, "nfs") && !s->join && !s->traits->nfs4)
 		worse(p, FATE_KEPT,
 		      "before 1970 is taken for after 2038, NFSv3 does not tell them apart (--names "
 		      "finds them)");
@@ -356,6 +357,8 @@ static void adjust_acl(const struct check_sides *s, struct check_property *p)
 			worse(p, FATE_LOST, "the new file system has none");
 		return;
 	}
+	if (t->nfs4)
+		return; /* they are shown as NFSv4's */
 	p->seen = !t->have_acl ? SEEN_UNKNOWN : t->acl ? SEEN_YES : SEEN_NO;
 	if (p->seen != SEEN_YES || s->join)
 		return; /* joined: made from the security descriptor */
@@ -366,6 +369,17 @@ static void adjust_acl(const struct check_sides *s, struct check_property *p)
 	p->fate = FATE_KEPT;
 	snprintf(p->why, sizeof(p->why),
 		 "of files and directories, by the ACL protocol beside NFSv3; users and groups by number");
+}
+
+static void adjust_nfs4_acl(const struct check_sides *s, struct check_property *p)
+{
+	if (!s->traits->nfs4 || strcmp(s->protocol, "nfs"))
+		return;
+	p->seen = s->traits->acl ? SEEN_YES : SEEN_NO;
+	if (p->seen == SEEN_YES)
+		snprintf(p->why, sizeof(p->why), "not kept by this release; modes give no more than they did");
+	else
+		worse(p, FATE_LOST, "the old server offers none");
 }
 
 /* For properties that come from the security descriptor (SMB only). */
@@ -387,7 +401,7 @@ static void adjust_mode(const struct check_sides *s, struct check_property *p)
 	adjust_windows(s, p);
 	if (strcmp(s->protocol, "nfs"))
 		return;
-	if (t->have_acl && t->acl && s->limits && !s->limits->acl)
+	if (t->have_acl && t->acl && (t->nfs4 || (s->limits && !s->limits->acl)))
 		worse(p, FATE_APPROXIMATED,
 		      "where an object has an ACL, the group and others get no more than it gave "
 		      "them, and less if it keeps somebody out (--names finds them)");
@@ -456,7 +470,12 @@ static void one_side(const struct check_sides *sides, unsigned int i, struct che
 	out->title = r->title;
 	out->seen = c->seen;
 	out->fate = c->fate;
-	snprintf(out->why, sizeof(out->why), "%s", c->why);
+	/* the table is of NFSv3, of which 4.0 knows hardly more */
+	snprintf(out->why, sizeof(out->why), "%s",
+		 sides->traits->nfs4 && c->fate == FATE_LOST && c->seen == SEEN_NO &&
+				 !strncmp(c->why, "NFSv3 ", 6) ?
+			 "NFSv4.0 does not carry it" :
+			 c->why);
 	if (r->adjust)
 		r->adjust(sides, out);
 	out->from = out->seen == SEEN_NO ? "" : sides->protocol;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "preflight/preflight.h"
+#include "source/uri.h"
 
 #define ACCESS_MODIFY 0x04 /* RFC 1813 section 3.3.4 */
 #define ACCESS_EXTEND 0x08
@@ -23,27 +24,34 @@
 static const struct {
 	int error;
 	enum fail fail;
-	const char *advice, *smb, *file; /* what to do: of an NFS server, of an SMB server, here */
+	/* what to do: of an NFS server, of one by NFSv4, of an SMB server, here */
+	const char *advice, *nfs4, *smb, *file;
 } probe_errors[] = {
 	{ -EHOSTUNREACH, FAIL_UNREACHABLE, "check the network and the server",
-	  "check the network and the server",
+	  "check the network and the server", "check the network and the server",
 	  "is it mounted?" },
 	{ -ECONNREFUSED, FAIL_REFUSED, "is the NFS server running, with NFSv3 over TCP?",
+	  "is the NFS server running, with NFSv4, on this port (?nfsport=N names another)?",
 	  "is the SMB server running, on this port?",
 	  "is it mounted?" },
 	{ -ENOENT, FAIL_NOT_EXPORT, "check the path with 'showmount -e'",
+	  "check the path: mount that of the server's root, '/', with '-o vers=4', and look",
 	  "check the share with 'smbclient -L'",
 	  "is it mounted?" },
 	{ -EACCES, FAIL_DENIED, "allow this machine in the export's access list",
+	  "allow this machine in the export's access list, with sec=sys",
 	  "check smb_credentials or smb_kerberos_*, and what this user may do on the share",
 	  "run it as root" },
 	{ -ETIMEDOUT, FAIL_UNREACHABLE, "check the network, firewalls and the server",
 	  "check the network, firewalls and the server",
+	  "check the network, firewalls and the server",
 	  "see the kernel's log about its disk" },
 	{ -ESTALE, FAIL_NOT_EXPORT, "mount it there, and export it again with 'exportfs -ra'",
+	  "mount it there, and export it again with 'exportfs -ra'",
 	  "is it mounted over there?",
 	  "is it mounted?" },
 	{ -EPROTO, FAIL_PROTOCOL, "the server must speak NFSv3 over TCP",
+	  "the server must speak NFSv4.0 over TCP, with lasting handles and owners by number",
 	  "the server must speak SMB 2.1 or later",
 	  "take another directory, or another way to it" },
 };
@@ -60,6 +68,7 @@ static int probe_failed(struct verdict *v, const struct source_facts *facts, boo
 					    why[0] ? why : strerror(-error),
 					    facts->smb || share ? probe_errors[i].smb :
 					    facts->file		? probe_errors[i].file :
+					    source_uri_nfs4(uri)	? probe_errors[i].nfs4 :
 								  probe_errors[i].advice);
 	}
 	return verdict_fail(v, FAIL_SOURCE, "source %s: %s", uri, why[0] ? why : strerror(-error));

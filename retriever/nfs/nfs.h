@@ -13,11 +13,13 @@
  *   nfs_call.c   one call: send it, judge what comes back
  *   nfs3_call.c  NFSv3: how a call is said, and what its reply says
  *   nfs3_dial.c  NFSv3: MOUNT, and what is asked of the root
+ *   nfs3_traits.c  what it says of itself
+ *   nfs4_*.c     NFSv4.0, see nfs4.h
  *   nfs_read.c   reading
  *   nfs_list.c   listing
  *   nfs_probe.c  probing
  *   nfs_traits.c what the server says of itself
- *   nfs_zdr.c    guards before libnfs's decoders
+ *   nfs_zdr.c    guards before libnfs's decoders, and bytes instead of them
  *   nfs_source.c life, state and the other calls: the backend's table
  *
  * Life of a call.  It is in exactly one place at any time:
@@ -62,7 +64,7 @@
 #include "source/uri.h"
 
 #define NFS_CONNECTIONS_MAX  16
-#define NFS_HANDLE_MAX	     NFS3_FHSIZE
+#define NFS_HANDLE_MAX	     128 /* of NFSv4; NFSv3's have up to NFS3_FHSIZE */
 #define NFS_READ_MAX	     (1024 * 1024) /* libnfs drops a reply that is longer */
 #define NFS_READDIR_MIN	     (64 * 1024)
 #define NFS_READDIR_MAX	     (256 * 1024)
@@ -143,7 +145,8 @@ struct nfs_answer {
 	uint32_t len;
 	bool eof; /* READ */
 	uint32_t granted; /* ACCESS */
-	const void *reply; /* as the version has decoded it */
+	const void *reply; /* as libnfs has decoded it */
+	bool grace; /* "later" is of the server, which has just come up, not of the object */
 };
 
 struct nfs_call {
@@ -212,6 +215,7 @@ struct nfs_source {
 	bool acl; /* the server has the ACL protocol; constant once known */
 	bool wrong_root; /* the root is not the one that the migration began with */
 	uint64_t astray_ms; /* when another object was met in the place of one; 0: never */
+	uint64_t nameless_ms; /* when an owner without a number was told of; 0: never */
 	char astray[NFS_WHY_MAX];
 	struct stub_origin root;
 	struct source_limits limits;
@@ -291,13 +295,14 @@ struct nfs_version {
 		      const struct source_config *config, struct source_limits *out);
 	int (*getattr)(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
 		       struct stub_attr *out);
-	/* What the server says of itself, into a struct source_traits; only that it cannot be
-	 * reached is an error. */
-	int (*traits)(struct nfs_dial *d, const char *address, void *out);
+	/* What the server says of itself, of what is behind @root, into @out, which is empty;
+	 * only that it cannot be reached is an error. */
+	int (*traits)(struct nfs_dial *d, const char *address, const struct stub_origin *root,
+		      struct source_traits *out);
 	bool acl_beside; /* ACLs are told by the protocol of nfs_acl.c */
 };
 
-extern const struct nfs_version nfs3_version;
+extern const struct nfs_version nfs3_version, nfs4_version;
 
 /* ---- nfs3_call.c ---- */
 
@@ -307,13 +312,10 @@ void nfs3_answer(const struct nfs_call *c, const void *reply, struct nfs_answer 
 int nfs3_page(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
 	      const char **why);
 
-/* ---- nfs3_dial.c ---- */
+/* ---- nfs3_traits.c ---- */
 
-int nfs3_dial_root(struct nfs_dial *d, const char *address, struct stub_origin *root);
-
-/* ---- nfs_traits.c ---- */
-
-int nfs3_traits(struct nfs_dial *d, const char *address, void *out);
+int nfs3_traits(struct nfs_dial *d, const char *address, const struct stub_origin *root,
+		struct source_traits *out);
 
 /* ---- nfs_link.c ---- */
 
@@ -399,8 +401,8 @@ void nfs_conn_down(struct nfs_conn *c, uint64_t silent_ms);
 void nfs_give_back(struct nfs_conn *c);
 /* @call, of @c's flight, got its reply: take it out of all lists.  It is the caller's then. */
 void nfs_settle(struct nfs_conn *c, struct nfs_call *call);
-/* Again, after a back-off: JUKEBOX. */
-void nfs_delay(struct nfs_source *s, struct nfs_call *call);
+/* Again, after a back-off: JUKEBOX.  @grace: as long as it takes. */
+void nfs_delay(struct nfs_source *s, struct nfs_call *call, bool grace);
 /* Wait until root and limits are known: 0, -ECANCELED, -ETIMEDOUT. */
 int nfs_wait_known(struct nfs_source *s);
 
@@ -426,6 +428,8 @@ void nfs_wait_below(struct nfs_wait *w, unsigned int n); /* until fewer than n a
 /* Are the guards before libnfs's decoders in place?  Called, so that the linker takes them from
  * the static library. */
 bool nfs_zdr_guard(void);
+/* Is it our code that libnfs calls for the bytes of compounds? */
+bool nfs_zdr_compounds(void);
 
 /* ---- nfs_source.c and the rooms of its calls ---- */
 

@@ -110,7 +110,7 @@ static int mount_error(struct nfs_dial *d, struct rpc_context *rpc, uint32_t sta
 	}
 }
 
-int nfs3_dial_root(struct nfs_dial *d, const char *address, struct stub_origin *root)
+static int ask_root(struct nfs_dial *d, const char *address, struct stub_origin *root)
 {
 	struct mounted m = { 0 };
 	struct rpc_context *rpc;
@@ -244,7 +244,7 @@ const struct nfs_version nfs3_version = {
 	.send = nfs3_send,
 	.answer = nfs3_answer,
 	.page = nfs3_page,
-	.root = nfs3_dial_root,
+	.root = ask_root,
 	.limits = ask_limits,
 	.getattr = ask_attr,
 	.traits = nfs3_traits,

@@ -265,7 +265,8 @@ static int complete_entry(struct listing *l, struct nfs_page *p, struct stub_ent
 	struct complete *c;
 
 	/* such a name cannot be asked for; the receiver would refuse it anyway */
-	if (!e->name_len || e->name_len > STUB_NAME_MAX || memchr(e->name, '/', e->name_len)) {
+	if (!e->name_len || e->name_len > STUB_NAME_MAX || memchr(e->name, '/', e->name_len) ||
+	    memchr(e->name, '\0', e->name_len)) {
 		e->error = -EBADMSG;
 		return 0;
 	}

@@ -77,7 +77,9 @@ static int add(struct nfs_page *p, const char *name, uint64_t cookie,
 
 	if (attr && nfs_post_attr(attr, &i.have_attr, &i.attr))
 		i.error = -EBADMSG;
-	if (fh && fh->handle_follows) {
+	if (fh && fh->handle_follows && fh->post_op_fh3_u.handle.data.data_len > NFS3_FHSIZE) {
+		i.error = -EBADMSG;
+	} else if (fh && fh->handle_follows) {
 		i.have_handle = true;
 		i.handle = fh->post_op_fh3_u.handle.data.data_val;
 		i.handle_len = fh->post_op_fh3_u.handle.data.data_len;

@@ -5,8 +5,9 @@
  *   host       name, IPv4 address, or [IPv6 address] without a zone
  *   port       the same as nfsport
  *   export     as in the server's list of exports; %XX for bytes that URIs reserve
- *   nfsport, mountport   ports of the two services; else the portmapper is asked
- *   version    only 3
+ *   nfsport, mountport   ports of the two services; else the portmapper is asked (NFSv4: no
+ *              mountport, and nfsport is 2049)
+ *   version    3, which is taken if none is given, or 4: NFSv4.0
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,35 +54,50 @@ static int parse_path(const char *p, const char *end, struct nfs_uri *out, char 
 	return 0;
 }
 
-static int parse_option(const char *p, const char *end, struct nfs_uri *out, char *why, size_t size)
+static int parse_version(const char *p, const char *end, struct nfs_uri *out, char *why,
+			 size_t size)
 {
-	static const char *const names[] = { "nfsport", "mountport", "version" };
-	const char *eq = find(p, end, '=');
-	size_t len = (size_t)((eq ? eq : end) - p);
-	unsigned int i;
-	uint16_t *port;
+	static const struct {
+		const char *text;
+		const struct nfs_version *version;
+	} known[] = { { "3", &nfs3_version }, { "4", &nfs4_version }, { "4.0", &nfs4_version } };
+	size_t len = (size_t)(end - p);
 
-	for (i = 0; i < 3; i++)
-		if (strlen(names[i]) == len && !memcmp(names[i], p, len))
-			break;
-	if (i == 3) {
-		snprintf(why, size, "unknown option '%.*s'", len > 40 ? 40 : (int)len, p);
-		return -EINVAL;
-	}
-	if (i == 2)
-		return eq && end - eq == 2 && eq[1] == '3' ?
-			       0 :
-			       bad(why, size, "only version=3 is supported");
-	port = i == 0 ? &out->nfsport : &out->mountport;
+	if (out->version)
+		return bad(why, size, "version is given twice");
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strlen(known[i].text) == len && !memcmp(known[i].text, p, len))
+			out->version = known[i].version;
+	return out->version ? 0 : bad(why, size, "only version=3 and version=4 are supported");
+}
+
+static int parse_port(const char *name, const char *p, const char *end, uint16_t *port, char *why,
+		      size_t size)
+{
 	if (*port) {
-		snprintf(why, size, "%s is given twice", names[i]);
+		snprintf(why, size, "%s is given twice", name);
 		return -EINVAL;
 	}
-	if (!eq || !source_uri_port(eq + 1, end, port)) {
-		snprintf(why, size, "%s is not a number from 1 to 65535", names[i]);
+	if (!source_uri_port(p, end, port)) {
+		snprintf(why, size, "%s is not a number from 1 to 65535", name);
 		return -EINVAL;
 	}
 	return 0;
+}
+
+static int parse_option(const char *p, const char *end, struct nfs_uri *out, char *why, size_t size)
+{
+	const char *eq = find(p, end, '='), *value = eq ? eq + 1 : end;
+	size_t len = (size_t)((eq ? eq : end) - p);
+
+	if (len == strlen("nfsport") && !memcmp(p, "nfsport", len))
+		return parse_port("nfsport", value, end, &out->nfsport, why, size);
+	if (len == strlen("mountport") && !memcmp(p, "mountport", len))
+		return parse_port("mountport", value, end, &out->mountport, why, size);
+	if (len == strlen("version") && !memcmp(p, "version", len))
+		return parse_version(value, end, out, why, size);
+	snprintf(why, size, "unknown option '%.*s'", len > 40 ? 40 : (int)len, p);
+	return -EINVAL;
 }
 
 int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_size)
@@ -90,7 +106,6 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 	int r;
 
 	memset(out, 0, sizeof(*out));
-	out->version = &nfs3_version;
 	if (source_uri_kind(uri) != SOURCE_NFS)
 		return bad(why, why_size, "does not start with nfs://");
 	if (strlen(uri) > STUB_URI_MAX)
@@ -110,5 +125,9 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 		r = parse_option(query + 1, next ? next : end, out, why, why_size);
 		query = next;
 	}
+	if (!out->version)
+		out->version = &nfs3_version;
+	if (!r && out->mountport && out->version == &nfs4_version)
+		return bad(why, why_size, "mountport is of version=3: NFSv4 has no mount service");
 	return r;
 }

@@ -16,7 +16,10 @@
  * decoded, and only then lets libnfs's own function do it.  A refusal makes the
  * reply undecodable, which nfs_call.c knows how to treat.
  *
- * Whether the guards are in the way is checked by tests/unit/test_source_nfs.c.
+ * Of NFSv4 libnfs carries bytes only: the coders of a compound and of its reply are ours too, and
+ * what they mean is nfs4_wire.c's.
+ *
+ * Whether all this is in the way is checked by tests/unit/test_source_nfs.c and test_nfs4.c.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -25,7 +28,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nfs/nfs.h"
+#include "nfs/nfs4.h"
+
+#include <nfsc/libnfs-raw-nfs4.h>
 
 #define GUARD __attribute__((visibility("default")))
 
@@ -201,4 +206,38 @@ GUARD void *zdr_malloc(ZDR *z, uint32_t size)
 	m->next = z->mem;
 	z->mem = m;
 	return m->data;
+}
+
+/* ---- NFSv4 ---- */
+
+bool nfs_zdr_compounds(void)
+{
+	return dlsym(RTLD_DEFAULT, "zdr_COMPOUND4args") == (void *)zdr_COMPOUND4args &&
+	       dlsym(RTLD_DEFAULT, "zdr_COMPOUND4res") == (void *)zdr_COMPOUND4res;
+}
+
+/* libnfs was given a struct nfs4_bytes. */
+GUARD uint32_t zdr_COMPOUND4args(ZDR *z, COMPOUND4args *args)
+{
+	const struct nfs4_bytes *b = (const void *)args;
+
+	if (z->x_op != ZDR_ENCODE || left(z) < b->len)
+		return FALSE;
+	memcpy(z->buf + z->pos, b->data, b->len);
+	z->pos += (int)b->len;
+	return TRUE;
+}
+
+/* It has made room for its own result, and passes that to the callback. */
+GUARD uint32_t zdr_COMPOUND4res(ZDR *z, COMPOUND4res *res)
+{
+	struct nfs4_bytes *b = (void *)res;
+
+	_Static_assert(sizeof(*b) <= sizeof(*res), "a reply's bytes fit");
+	if (z->x_op != ZDR_DECODE)
+		return FALSE;
+	b->data = (const uint8_t *)z->buf + z->pos;
+	b->len = left(z);
+	z->pos += (int)b->len;
+	return TRUE;
 }

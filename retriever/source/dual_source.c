@@ -39,9 +39,13 @@ static void destroy(struct source *base)
 
 static int wrong_kinds(const struct source_config *c, char *why, size_t size)
 {
-	if (source_uri_kind(c->uri) == SOURCE_NFS && source_uri_kind(c->join) == SOURCE_SMB)
+	if (source_uri_nfs4(c->uri))
+		snprintf(why, size, "an smb:// source cannot be joined to NFSv4 yet: use version=3");
+	else if (source_uri_kind(c->uri) == SOURCE_NFS && source_uri_kind(c->join) == SOURCE_SMB)
 		return 0;
-	snprintf(why, size, "only an smb:// source can be joined, and only to an nfs:// one");
+	else
+		snprintf(why, size,
+			 "only an smb:// source can be joined, and only to an nfs:// one");
 	return -EPROTO;
 }
 

@@ -22,7 +22,8 @@
  *   -ENOMEDIUM  it shows another object in this place, as when one of its disks is not
  *               mounted: that says nothing of the object that was meant, which has to wait
  *   -EOVERFLOW  source_lookup(): an origin longer than STUB_ORIGIN_MAX
- *   -EXDEV      another file system begins at this name, which does not belong to the source (file)
+ *   -EXDEV      another file system begins at this name, which does not belong to the source: one
+ *               that is mounted there (file), or lies on another server (NFSv4: a referral)
  *   -ENAMETOOLONG, -ENOMEM
  */
 #ifndef SOURCE_H
@@ -62,7 +63,7 @@ struct source_smb { /* of smb:// sources only */
 };
 
 struct source_config {
-	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N...]
+	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N&version=4...]
 					 * smb://host[:port]/share[/dir]
 					 * file:///path */
 	const char *join; /* smb://...: what Windows knows of the same tree; NULL or "": nothing.
@@ -125,8 +126,9 @@ struct source_traits {
 
 	bool read_only; /* file: it is mounted so */
 
-	bool have_acl; /* it was asked, and answered, whether it has POSIX ACLs on offer */
+	bool have_acl; /* it was asked, and answered, whether it has ACLs on offer: POSIX ACLs */
 	bool acl;
+	bool nfs4; /* NFSv4 has answered; NFSv4's ACLs are meant then */
 };
 
 /* Ask, within timeout_ms, without the endless reconnect.  Errors and @why as above. */

@@ -21,6 +21,16 @@ enum source_kind source_uri_kind(const char *uri)
 	return SOURCE_UNKNOWN;
 }
 
+bool source_uri_nfs4(const char *uri)
+{
+	const char *option = source_uri_kind(uri) == SOURCE_NFS ? strchr(uri, '?') : NULL;
+
+	for (; option; option = strchr(option + 1, '&'))
+		if (!strncmp(option + 1, "version=4", strlen("version=4")))
+			return true;
+	return false;
+}
+
 static int bad(char *why, size_t size, const char *text)
 {
 	snprintf(why, size, "%s", text);

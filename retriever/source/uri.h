@@ -15,6 +15,9 @@ enum source_kind { SOURCE_UNKNOWN, SOURCE_NFS, SOURCE_SMB, SOURCE_FILE };
 /* By how it begins: nfs://, smb://, file://.  NULL: unknown. */
 enum source_kind source_uri_kind(const char *uri);
 
+/* Does an nfs:// one ask for NFSv4? */
+bool source_uri_nfs4(const char *uri);
+
 /*
  * @uri as it may be shown to anybody, also one that is no good: without what may be a password,
  * whose place is before an '@' ("***@" instead).  @size: that of @out, which is cut to it.

@@ -4,7 +4,7 @@
 
 #include "nfs_calls.h"
 
-#define FHSIZE 64 /* RFC 1813, NFS3_FHSIZE */
+#define FHSIZE 128 /* RFC 7530, NFS4_FHSIZE; of NFSv3 64 */
 #define ROOM 70000 /* bytes of one READ; more than the fuzzed FSINFO says */
 
 /* ---- what source.h promises ---- */
@@ -20,7 +20,8 @@ static void look_at(const void *p, size_t n)
 static bool is_error(int r)
 {
 	static const int errors[] = { -ENOENT, -ESTALE,	   -ENOTDIR,   -EACCES,	      -EBADMSG,
-				      -EIO,    -ETIMEDOUT, -ECANCELED, -ENAMETOOLONG, -ENOMEM };
+				      -EIO,    -ETIMEDOUT, -ECANCELED, -ENAMETOOLONG, -ENOMEM,
+				      -EXDEV };
 
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
 		if (errors[i] == r)

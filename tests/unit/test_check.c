@@ -476,6 +476,25 @@ static void table_of_nfs(void **state)
 	expect(&s, "symlinks", SEEN_NO, FATE_KEPT, "has none");
 }
 
+static void table_of_nfs4(void **state)
+{
+	struct source_traits t = { .have_info = true, .have_names = true, .chown_restricted = true,
+				   .hard_links = true, .symlinks = true, .have_acl = true,
+				   .nfs4 = true };
+	struct target_limits l = { .acl = true, .user_xattrs = true };
+	struct check_sides s = { "nfs", &t, &l, EXPORT_NFS, NULL, false };
+
+	expect(&s, "btime", SEEN_NO, FATE_LOST, "NFSv4.0");
+	expect(&s, "posix-acl", SEEN_NO, FATE_LOST, "NFSv4.0");
+	expect(&s, "nfs4-acl", SEEN_NO, FATE_LOST, "offers none");
+	expect(&s, "mode", SEEN_YES, FATE_KEPT, "");
+	expect(&s, "owner", SEEN_YES, FATE_KEPT, "by number");
+	assert_null(strstr(property(&s, "mtime").why, "1970"));
+	t.acl = true;
+	expect(&s, "nfs4-acl", SEEN_YES, FATE_LOST, "no more than they did");
+	expect(&s, "mode", SEEN_YES, FATE_APPROXIMATED, "has an ACL");
+}
+
 /* What was not answered is unknown, and no reason to lose anything. */
 static void table_without_answers(void **state)
 {
@@ -722,7 +741,8 @@ int main(void)
 		cmocka_unit_test(name_lengths),	  cmocka_unit_test(name_impossible),
 		cmocka_unit_test(name_refused),	  cmocka_unit_test(twins_fold),
 		cmocka_unit_test(twins_in_parts), cmocka_unit_test(twins_bounded),
-		cmocka_unit_test(table_of_nfs),	  cmocka_unit_test(table_without_answers),
+		cmocka_unit_test(table_of_nfs),	  cmocka_unit_test(table_of_nfs4),
+		cmocka_unit_test(table_without_answers),
 		cmocka_unit_test(table_of_both),  cmocka_unit_test(names_not_joined),
 		cmocka_unit_test(table_of_smb),	  cmocka_unit_test(codes_are_unique),
 		cmocka_unit_test(options),

@@ -29,6 +29,8 @@ static void uri_good(void **state)
 		{ "nfs://[::1]:20049/a", "[::1]", "/a", 20049, 0 },
 		{ "nfs://h/a?nfsport=1&mountport=65535", "h", "/a", 1, 65535 },
 		{ "nfs://h/a?mountport=7&version=3", "h", "/a", 0, 7 },
+		{ "nfs://h/a?version=4", "h", "/a", 0, 0 },
+		{ "nfs://h/?version=4.0&nfsport=9", "h", "/", 9, 0 },
 		{ "nfs://h/a%20b%3fc%2Fd", "h", "/a b?c/d", 0, 0 },
 		{ "nfs://h/a:b@c&d", "h", "/a:b@c&d", 0, 0 },
 	};
@@ -44,6 +46,8 @@ static void uri_good(void **state)
 		assert_string_equal(u.path, good[i].path);
 		assert_int_equal(u.nfsport, good[i].nfsport);
 		assert_int_equal(u.mountport, good[i].mountport);
+		assert_ptr_equal(u.version, strstr(good[i].uri, "version=4") ? &nfs4_version :
+									       &nfs3_version);
 	}
 }
 
@@ -80,7 +84,12 @@ static void uri_bad(void **state)
 		"nfs://h/a?nfsport=70000",
 		"nfs://h:1/a?nfsport=2",
 		"nfs://h/a?mountport=1&mountport=1",
-		"nfs://h/a?version=4",
+		"nfs://h/a?version=4.1",
+		"nfs://h/a?version=2",
+		"nfs://h/a?version=",
+		"nfs://h/a?version=4&mountport=1",
+		"nfs://h/a?mountport=1&version=4",
+		"nfs://h/a?version=4&version=4",
 		"nfs://h/a?version",
 		"nfs://h/a?nfsportx=1",
 		"nfs://h/a?uid=0",

@@ -29,6 +29,19 @@ static void all_else_is_unknown(void **state)
 		assert_int_equal(source_uri_kind(none[i]), SOURCE_UNKNOWN);
 }
 
+/* ---- source_uri_nfs4 ---- */
+
+static void the_version_is_an_option(void **state)
+{
+	assert_true(source_uri_nfs4("nfs://h/a?version=4"));
+	assert_true(source_uri_nfs4("nfs://h/a?nfsport=1&version=4.0"));
+	assert_false(source_uri_nfs4("nfs://h/a?version=3"));
+	assert_false(source_uri_nfs4("nfs://h/version=4"));
+	assert_false(source_uri_nfs4("nfs://h/a?nfsport=1"));
+	assert_false(source_uri_nfs4("smb://h/a?version=4"));
+	assert_false(source_uri_nfs4(NULL));
+}
+
 /* ---- source_uri_unescape ---- */
 
 static int unescape(const char *text)
@@ -176,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_scheme_tells_the_kind),
 		cmocka_unit_test(all_else_is_unknown),
+		cmocka_unit_test(the_version_is_an_option),
 		cmocka_unit_test(two_digits_are_a_byte),
 		cmocka_unit_test(fewer_are_none),
 		cmocka_unit_test(hosts_are_names_and_addresses),

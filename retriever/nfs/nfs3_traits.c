@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * nfs3_traits.c - NFSv3: FSINFO, PATHCONF and FSSTAT of the export's root, and whether the server has
+ * the ACL protocol beside NFS.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "nfs/nfs.h"
+
+struct asked {
+	struct rpc_context *rpc;
+	struct nfs_fh3 root;
+	struct source_traits *out;
+};
+
+static void take_info(struct nfs_dial *d, void *data)
+{
+	const struct FSINFO3res *res = data;
+	const struct FSINFO3resok *ok = &res->FSINFO3res_u.resok;
+	struct source_traits *t = d->out;
+
+	t->have_info = res->status == NFS3_OK;
+	if (!t->have_info)
+		return;
+	t->max_file_size = ok->maxfilesize;
+	if (ok->time_delta.nseconds <= 999999999) {
+		t->time_delta.tv_sec = (time_t)ok->time_delta.seconds;
+		t->time_delta.tv_nsec = (long)ok->time_delta.nseconds;
+	}
+	t->hard_links = ok->properties & FSF3_LINK;
+	t->symlinks = ok->properties & FSF3_SYMLINK;
+}
+
+static void take_names(struct nfs_dial *d, void *data)
+{
+	const struct PATHCONF3res *res = data;
+	const struct PATHCONF3resok *ok = &res->PATHCONF3res_u.resok;
+	struct source_traits *t = d->out;
+
+	t->have_names = res->status == NFS3_OK;
+	if (!t->have_names)
+		return;
+	t->link_max = ok->linkmax;
+	t->name_max = ok->name_max;
+	t->case_insensitive = ok->case_insensitive;
+	t->case_preserving = ok->case_preserving;
+	t->chown_restricted = ok->chown_restricted;
+}
+
+static void take_space(struct nfs_dial *d, void *data)
+{
+	const struct FSSTAT3res *res = data;
+	const struct FSSTAT3resok *ok = &res->FSSTAT3res_u.resok;
+	struct source_traits *t = d->out;
+
+	t->have_space = res->status == NFS3_OK;
+	if (!t->have_space)
+		return;
+	t->bytes_total = ok->tbytes;
+	t->bytes_free = ok->fbytes;
+	t->files_total = ok->tfiles;
+	t->files_free = ok->ffiles;
+}
+
+static int ask_info(struct nfs_dial *d, struct asked *a)
+{
+	struct FSINFO3args args = { a->root };
+
+	nfs_dial_begin(d, take_info, a->out);
+	return nfs_dial_finish(d, a->rpc, rpc_nfs3_fsinfo_async(a->rpc, nfs_dial_on_step, &args, d),
+			       "NFS service");
+}
+
+static int ask_names(struct nfs_dial *d, struct asked *a)
+{
+	struct PATHCONF3args args = { a->root };
+
+	nfs_dial_begin(d, take_names, a->out);
+	return nfs_dial_finish(d, a->rpc,
+			       rpc_nfs3_pathconf_async(a->rpc, nfs_dial_on_step, &args, d),
+			       "NFS service");
+}
+
+static int ask_space(struct nfs_dial *d, struct asked *a)
+{
+	struct FSSTAT3args args = { a->root };
+
+	nfs_dial_begin(d, take_space, a->out);
+	return nfs_dial_finish(d, a->rpc, rpc_nfs3_fsstat_async(a->rpc, nfs_dial_on_step, &args, d),
+			       "NFS service");
+}
+
+static int ask_acl(struct nfs_dial *d, struct asked *a)
+{
+	struct stub_origin root;
+
+	nfs_origin(&a->root, &root); /* cannot fail: a->root was made of an origin */
+	return nfs_acl_ask(d, a->rpc, &root, &a->out->have_acl, &a->out->acl);
+}
+
+int nfs3_traits(struct nfs_dial *d, const char *address, const struct stub_origin *root,
+		struct source_traits *out)
+{
+	static int (*const ask[])(struct nfs_dial *, struct asked *) = { ask_info, ask_names,
+									 ask_space, ask_acl };
+	struct asked a = { .out = out, .root = { { root->len, (char *)root->bytes } } };
+
+	for (size_t i = 0; i < sizeof(ask) / sizeof(ask[0]); i++) {
+		/* a connection for each: a reply that cannot be decoded may break it */
+		int r = nfs_dial_nfs(d, address, &a.rpc);
+
+		if (r)
+			return r;
+		ask[i](d, &a);
+		rpc_destroy_context(a.rpc);
+	}
+	return 0;
+}

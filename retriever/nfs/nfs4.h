@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * nfs4.h - what the rooms of NFSv4.0 (RFC 7530) share.
+ *
+ *   nfs4_wire.c  bytes of compounds and of their replies
+ *   nfs4_attr.c  codes and attributes into ours
+ *   nfs4_acl.c   a mode that gives no more than the ACL beside it
+ *   nfs4_call.c  how a call is said, and what its reply says
+ *   nfs4_dial.c  the way to the export's root, and what is asked of it
+ *
+ * libnfs carries the bytes (nfs_zdr.c), and does not know what they say: its own NFSv4 ends with
+ * 4.0, and believes what it decodes (docs/decisions/0073).
+ */
+#ifndef NFS4_H
+#define NFS4_H
+
+#include "nfs/nfs.h"
+
+/* ---- numbers of RFC 7530 ---- */
+
+enum nfs4_op {
+	NFS4_ACCESS = 3,
+	NFS4_GETATTR = 9,
+	NFS4_GETFH = 10,
+	NFS4_LOOKUP = 15,
+	NFS4_PUTFH = 22,
+	NFS4_PUTROOTFH = 24,
+	NFS4_READ = 25,
+	NFS4_READDIR = 26,
+	NFS4_READLINK = 27,
+};
+
+enum nfs4_status {
+	NFS4_PERM = 1,
+	NFS4_NOENT = 2,
+	NFS4_EIO = 5,
+	NFS4_EACCESS = 13,
+	NFS4_NOTDIR = 20,
+	NFS4_NAMETOOLONG = 63,
+	NFS4_STALE = 70,
+	NFS4_BADHANDLE = 10001,
+	NFS4_BAD_COOKIE = 10003,
+	NFS4_TOOSMALL = 10005,
+	NFS4_DELAY = 10008,
+	NFS4_LOCKED = 10012,
+	NFS4_GRACE = 10013,
+	NFS4_FHEXPIRED = 10014,
+	NFS4_SHARE_DENIED = 10015,
+	NFS4_WRONGSEC = 10016,
+	NFS4_RESOURCE = 10018,
+	NFS4_MOVED = 10019,
+	NFS4_MINOR_VERS_MISMATCH = 10021,
+	NFS4_NOT_SAME = 10027,
+	NFS4_SYMLINK = 10029,
+};
+
+/* Numbers of attributes. */
+enum nfs4_attribute {
+	FATTR4_TYPE = 1,
+	FATTR4_FH_EXPIRE_TYPE = 2,
+	FATTR4_SIZE = 4,
+	FATTR4_LINK_SUPPORT = 5,
+	FATTR4_SYMLINK_SUPPORT = 6,
+	FATTR4_FSID = 8,
+	FATTR4_RDATTR_ERROR = 11,
+	FATTR4_ACL = 12,
+	FATTR4_ACLSUPPORT = 13,
+	FATTR4_CASE_INSENSITIVE = 16,
+	FATTR4_CASE_PRESERVING = 17,
+	FATTR4_CHOWN_RESTRICTED = 18,
+	FATTR4_FILEHANDLE = 19,
+	FATTR4_FILEID = 20,
+	FATTR4_FILES_FREE = 22,
+	FATTR4_FILES_TOTAL = 23,
+	FATTR4_MAXFILESIZE = 27,
+	FATTR4_MAXLINK = 28,
+	FATTR4_MAXNAME = 29,
+	FATTR4_MAXREAD = 30,
+	FATTR4_MODE = 33,
+	FATTR4_NUMLINKS = 35,
+	FATTR4_OWNER = 36,
+	FATTR4_OWNER_GROUP = 37,
+	FATTR4_RAWDEV = 41,
+	FATTR4_SPACE_FREE = 43,
+	FATTR4_SPACE_TOTAL = 44,
+	FATTR4_SPACE_USED = 45,
+	FATTR4_TIME_ACCESS = 47,
+	FATTR4_TIME_DELTA = 51,
+	FATTR4_TIME_METADATA = 52,
+	FATTR4_TIME_MODIFY = 53,
+};
+
+#define NFS4_BIT(n) (UINT64_C(1) << (n))
+
+/* ---- nfs4_wire.c ---- */
+
+/* A compound, or the reply to one, in libnfs's hands. */
+struct nfs4_bytes {
+	const uint8_t *data;
+	uint32_t len;
+};
+
+#define NFS4_OUT_MAX 3072 /* libnfs 4.0.0 has 4096 bytes for a call with its header */
+
+struct nfs4_out {
+	uint8_t bytes[NFS4_OUT_MAX];
+	uint32_t len, ops;
+	bool full; /* there was more than has room */
+};
+
+void nfs4_begin(struct nfs4_out *o);
+void nfs4_put_op(struct nfs4_out *o, enum nfs4_op op);
+void nfs4_put32(struct nfs4_out *o, uint32_t n);
+void nfs4_put64(struct nfs4_out *o, uint64_t n);
+void nfs4_put_opaque(struct nfs4_out *o, const void *p, size_t len);
+void nfs4_put_bitmap(struct nfs4_out *o, uint64_t attributes);
+/* 0, or what libnfs cannot take: -1. */
+int nfs4_queue(struct nfs4_out *o, struct rpc_context *rpc, rpc_cb cb, void *arg);
+
+struct nfs4_in {
+	const uint8_t *p;
+	size_t left;
+	bool bad; /* it ended too early, or was impossible; all that comes then is 0 */
+};
+
+uint32_t nfs4_get32(struct nfs4_in *in);
+uint64_t nfs4_get64(struct nfs4_in *in);
+/* At most @max bytes; they stay where they are. */
+const uint8_t *nfs4_get_opaque(struct nfs4_in *in, uint32_t max, uint32_t *len);
+uint64_t nfs4_get_bitmap(struct nfs4_in *in); /* an attribute beyond 63: bad */
+
+struct nfs4_reply {
+	struct nfs4_in in;
+	uint32_t status; /* of the whole */
+	uint32_t left; /* results */
+};
+
+void nfs4_open(const struct nfs4_bytes *b, struct nfs4_reply *r);
+/* On to the result of @op: 0, its nfsstat4, or -EBADMSG. */
+int nfs4_next(struct nfs4_reply *r, enum nfs4_op op);
+
+/* ---- nfs4_attr.c ---- */
+
+int nfs4_errno(int status); /* as nfs_errno(); what is negative stays */
+
+/* What a fattr4 says. */
+struct nfs4_attrs {
+	uint64_t have; /* NFS4_BIT() of each that came */
+	uint32_t type, fh_expire, rdattr_error, aclsupport, maxlink, maxname, mode, numlinks;
+	uint32_t link_support, symlink_support, case_insensitive, case_preserving,
+		chown_restricted;
+	uint64_t size, fsid, fileid, files_free, files_total, maxfilesize, maxread;
+	uint64_t space_free, space_total, space_used;
+	uint32_t uid, gid, rdev_major, rdev_minor;
+	struct timespec atime, mtime, ctime, time_delta;
+	const uint8_t *fh; /* in the reply */
+	uint32_t fh_len;
+	/* the ACL: what it leaves of the group's and the others' rights, and that it says more
+	 * than a mode does */
+	bool acl_more;
+	uint32_t acl_mode;
+	/* an owner or group that is no number, in the reply; NULL: none */
+	const uint8_t *who;
+	uint32_t who_len;
+};
+
+extern const uint64_t nfs4_of_objects; /* what is asked of each */
+#define NFS4_OF_DIRS (NFS4_BIT(FATTR4_FSID) | NFS4_BIT(FATTR4_FILEID))
+
+/* A fattr4 of which no others than @asked were asked for.  0 or -EBADMSG. */
+int nfs4_get_attrs(struct nfs4_in *in, uint64_t asked, struct nfs4_attrs *out);
+/* 0, or -EBADMSG: something is missing (*why says what), or impossible. */
+int nfs4_attr(const struct nfs4_attrs *from, struct stub_attr *out, const char **why);
+
+/* ---- nfs4_acl.c ---- */
+
+/* Of the ACL that comes next: out->acl_mode and acl_more.  0 or -EBADMSG. */
+int nfs4_get_acl(struct nfs4_in *in, struct nfs4_attrs *out);
+
+/* ---- nfs4_call.c ---- */
+
+int nfs4_null(struct rpc_context *rpc, rpc_cb cb, void *arg);
+int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
+void nfs4_answer(const struct nfs_call *c, const void *reply, struct nfs_answer *out);
+int nfs4_page(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
+	      const char **why);
+void nfs4_put_handle(struct nfs4_out *o, const struct stub_origin *fh);
+void nfs4_put_getattr(struct nfs4_out *o, uint64_t attributes);
+/* The handle that GETFH gave: 0 or -EBADMSG. */
+int nfs4_get_handle(struct nfs4_reply *r, struct stub_origin *out);
+
+#endif

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * nfs4_attr.c - NFSv4's codes and attributes (RFC 7530) into ours.
+ *
+ * A fattr4 is a bitmap, and the values in the order of their numbers without lengths: what
+ * was not asked for cannot be passed over, and is impossible.  What a server does not have it
+ * leaves out.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "nfs/nfs4.h"
+
+#define WHO_MAX 1024
+
+/* ---- codes ---- */
+
+/* Only what source.h lists leaves here. */
+static const struct {
+	int status, error;
+} errors[] = {
+	{ 0, 0 },
+	{ NFS4_PERM, -EACCES },
+	{ NFS4_NOENT, -ENOENT },
+	{ NFS4_EIO, -EIO },
+	{ NFS4_EACCESS, -EACCES },
+	{ NFS4_NOTDIR, -ENOTDIR },
+	{ NFS4_SYMLINK, -ENOTDIR },
+	{ NFS4_NAMETOOLONG, -ENAMETOOLONG },
+	{ NFS4_STALE, -ESTALE },
+	{ NFS4_BADHANDLE, -ESTALE },
+	{ NFS4_FHEXPIRED, -ESTALE },
+	{ NFS4_WRONGSEC, -EACCES },
+	{ NFS4_MOVED, -EXDEV }, /* what is there lies on another server */
+	/* later: a file that somebody has locked or opened for himself, too */
+	{ NFS4_DELAY, -EAGAIN },
+	{ NFS4_GRACE, -EAGAIN },
+	{ NFS4_RESOURCE, -EAGAIN },
+	{ NFS4_LOCKED, -EAGAIN },
+	{ NFS4_SHARE_DENIED, -EAGAIN },
+};
+
+int nfs4_errno(int status)
+{
+	if (status < 0)
+		return status;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+		if (errors[i].status == status)
+			return errors[i].error;
+	return -EIO;
+}
+
+/* ---- values ---- */
+
+const uint64_t nfs4_of_objects =
+	NFS4_BIT(FATTR4_TYPE) | NFS4_BIT(FATTR4_SIZE) | NFS4_BIT(FATTR4_FSID) |
+	NFS4_BIT(FATTR4_ACL) | NFS4_BIT(FATTR4_FILEID) | NFS4_BIT(FATTR4_MODE) |
+	NFS4_BIT(FATTR4_NUMLINKS) | NFS4_BIT(FATTR4_OWNER) | NFS4_BIT(FATTR4_OWNER_GROUP) |
+	NFS4_BIT(FATTR4_RAWDEV) | NFS4_BIT(FATTR4_SPACE_USED) | NFS4_BIT(FATTR4_TIME_ACCESS) |
+	NFS4_BIT(FATTR4_TIME_METADATA) | NFS4_BIT(FATTR4_TIME_MODIFY);
+
+static int get_fsid(struct nfs4_in *in, struct nfs4_attrs *out)
+{
+	uint64_t major = nfs4_get64(in), minor = nfs4_get64(in);
+
+	out->fsid = major ^ (minor << 32 | minor >> 32);
+	return 0;
+}
+
+static int get_handle(struct nfs4_in *in, struct nfs4_attrs *out)
+{
+	out->fh = nfs4_get_opaque(in, NFS_HANDLE_MAX, &out->fh_len);
+	return 0;
+}
+
+static int get_rawdev(struct nfs4_in *in, struct nfs4_attrs *out)
+{
+	out->rdev_major = nfs4_get32(in);
+	out->rdev_minor = nfs4_get32(in);
+	return 0;
+}
+
+/* A number in decimal, as servers without a table of names send it (RFC 7530 section 5.9). */
+static bool is_number(const uint8_t *p, uint32_t len, uint32_t *out)
+{
+	uint64_t n = 0;
+
+	if (!p || len < 1 || len > 10 || (len > 1 && p[0] == '0'))
+		return false;
+	for (uint32_t i = 0; i < len; i++) {
+		if (p[i] < '0' || p[i] > '9')
+			return false;
+		n = n * 10 + p[i] - '0';
+	}
+	*out = (uint32_t)n;
+	return n < UINT32_MAX;
+}
+
+static int get_who(struct nfs4_in *in, struct nfs4_attrs *out, uint32_t *id)
+{
+	uint32_t len;
+	const uint8_t *p = nfs4_get_opaque(in, WHO_MAX, &len);
+
+	if (p && !is_number(p, len, id)) {
+		out->who = p;
+		out->who_len = len;
+	}
+	return 0;
+}
+
+static int get_owner(struct nfs4_in *in, struct nfs4_attrs *out)
+{
+	return get_who(in, out, &out->uid);
+}
+
+static int get_group(struct nfs4_in *in, struct nfs4_attrs *out)
+{
+	return get_who(in, out, &out->gid);
+}
+
+enum kind { UNKNOWN, WORD, LONG, TIME };
+#define WORD_AT(f) { WORD, offsetof(struct nfs4_attrs, f), NULL }
+#define LONG_AT(f) { LONG, offsetof(struct nfs4_attrs, f), NULL }
+#define TIME_AT(f) { TIME, offsetof(struct nfs4_attrs, f), NULL }
+#define BY(get)	   { UNKNOWN, 0, get }
+
+static const struct value {
+	enum kind kind;
+	size_t at;
+	int (*get)(struct nfs4_in *in, struct nfs4_attrs *out);
+} values[64] = {
+	[FATTR4_TYPE] = WORD_AT(type),
+	[FATTR4_FH_EXPIRE_TYPE] = WORD_AT(fh_expire),
+	[FATTR4_SIZE] = LONG_AT(size),
+	[FATTR4_LINK_SUPPORT] = WORD_AT(link_support),
+	[FATTR4_SYMLINK_SUPPORT] = WORD_AT(symlink_support),
+	[FATTR4_FSID] = BY(get_fsid),
+	[FATTR4_RDATTR_ERROR] = WORD_AT(rdattr_error),
+	[FATTR4_ACL] = BY(nfs4_get_acl),
+	[FATTR4_ACLSUPPORT] = WORD_AT(aclsupport),
+	[FATTR4_CASE_INSENSITIVE] = WORD_AT(case_insensitive),
+	[FATTR4_CASE_PRESERVING] = WORD_AT(case_preserving),
+	[FATTR4_CHOWN_RESTRICTED] = WORD_AT(chown_restricted),
+	[FATTR4_FILEHANDLE] = BY(get_handle),
+	[FATTR4_FILEID] = LONG_AT(fileid),
+	[FATTR4_FILES_FREE] = LONG_AT(files_free),
+	[FATTR4_FILES_TOTAL] = LONG_AT(files_total),
+	[FATTR4_MAXFILESIZE] = LONG_AT(maxfilesize),
+	[FATTR4_MAXLINK] = WORD_AT(maxlink),
+	[FATTR4_MAXNAME] = WORD_AT(maxname),
+	[FATTR4_MAXREAD] = LONG_AT(maxread),
+	[FATTR4_MODE] = WORD_AT(mode),
+	[FATTR4_NUMLINKS] = WORD_AT(numlinks),
+	[FATTR4_OWNER] = BY(get_owner),
+	[FATTR4_OWNER_GROUP] = BY(get_group),
+	[FATTR4_RAWDEV] = BY(get_rawdev),
+	[FATTR4_SPACE_FREE] = LONG_AT(space_free),
+	[FATTR4_SPACE_TOTAL] = LONG_AT(space_total),
+	[FATTR4_SPACE_USED] = LONG_AT(space_used),
+	[FATTR4_TIME_ACCESS] = TIME_AT(atime),
+	[FATTR4_TIME_DELTA] = TIME_AT(time_delta),
+	[FATTR4_TIME_METADATA] = TIME_AT(ctime),
+	[FATTR4_TIME_MODIFY] = TIME_AT(mtime),
+};
+
+static int get_time(struct nfs4_in *in, struct timespec *out)
+{
+	out->tv_sec = (time_t)(int64_t)nfs4_get64(in);
+	out->tv_nsec = nfs4_get32(in);
+	return out->tv_nsec > 999999999 ? -EBADMSG : 0;
+}
+
+static int get_value(struct nfs4_in *in, const struct value *v, struct nfs4_attrs *out)
+{
+	char *at = (char *)out + v->at;
+
+	switch (v->kind) {
+	case WORD:
+		*(uint32_t *)(void *)at = nfs4_get32(in);
+		return 0;
+	case LONG:
+		*(uint64_t *)(void *)at = nfs4_get64(in);
+		return 0;
+	case TIME:
+		return get_time(in, (struct timespec *)(void *)at);
+	case UNKNOWN:
+		break;
+	}
+	return v->get ? v->get(in, out) : -EBADMSG;
+}
+
+int nfs4_get_attrs(struct nfs4_in *in, uint64_t asked, struct nfs4_attrs *out)
+{
+	struct nfs4_in v = { 0 };
+	uint32_t len;
+	int r = 0;
+
+	memset(out, 0, sizeof(*out));
+	out->acl_mode = 07777;
+	out->have = nfs4_get_bitmap(in);
+	v.p = nfs4_get_opaque(in, UINT32_MAX, &len);
+	v.left = len;
+	if (in->bad || out->have & ~asked)
+		return -EBADMSG;
+	for (unsigned int i = 0; i < 64 && !r; i++)
+		if (out->have & NFS4_BIT(i))
+			r = get_value(&v, &values[i], out);
+	return v.bad || v.left ? -EBADMSG : r;
+}
+
+/* ---- attributes ---- */
+
+static const struct {
+	enum nfs4_attribute which;
+	const char *name;
+} needed[] = {
+	{ FATTR4_TYPE, "type" },	  { FATTR4_SIZE, "size" },
+	{ FATTR4_FSID, "file system" },	  { FATTR4_FILEID, "file id" },
+	{ FATTR4_MODE, "mode" },	  { FATTR4_NUMLINKS, "number of links" },
+	{ FATTR4_OWNER, "owner" },	  { FATTR4_OWNER_GROUP, "group" },
+	{ FATTR4_TIME_MODIFY, "modification time" },
+};
+
+/* Those of NFSv3. */
+static const uint32_t types[] = {
+	[NF3REG] = S_IFREG, [NF3DIR] = S_IFDIR,	  [NF3BLK] = S_IFBLK,  [NF3CHR] = S_IFCHR,
+	[NF3LNK] = S_IFLNK, [NF3SOCK] = S_IFSOCK, [NF3FIFO] = S_IFIFO,
+};
+
+static bool is_complete(const struct nfs4_attrs *from, const char **why)
+{
+	*why = NULL;
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+		if (from->have & NFS4_BIT(needed[i].which))
+			continue;
+		*why = needed[i].name;
+		return false;
+	}
+	if (from->who)
+		*why = "owner's number";
+	else if (from->type >= sizeof(types) / sizeof(types[0]) || !types[from->type])
+		*why = "type that NFS has";
+	return !*why;
+}
+
+int nfs4_attr(const struct nfs4_attrs *from, struct stub_attr *out, const char **why)
+{
+	memset(out, 0, sizeof(*out));
+	if (!is_complete(from, why))
+		return -EBADMSG;
+	out->mode = types[from->type] | (from->mode & 07777);
+	if (from->have & NFS4_BIT(FATTR4_ACL) && from->type != NF3LNK) {
+		out->mode &= S_IFMT | from->acl_mode;
+		out->acl = from->acl_more;
+	}
+	out->nlink = from->numlinks;
+	out->uid = from->uid;
+	out->gid = from->gid;
+	out->size = from->size;
+	out->used = from->space_used;
+	out->fsid = from->fsid;
+	out->fileid = from->fileid;
+	if (from->type == NF3BLK || from->type == NF3CHR) {
+		out->rdev_major = from->rdev_major;
+		out->rdev_minor = from->rdev_minor;
+	}
+	out->mtime = from->mtime;
+	out->atime = from->have & NFS4_BIT(FATTR4_TIME_ACCESS) ? from->atime : from->mtime;
+	out->ctime = from->have & NFS4_BIT(FATTR4_TIME_METADATA) ? from->ctime : from->mtime;
+	return 0;
+}

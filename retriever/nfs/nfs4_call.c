@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * nfs4_call.c - NFSv4.0: how a call is said, and what its reply says.
+ *
+ * Each call is one compound, by file handle:
+ *
+ *   GETATTR    PUTFH  GETATTR
+ *   LOOKUP     PUTFH  GETATTR (of the directory)  LOOKUP  GETFH  GETATTR
+ *   READLINK   PUTFH  GETATTR  READLINK
+ *   ACCESS     PUTFH  ACCESS
+ *   READ       PUTFH  READ  GETATTR
+ *   READDIR    PUTFH  GETATTR (of the directory)  READDIR, with handles and attributes
+ *
+ * READ names no open file (the anonymous stateid): nothing is opened or locked over there, so
+ * there is no lease to be kept and nothing to be reclaimed after a restart, and no delegation is
+ * ever given to us.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "nfs/nfs4.h"
+#include "nfs/nfs_page.h"
+
+#define TARGET_MAX     (64 * 1024)
+#define NAME_BYTES_MAX (64 * 1024)
+#define OF_ENTRIES \
+	(nfs4_of_objects | NFS4_BIT(FATTR4_RDATTR_ERROR) | NFS4_BIT(FATTR4_FILEHANDLE))
+
+/* ---- calls ---- */
+
+int nfs4_null(struct rpc_context *rpc, rpc_cb cb, void *arg)
+{
+	return rpc_nfs4_null_async(rpc, cb, arg);
+}
+
+void nfs4_put_handle(struct nfs4_out *o, const struct stub_origin *fh)
+{
+	nfs4_put_op(o, NFS4_PUTFH);
+	nfs4_put_opaque(o, fh->bytes, fh->len);
+}
+
+void nfs4_put_getattr(struct nfs4_out *o, uint64_t attributes)
+{
+	nfs4_put_op(o, NFS4_GETATTR);
+	nfs4_put_bitmap(o, attributes);
+}
+
+static void put_lookup(struct nfs4_out *o, const char *name)
+{
+	nfs4_put_getattr(o, NFS4_OF_DIRS);
+	nfs4_put_op(o, NFS4_LOOKUP);
+	nfs4_put_opaque(o, name, strlen(name));
+	nfs4_put_op(o, NFS4_GETFH);
+	nfs4_put_getattr(o, nfs4_of_objects);
+}
+
+static void put_read(struct nfs4_out *o, const struct nfs_call *c)
+{
+	nfs4_put_op(o, NFS4_READ);
+	nfs4_put32(o, 0); /* the anonymous stateid: 16 bytes of zeros */
+	nfs4_put32(o, 0);
+	nfs4_put64(o, 0);
+	nfs4_put64(o, c->offset);
+	nfs4_put32(o, c->count);
+	nfs4_put_getattr(o, nfs4_of_objects);
+}
+
+static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
+{
+	uint64_t verf;
+
+	memcpy(&verf, c->verf, sizeof(verf));
+	nfs4_put_getattr(o, NFS4_OF_DIRS);
+	nfs4_put_op(o, NFS4_READDIR);
+	nfs4_put64(o, c->offset);
+	nfs4_put64(o, be64toh(verf));
+	nfs4_put32(o, c->count); /* of names and cookies; of all */
+	nfs4_put32(o, c->count);
+	nfs4_put_bitmap(o, OF_ENTRIES);
+}
+
+/* Credentials are encoded when the call is queued. */
+static int send_access(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct nfs4_out *o)
+{
+	int r;
+
+	nfs4_put_op(o, NFS4_ACCESS);
+	nfs4_put32(o, c->count);
+	rpc_set_auth(rpc, libnfs_authunix_create("postcopy", c->uid, c->uid, 0, NULL));
+	r = nfs4_queue(o, rpc, cb, c);
+	rpc_set_auth(rpc, libnfs_authunix_create("postcopy", 0, 0, 0, NULL));
+	return r;
+}
+
+int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
+{
+	struct nfs4_out o;
+
+	nfs4_begin(&o);
+	nfs4_put_handle(&o, &c->fh);
+	switch (c->op) {
+	case NFS_OP_GETATTR:
+		nfs4_put_getattr(&o, nfs4_of_objects);
+		break;
+	case NFS_OP_LOOKUP:
+		put_lookup(&o, c->name);
+		break;
+	case NFS_OP_READLINK:
+		nfs4_put_getattr(&o, nfs4_of_objects);
+		nfs4_put_op(&o, NFS4_READLINK);
+		break;
+	case NFS_OP_ACCESS:
+		return send_access(c, rpc, cb, &o);
+	case NFS_OP_READ:
+		put_read(&o, c);
+		break;
+	case NFS_OP_READDIRPLUS:
+		put_readdir(&o, c);
+		break;
+	case NFS_OP_READDIR: /* of NFSv3 alone */
+	case NFS_OP_GETACL:
+		return -1;
+	}
+	return nfs4_queue(&o, rpc, cb, c);
+}
+
+/* ---- answers ---- */
+
+/* Who owns it is not known here: say so, since the administrator can mend it over there. */
+static void tell_owner(const struct nfs_call *c, const struct nfs4_attrs *a)
+{
+	struct nfs_source *s = c->conn ? c->conn->s : NULL;
+	uint64_t now = stub_now_ms();
+	char who[128];
+	bool tell;
+
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->pool.lock);
+	tell = !s->nameless_ms || now - s->nameless_ms >= NFS_ASTRAY_MS;
+	if (tell)
+		s->nameless_ms = now;
+	pthread_mutex_unlock(&s->pool.lock);
+	stub_printable((const char *)a->who, a->who_len < 30 ? a->who_len : 30, who, sizeof(who));
+	if (tell)
+		nfs_log(s, STUB_LOG_ERROR,
+			"source %s: an owner or group over there is \"%s\", and no number: such "
+			"objects cannot come (the old server has to send numbers with sec=sys, or "
+			"use version=3)",
+			s->uri.host, who);
+}
+
+static int take_attr(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int status = nfs4_next(r, NFS4_GETATTR);
+	struct nfs4_attrs attrs;
+	const char *why;
+
+	if (status)
+		return nfs4_errno(status);
+	if (nfs4_get_attrs(&r->in, nfs4_of_objects, &attrs))
+		return -EBADMSG;
+	if (attrs.who)
+		tell_owner(c, &attrs);
+	if (nfs4_attr(&attrs, &a->attr, &why))
+		return -EBADMSG;
+	a->have_attr = true;
+	return 0;
+}
+
+static int take_dir(struct nfs4_reply *r, struct stub_attr *out)
+{
+	int status = nfs4_next(r, NFS4_GETATTR);
+	struct nfs4_attrs attrs;
+
+	if (status)
+		return nfs4_errno(status);
+	if (nfs4_get_attrs(&r->in, NFS4_OF_DIRS, &attrs) || attrs.have != NFS4_OF_DIRS)
+		return -EBADMSG;
+	memset(out, 0, sizeof(*out));
+	out->mode = S_IFDIR;
+	out->fsid = attrs.fsid;
+	out->fileid = attrs.fileid;
+	return 0;
+}
+
+int nfs4_get_handle(struct nfs4_reply *r, struct stub_origin *out)
+{
+	const uint8_t *p;
+	uint32_t len;
+
+	p = nfs4_get_opaque(&r->in, NFS_HANDLE_MAX, &len);
+	if (!p || !len)
+		return -EBADMSG;
+	out->len = (uint16_t)len;
+	memcpy(out->bytes, p, len);
+	return 0;
+}
+
+static int take_lookup(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int e = take_dir(r, &a->dir);
+
+	if (e)
+		return e;
+	a->have_dir = true;
+	e = nfs4_errno(nfs4_next(r, NFS4_LOOKUP));
+	if (!e)
+		e = nfs4_errno(nfs4_next(r, NFS4_GETFH));
+	if (!e)
+		e = nfs4_get_handle(r, &a->origin);
+	return e ? e : take_attr(c, r, a);
+}
+
+static int take_readlink(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int e = take_attr(c, r, a);
+
+	if (!e)
+		e = nfs4_errno(nfs4_next(r, NFS4_READLINK));
+	if (e)
+		return e;
+	a->data = (const char *)nfs4_get_opaque(&r->in, TARGET_MAX, &a->len);
+	return a->data && !memchr(a->data, '\0', a->len) ? 0 : -EBADMSG;
+}
+
+static int take_read(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int e = nfs4_errno(nfs4_next(r, NFS4_READ));
+
+	if (e)
+		return e;
+	a->eof = nfs4_get32(&r->in);
+	a->data = (const char *)nfs4_get_opaque(&r->in, c->count, &a->len);
+	return a->data ? take_attr(c, r, a) : -EBADMSG;
+}
+
+static int take_access(struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int e = nfs4_errno(nfs4_next(r, NFS4_ACCESS));
+
+	if (e)
+		return e;
+	nfs4_get32(&r->in); /* which of them it can tell */
+	a->granted = nfs4_get32(&r->in);
+	return r->in.bad ? -EBADMSG : 0;
+}
+
+static int take_readdir(struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int e = take_dir(r, &a->dir), status;
+
+	if (e)
+		return e;
+	a->have_dir = true;
+	status = nfs4_next(r, NFS4_READDIR);
+	a->said = status == NFS4_TOOSMALL ? NFS_SAID_TOOSMALL :
+		  status == NFS4_BAD_COOKIE || status == NFS4_NOT_SAME ? NFS_SAID_COOKIE :
+									  NFS_SAID_NOTHING;
+	return nfs4_errno(status); /* the entries: nfs4_page() */
+}
+
+static int take(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int e = nfs4_errno(nfs4_next(r, NFS4_PUTFH));
+
+	if (e)
+		return e;
+	switch (c->op) {
+	case NFS_OP_GETATTR:
+		return take_attr(c, r, a);
+	case NFS_OP_LOOKUP:
+		return take_lookup(c, r, a);
+	case NFS_OP_READLINK:
+		return take_readlink(c, r, a);
+	case NFS_OP_ACCESS:
+		return take_access(r, a);
+	case NFS_OP_READ:
+		return take_read(c, r, a);
+	case NFS_OP_READDIRPLUS:
+		return take_readdir(r, a);
+	case NFS_OP_READDIR:
+	case NFS_OP_GETACL:
+		break;
+	}
+	return -EBADMSG;
+}
+
+void nfs4_answer(const struct nfs_call *c, const void *reply, struct nfs_answer *out)
+{
+	struct nfs4_reply r;
+
+	out->said = NFS_SAID_NOTHING;
+	out->have_attr = out->have_dir = false;
+	out->reply = reply;
+	nfs4_open(reply, &r);
+	out->grace = r.status == NFS4_GRACE;
+	out->error = take(c, &r, out);
+	if (out->error == -EBADMSG)
+		out->have_attr = out->have_dir = false;
+}
+
+/* ---- entries ---- */
+
+static int get_item(const struct nfs_call *c, struct nfs4_in *in, struct nfs_item *i)
+{
+	struct nfs4_attrs attrs;
+	const char *why;
+	uint32_t len;
+	int r;
+
+	memset(i, 0, sizeof(*i));
+	i->cookie = nfs4_get64(in);
+	i->name = (const char *)nfs4_get_opaque(in, NAME_BYTES_MAX, &len);
+	i->len = len;
+	r = nfs4_get_attrs(in, OF_ENTRIES, &attrs);
+	if (in->bad)
+		return -EBADMSG;
+	if (r || memchr(i->name, '\0', len)) {
+		i->error = -EBADMSG;
+		return 0;
+	}
+	if (attrs.rdattr_error) {
+		r = nfs4_errno((int)(attrs.rdattr_error & INT32_MAX));
+		i->error = r == -EAGAIN ? 0 : r; /* later: it is looked up, which takes its time */
+		return 0;
+	}
+	i->have_handle = attrs.have & NFS4_BIT(FATTR4_FILEHANDLE);
+	i->handle = attrs.fh;
+	i->handle_len = attrs.fh_len;
+	if (attrs.who)
+		tell_owner(c, &attrs);
+	i->have_attr = !nfs4_attr(&attrs, &i->attr, &why);
+	if (!i->have_attr)
+		i->error = -EBADMSG;
+	return 0;
+}
+
+/* How many entries there are, and bytes of their names. */
+static void measure(struct nfs4_in in, size_t *n, size_t *text)
+{
+	uint32_t len, values;
+
+	*n = *text = 0;
+	while (nfs4_get32(&in)) {
+		nfs4_get64(&in);
+		nfs4_get_opaque(&in, NAME_BYTES_MAX, &len);
+		nfs4_get_bitmap(&in);
+		nfs4_get_opaque(&in, UINT32_MAX, &values);
+		++*n;
+		*text += len;
+	}
+}
+
+static int add_all(const struct nfs_call *c, struct nfs4_in *in, struct nfs_page *out,
+		   const char **why)
+{
+	struct nfs_item i;
+	int r = 0;
+
+	while (!r && nfs4_get32(in)) {
+		r = get_item(c, in, &i);
+		if (!r)
+			r = nfs_page_add(out, &i, why);
+	}
+	out->eof = nfs4_get32(in);
+	if (!r && !in->bad)
+		return 0;
+	if (!*why)
+		*why = "a page that ends too early";
+	return -EBADMSG;
+}
+
+int nfs4_page(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
+	      const char **why)
+{
+	struct nfs4_reply r;
+	struct stub_attr dir;
+	size_t n, text;
+	uint64_t verf;
+	int e;
+
+	*why = NULL;
+	nfs4_open(a->reply, &r);
+	if (nfs4_next(&r, NFS4_PUTFH) || take_dir(&r, &dir) || nfs4_next(&r, NFS4_READDIR))
+		return -EBADMSG; /* nfs4_answer() has seen that it is not so */
+	verf = htobe64(nfs4_get64(&r.in));
+	measure(r.in, &n, &text);
+	e = nfs_page_reserve(out, n, text);
+	if (e)
+		return e;
+	out->have_dir = true;
+	out->dir = dir;
+	memcpy(out->verf, &verf, sizeof(out->verf));
+	e = add_all(c, &r.in, out, why);
+	if (e)
+		nfs_page_finish(out);
+	return e;
+}

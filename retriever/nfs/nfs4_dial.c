@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+/*
+ * nfs4_dial.c - NFSv4.0: from the server's root to the export's, and what is asked of that.
+ *
+ * There is no MOUNT: the export's path is walked from the server's root, through what it calls its
+ * pseudo file system.  This is the only walk; all else goes by handle.  So handles must last.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nfs/nfs4.h"
+
+#define STEPS	    8 /* names in one compound */
+#define VOLATILE    0x2u /* FH4_VOLATILE_ANY: a handle may expire at any time */
+#define SUPPORTS_OK 0x1u /* ACL4_SUPPORT_ALLOW_ACL */
+
+#define OF_ROOT (nfs4_of_objects | NFS4_BIT(FATTR4_FH_EXPIRE_TYPE))
+#define OF_FS (NFS4_BIT(FATTR4_MAXREAD) | NFS4_BIT(FATTR4_MAXFILESIZE))
+#define OF_TRAITS                                                                        \
+	(NFS4_BIT(FATTR4_LINK_SUPPORT) | NFS4_BIT(FATTR4_SYMLINK_SUPPORT) |              \
+	 NFS4_BIT(FATTR4_ACLSUPPORT) | NFS4_BIT(FATTR4_CASE_INSENSITIVE) |               \
+	 NFS4_BIT(FATTR4_CASE_PRESERVING) | NFS4_BIT(FATTR4_CHOWN_RESTRICTED) |          \
+	 NFS4_BIT(FATTR4_FILES_FREE) | NFS4_BIT(FATTR4_FILES_TOTAL) |                    \
+	 NFS4_BIT(FATTR4_MAXFILESIZE) | NFS4_BIT(FATTR4_MAXLINK) |                       \
+	 NFS4_BIT(FATTR4_MAXNAME) | NFS4_BIT(FATTR4_SPACE_FREE) |                        \
+	 NFS4_BIT(FATTR4_SPACE_TOTAL) | NFS4_BIT(FATTR4_TIME_DELTA))
+
+/* ---- one compound ---- */
+
+struct asked {
+	unsigned int names; /* LOOKUP, and GETFH then */
+	uint64_t attributes;
+	int status; /* of the answer: 0, nfsstat4, -EBADMSG */
+	struct stub_origin fh;
+	struct nfs4_attrs attrs;
+	char who[64]; /* an owner that is no number */
+};
+
+static void take(struct nfs_dial *d, void *data)
+{
+	struct asked *a = d->out;
+	struct nfs4_reply r;
+
+	nfs4_open(data, &r);
+	a->status = nfs4_next(&r, a->fh.len ? NFS4_PUTFH : NFS4_PUTROOTFH);
+	for (unsigned int i = 0; i < a->names && !a->status; i++)
+		a->status = nfs4_next(&r, NFS4_LOOKUP);
+	if (!a->status)
+		a->status = nfs4_next(&r, NFS4_GETFH);
+	if (!a->status)
+		a->status = nfs4_get_handle(&r, &a->fh);
+	if (!a->status)
+		a->status = nfs4_next(&r, NFS4_GETATTR);
+	if (!a->status)
+		a->status = nfs4_get_attrs(&r.in, a->attributes, &a->attrs);
+	a->who[0] = '\0';
+	if (!a->status && a->attrs.who)
+		stub_printable((const char *)a->attrs.who,
+			       a->attrs.who_len < 15 ? a->attrs.who_len : 15, a->who,
+			       sizeof(a->who));
+}
+
+/* From a->fh (none: the server's root) along @names to an object: its handle and attributes. */
+static int ask(struct nfs_dial *d, struct rpc_context *rpc, const char *const *names,
+	       struct asked *a)
+{
+	struct nfs4_out o;
+
+	nfs4_begin(&o);
+	if (a->fh.len)
+		nfs4_put_handle(&o, &a->fh);
+	else
+		nfs4_put_op(&o, NFS4_PUTROOTFH);
+	for (unsigned int i = 0; i < a->names; i++) {
+		nfs4_put_op(&o, NFS4_LOOKUP);
+		nfs4_put_opaque(&o, names[i], strlen(names[i]));
+	}
+	nfs4_put_op(&o, NFS4_GETFH);
+	nfs4_put_getattr(&o, a->attributes);
+	nfs_dial_begin(d, take, a);
+	return nfs_dial_finish(d, rpc, nfs4_queue(&o, rpc, nfs_dial_on_step, d), "NFS service");
+}
+
+static int refused(struct nfs_dial *d, int status)
+{
+	const char *path = d->uri->path;
+
+	switch (status) {
+	case NFS4_NOENT:
+	case NFS4_NOTDIR:
+	case NFS4_SYMLINK:
+		return nfs_dial_fail(d, -ENOENT,
+				     "%.200s is not there over NFSv4, where an export's path begins "
+				     "at the server's (pseudo) root",
+				     path);
+	case NFS4_PERM:
+	case NFS4_EACCESS:
+		return nfs_dial_fail(d, -EACCES, "%.200s may not be used from here", path);
+	case NFS4_WRONGSEC:
+		return nfs_dial_fail(d, -EACCES,
+				     "%.200s cannot be had with sec=sys (Kerberos is not supported "
+				     "with NFSv4 yet)",
+				     path);
+	case NFS4_MOVED:
+		return nfs_dial_fail(d, -EPROTO,
+				     "%.200s is a referral: it lies on another server, which is to be "
+				     "named instead",
+				     path);
+	case NFS4_STALE:
+	case NFS4_BADHANDLE:
+	case NFS4_FHEXPIRED:
+		return nfs_dial_fail(d, -ESTALE,
+				     "the server calls the root of %.100s stale: a disk that is not "
+				     "mounted over there any more, or another fsid",
+				     path);
+	case NFS4_MINOR_VERS_MISMATCH:
+		return nfs_dial_fail(d, -EPROTO, "%s has no NFSv4.0", d->uri->host);
+	case -EBADMSG:
+		return nfs_dial_fail(d, -EPROTO, "impossible answer about the root of %.200s", path);
+	default:
+		return nfs_dial_fail(d, -EPROTO, "the root of %.100s: NFSv4 status %d", path, status);
+	}
+}
+
+/* ---- the root ---- */
+
+/* Can all that we need be had of it? */
+static int check_root(struct nfs_dial *d, const struct asked *a)
+{
+	struct stub_attr attr;
+	const char *why;
+
+	if (a->attrs.who)
+		return nfs_dial_fail(d, -EPROTO,
+				     "the owner or group of the root of %.80s is \"%s\", and no number: "
+				     "the old server has to send numbers with sec=sys, or use version=3",
+				     d->uri->path, a->who);
+	if (nfs4_attr(&a->attrs, &attr, &why))
+		return nfs_dial_fail(d, -EPROTO, "the root of %.100s has no %s over NFSv4",
+				     d->uri->path, why);
+	if (a->attrs.fh_expire & VOLATILE)
+		return nfs_dial_fail(d, -EPROTO,
+				     "file handles of %.100s do not last (fh_expire_type %u): use "
+				     "version=3",
+				     d->uri->path, a->attrs.fh_expire);
+	return 0;
+}
+
+/* The next names of @path, which is cut into them. */
+static unsigned int split(char **path, const char **names)
+{
+	unsigned int n = 0;
+
+	while (n < STEPS) {
+		char *name = *path + strspn(*path, "/");
+
+		if (!*name)
+			break;
+		*path = name + strcspn(name, "/");
+		if (**path)
+			*(*path)++ = '\0';
+		names[n++] = name;
+	}
+	return n;
+}
+
+static int walk(struct nfs_dial *d, struct rpc_context *rpc, struct stub_origin *root)
+{
+	struct asked a = { .attributes = OF_ROOT };
+	char text[STUB_URI_MAX + 1], *path = text;
+	const char *names[STEPS];
+	bool more = true;
+	int r = 0;
+
+	snprintf(text, sizeof(text), "%s", d->uri->path);
+	while (!r && more) {
+		a.names = split(&path, names);
+		more = *(path + strspn(path, "/"));
+		r = ask(d, rpc, names, &a);
+		if (!r && a.status)
+			r = refused(d, a.status);
+	}
+	if (!r)
+		r = check_root(d, &a);
+	*root = a.fh;
+	return r;
+}
+
+static int find_root(struct nfs_dial *d, const char *address, struct stub_origin *root)
+{
+	struct rpc_context *rpc;
+	int r;
+
+	if (!nfs_zdr_compounds())
+		return nfs_dial_fail(d, -EPROTO, "this libnfs is not the one we know");
+	r = nfs_dial_nfs(d, address, &rpc);
+	if (r)
+		return r;
+	r = walk(d, rpc, root);
+	rpc_destroy_context(rpc);
+	return r;
+}
+
+/* ---- of the root ---- */
+
+static int of_root(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+		   uint64_t attributes, struct asked *a)
+{
+	int r;
+
+	a->names = 0;
+	a->attributes = attributes;
+	a->fh = *root;
+	r = ask(d, rpc, NULL, a);
+	return !r && a->status ? refused(d, a->status) : r;
+}
+
+static uint32_t clip(uint64_t value, uint32_t low, uint32_t high)
+{
+	return value < low ? low : value > high ? high : (uint32_t)value;
+}
+
+static int ask_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+		      const struct source_config *config, struct source_limits *out)
+{
+	struct asked a;
+	int r = of_root(d, rpc, root, OF_FS, &a);
+
+	if (r)
+		return r;
+	/* a server that tells no limit has none */
+	out->read_bytes = a.attrs.maxread ? clip(a.attrs.maxread, 512, config->read_bytes) :
+					    config->read_bytes;
+	out->readdir_bytes = config->readdir_bytes;
+	out->max_file_size = a.attrs.maxfilesize && a.attrs.maxfilesize < INT64_MAX ?
+				     a.attrs.maxfilesize :
+				     INT64_MAX;
+	return 0;
+}
+
+static int ask_attr(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
+		    struct stub_attr *out)
+{
+	const char *why;
+	struct asked a;
+	int r = of_root(d, rpc, o, OF_ROOT, &a);
+
+	if (!r)
+		r = check_root(d, &a);
+	return r ? r : nfs4_attr(&a.attrs, out, &why);
+}
+
+static void take_traits(const struct nfs4_attrs *a, struct source_traits *t)
+{
+	t->nfs4 = true;
+	t->have_info = a->have & NFS4_BIT(FATTR4_LINK_SUPPORT);
+	t->max_file_size = a->maxfilesize;
+	t->time_delta = a->time_delta;
+	t->hard_links = a->link_support;
+	t->symlinks = a->symlink_support;
+	t->have_names = a->have & NFS4_BIT(FATTR4_MAXNAME);
+	t->link_max = a->maxlink;
+	t->name_max = a->maxname;
+	t->case_insensitive = a->case_insensitive;
+	t->case_preserving = a->case_preserving;
+	t->chown_restricted = a->chown_restricted;
+	t->have_space = a->have & NFS4_BIT(FATTR4_SPACE_TOTAL);
+	t->bytes_total = a->space_total;
+	t->bytes_free = a->space_free;
+	t->files_total = a->files_total;
+	t->files_free = a->files_free;
+	t->have_acl = true; /* a server without ACLs has no such attribute */
+	t->acl = a->aclsupport & SUPPORTS_OK;
+}
+
+static int ask_traits(struct nfs_dial *d, const char *address, const struct stub_origin *root,
+		      struct source_traits *out)
+{
+	struct rpc_context *rpc;
+	struct asked a;
+	int r = nfs_dial_nfs(d, address, &rpc);
+
+	if (r)
+		return r;
+	r = of_root(d, rpc, root, OF_TRAITS, &a);
+	rpc_destroy_context(rpc);
+	if (!r)
+		take_traits(&a.attrs, out);
+	return r;
+}
+
+const struct nfs_version nfs4_version = {
+	.name = "NFSv4.0",
+	.number = 4,
+	.port = NFS_PORT,
+	.null = nfs4_null,
+	.send = nfs4_send,
+	.answer = nfs4_answer,
+	.page = nfs4_page,
+	.root = find_root,
+	.limits = ask_limits,
+	.getattr = ask_attr,
+	.traits = ask_traits,
+};
