@@ -146,7 +146,6 @@ struct nfs_answer {
 	bool eof; /* READ */
 	uint32_t granted; /* ACCESS */
 	const void *reply; /* as libnfs has decoded it */
-	bool grace; /* "later" is of the server, which has just come up, not of the object */
 };
 
 struct nfs_call {
@@ -401,8 +400,8 @@ void nfs_conn_down(struct nfs_conn *c, uint64_t silent_ms);
 void nfs_give_back(struct nfs_conn *c);
 /* @call, of @c's flight, got its reply: take it out of all lists.  It is the caller's then. */
 void nfs_settle(struct nfs_conn *c, struct nfs_call *call);
-/* Again, after a back-off: JUKEBOX.  @grace: as long as it takes. */
-void nfs_delay(struct nfs_source *s, struct nfs_call *call, bool grace);
+/* Again, after a back-off: JUKEBOX. */
+void nfs_delay(struct nfs_source *s, struct nfs_call *call);
 /* Wait until root and limits are known: 0, -ECANCELED, -ETIMEDOUT. */
 int nfs_wait_known(struct nfs_source *s);
 

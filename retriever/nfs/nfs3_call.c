@@ -160,7 +160,7 @@ void nfs3_answer(const struct nfs_call *c, const void *reply, struct nfs_answer 
 
 	out->error = nfs_errno(status);
 	out->said = said(status);
-	out->have_attr = out->have_dir = out->grace = false;
+	out->have_attr = out->have_dir = false;
 	out->reply = reply;
 	switch (c->op) {
 	case NFS_OP_GETATTR:

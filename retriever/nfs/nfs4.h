@@ -56,6 +56,7 @@ enum nfs4_status {
 
 /* Numbers of attributes. */
 enum nfs4_attribute {
+	FATTR4_SUPPORTED = 0,
 	FATTR4_TYPE = 1,
 	FATTR4_FH_EXPIRE_TYPE = 2,
 	FATTR4_SIZE = 4,
@@ -127,7 +128,8 @@ uint32_t nfs4_get32(struct nfs4_in *in);
 uint64_t nfs4_get64(struct nfs4_in *in);
 /* At most @max bytes; they stay where they are. */
 const uint8_t *nfs4_get_opaque(struct nfs4_in *in, uint32_t max, uint32_t *len);
-uint64_t nfs4_get_bitmap(struct nfs4_in *in); /* an attribute beyond 63: bad */
+/* An attribute beyond 63: bad, or passed over (@any). */
+uint64_t nfs4_get_bitmap(struct nfs4_in *in, bool any);
 
 struct nfs4_reply {
 	struct nfs4_in in;
@@ -146,6 +148,7 @@ int nfs4_errno(int status); /* as nfs_errno(); what is negative stays */
 /* What a fattr4 says. */
 struct nfs4_attrs {
 	uint64_t have; /* NFS4_BIT() of each that came */
+	uint64_t supported;
 	uint32_t type, fh_expire, rdattr_error, aclsupport, maxlink, maxname, mode, numlinks;
 	uint32_t link_support, symlink_support, case_insensitive, case_preserving,
 		chown_restricted;

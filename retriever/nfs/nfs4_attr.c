@@ -60,6 +60,12 @@ const uint64_t nfs4_of_objects =
 	NFS4_BIT(FATTR4_RAWDEV) | NFS4_BIT(FATTR4_SPACE_USED) | NFS4_BIT(FATTR4_TIME_ACCESS) |
 	NFS4_BIT(FATTR4_TIME_METADATA) | NFS4_BIT(FATTR4_TIME_MODIFY);
 
+static int get_supported(struct nfs4_in *in, struct nfs4_attrs *out)
+{
+	out->supported = nfs4_get_bitmap(in, true);
+	return 0;
+}
+
 static int get_fsid(struct nfs4_in *in, struct nfs4_attrs *out)
 {
 	uint64_t major = nfs4_get64(in), minor = nfs4_get64(in);
@@ -130,6 +136,7 @@ static const struct value {
 	size_t at;
 	int (*get)(struct nfs4_in *in, struct nfs4_attrs *out);
 } values[64] = {
+	[FATTR4_SUPPORTED] = BY(get_supported),
 	[FATTR4_TYPE] = WORD_AT(type),
 	[FATTR4_FH_EXPIRE_TYPE] = WORD_AT(fh_expire),
 	[FATTR4_SIZE] = LONG_AT(size),
@@ -198,7 +205,7 @@ int nfs4_get_attrs(struct nfs4_in *in, uint64_t asked, struct nfs4_attrs *out)
 
 	memset(out, 0, sizeof(*out));
 	out->acl_mode = 07777;
-	out->have = nfs4_get_bitmap(in);
+	out->have = nfs4_get_bitmap(in, false);
 	v.p = nfs4_get_opaque(in, UINT32_MAX, &len);
 	v.left = len;
 	if (in->bad || out->have & ~asked)

@@ -295,7 +295,6 @@ void nfs4_answer(const struct nfs_call *c, const void *reply, struct nfs_answer 
 	out->have_attr = out->have_dir = false;
 	out->reply = reply;
 	nfs4_open(reply, &r);
-	out->grace = r.status == NFS4_GRACE;
 	out->error = take(c, &r, out);
 	if (out->error == -EBADMSG)
 		out->have_attr = out->have_dir = false;
@@ -346,7 +345,7 @@ static void measure(struct nfs4_in in, size_t *n, size_t *text)
 	while (nfs4_get32(&in)) {
 		nfs4_get64(&in);
 		nfs4_get_opaque(&in, NAME_BYTES_MAX, &len);
-		nfs4_get_bitmap(&in);
+		nfs4_get_bitmap(&in, false);
 		nfs4_get_opaque(&in, UINT32_MAX, &values);
 		++*n;
 		*text += len;

@@ -11,19 +11,19 @@
 
 #include "nfs/nfs4.h"
 
-#define STEPS	    8 /* names in one compound */
-#define VOLATILE    0x2u /* FH4_VOLATILE_ANY: a handle may expire at any time */
-#define SUPPORTS_OK 0x1u /* ACL4_SUPPORT_ALLOW_ACL */
+#define STEPS	       8 /* names in one compound */
+#define VOLATILE       0x2u /* FH4_VOLATILE_ANY: a handle may expire at any time */
+#define SUPPORTS_ALLOW 0x1u /* ACL4_SUPPORT_ALLOW_ACL */
 
 #define OF_ROOT (nfs4_of_objects | NFS4_BIT(FATTR4_FH_EXPIRE_TYPE))
 #define OF_FS (NFS4_BIT(FATTR4_MAXREAD) | NFS4_BIT(FATTR4_MAXFILESIZE))
-#define OF_TRAITS                                                                        \
-	(NFS4_BIT(FATTR4_LINK_SUPPORT) | NFS4_BIT(FATTR4_SYMLINK_SUPPORT) |              \
-	 NFS4_BIT(FATTR4_ACLSUPPORT) | NFS4_BIT(FATTR4_CASE_INSENSITIVE) |               \
-	 NFS4_BIT(FATTR4_CASE_PRESERVING) | NFS4_BIT(FATTR4_CHOWN_RESTRICTED) |          \
-	 NFS4_BIT(FATTR4_FILES_FREE) | NFS4_BIT(FATTR4_FILES_TOTAL) |                    \
-	 NFS4_BIT(FATTR4_MAXFILESIZE) | NFS4_BIT(FATTR4_MAXLINK) |                       \
-	 NFS4_BIT(FATTR4_MAXNAME) | NFS4_BIT(FATTR4_SPACE_FREE) |                        \
+#define OF_TRAITS                                                                              \
+	(NFS4_BIT(FATTR4_SUPPORTED) | NFS4_BIT(FATTR4_LINK_SUPPORT) |                          \
+	 NFS4_BIT(FATTR4_SYMLINK_SUPPORT) | NFS4_BIT(FATTR4_ACLSUPPORT) |                      \
+	 NFS4_BIT(FATTR4_CASE_INSENSITIVE) | NFS4_BIT(FATTR4_CASE_PRESERVING) |                \
+	 NFS4_BIT(FATTR4_CHOWN_RESTRICTED) | NFS4_BIT(FATTR4_FILES_FREE) |                     \
+	 NFS4_BIT(FATTR4_FILES_TOTAL) | NFS4_BIT(FATTR4_MAXFILESIZE) |                         \
+	 NFS4_BIT(FATTR4_MAXLINK) | NFS4_BIT(FATTR4_MAXNAME) | NFS4_BIT(FATTR4_SPACE_FREE) |   \
 	 NFS4_BIT(FATTR4_SPACE_TOTAL) | NFS4_BIT(FATTR4_TIME_DELTA))
 
 /* ---- one compound ---- */
@@ -270,8 +270,9 @@ static void take_traits(const struct nfs4_attrs *a, struct source_traits *t)
 	t->bytes_free = a->space_free;
 	t->files_total = a->files_total;
 	t->files_free = a->files_free;
-	t->have_acl = true; /* a server without ACLs has no such attribute */
-	t->acl = a->aclsupport & SUPPORTS_OK;
+	/* Ganesha 4.3 says what it would support, of a file system in which there are none, too */
+	t->have_acl = a->have & NFS4_BIT(FATTR4_SUPPORTED);
+	t->acl = a->supported & NFS4_BIT(FATTR4_ACL) && a->aclsupport & SUPPORTS_ALLOW;
 }
 
 static int ask_traits(struct nfs_dial *d, const char *address, const struct stub_origin *root,

@@ -145,7 +145,7 @@ const uint8_t *nfs4_get_opaque(struct nfs4_in *in, uint32_t max, uint32_t *len)
 	return at;
 }
 
-uint64_t nfs4_get_bitmap(struct nfs4_in *in)
+uint64_t nfs4_get_bitmap(struct nfs4_in *in, bool any)
 {
 	uint32_t words = nfs4_get32(in);
 	uint64_t out = 0;
@@ -157,7 +157,7 @@ uint64_t nfs4_get_bitmap(struct nfs4_in *in)
 
 		if (i < 2)
 			out |= word << 32 * i;
-		else if (word)
+		else if (word && !any)
 			in->bad = true;
 	}
 	return in->bad ? 0 : out;

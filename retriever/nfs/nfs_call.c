@@ -99,7 +99,7 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 		trace(c->trace, "source %s: JUKEBOX, connection %u", nfs_op_name(c->op),
 		      conn->index);
 		nfs_settle(conn, c);
-		nfs_delay(conn->s, c, a.grace);
+		nfs_delay(conn->s, c);
 		return;
 	}
 	finish(c, a.error, &a);

@@ -195,11 +195,11 @@ void nfs_settle(struct nfs_conn *c, struct nfs_call *call)
 	pthread_mutex_unlock(&s->pool.lock);
 }
 
-void nfs_delay(struct nfs_source *s, struct nfs_call *call, bool grace)
+void nfs_delay(struct nfs_source *s, struct nfs_call *call)
 {
 	bool stop;
 
-	if (!grace && s->config.jukebox_ms && call->backoff_ms * 2 > s->config.jukebox_ms) {
+	if (s->config.jukebox_ms && call->backoff_ms * 2 > s->config.jukebox_ms) {
 		nfs_call_over(call, NULL, -EINPROGRESS, NULL);
 		return;
 	}

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from lib.migration import SOURCE_VERSION
 from lib.programs import POSTCOPY
 from lib.wait import wait_until
 from nfsclient import NfsError, errors
@@ -159,6 +160,7 @@ def test_check_tells_subvolumes_from_cycles():
     assert "repeated-file-ids" in {w["code"] for w in answer["warnings"]}
 
 
+@pytest.mark.skipif(SOURCE_VERSION == "4", reason="NFSv4 has a sign, and 64 bits")
 def test_times_that_may_be_others(migrate):
     """1901 and 2042 are the same 32 bits: taken as the protocol says, and said."""
     tree = Tree()

@@ -204,14 +204,14 @@ class Visitor(threading.Thread):
             self.wrong.append((path, "contents"))
 
 
-@pytest.mark.parametrize("fstype", ["xfs", "ext4"])
-def test_everything_comes_over(fstype, new_volume, new_migration, nfstree, moddir, tree, old,
-                               before):
+@pytest.mark.parametrize("fstype, version", [("xfs", 3), ("ext4", 3), ("xfs", 4)])
+def test_everything_comes_over(fstype, version, new_volume, new_migration, nfstree, moddir, tree,
+                               old, before):
     volume = new_volume(fstype, "1G", options="noatime")
     home = volume.path / "volume"
     home.mkdir()
     old.restart()                # reads have moved the access times that its cache tells
-    m = new_migration(old.url(), home).init().start()
+    m = new_migration(old.url(version=version), home).init().start()
     visitors = [Visitor(m, proto, tree) for proto in ("v3", "v4.1")]
     for v in visitors:
         v.start()
@@ -231,7 +231,7 @@ def test_everything_comes_over(fstype, new_volume, new_migration, nfstree, moddi
 
     m.postcopy("finish", home)
     assert atimes(os.fsencode(home)) == {path: st[-1] for path, st in inodes.items()}
-    here = manifest(nfstree, m.server, moddir / ("new-" + fstype))
-    again = manifest(nfstree, old, moddir / ("old-" + fstype))
+    here = manifest(nfstree, m.server, moddir / ("new-%s-%d" % (fstype, version)))
+    again = manifest(nfstree, old, moddir / ("old-%s-%d" % (fstype, version)))
     assert diff(nfstree, there, here) == diff(nfstree, there, again) == len(inodes)
     assert stats(tree) == inodes

@@ -85,7 +85,7 @@ class Ganesha(Server):
                  squash="No_Root_Squash", readonly=False, pseudo="/export",
                  exports=None, conf="", core="", env=None, preload=(), allow=(),
                  log_level="EVENT", name=None, host="127.0.0.1", shim=None,
-                 more="", fsal_more=""):
+                 more="", fsal_more="", numeric=True):
         """exports= gives several Export; otherwise tree= and its friends one.
 
         conf: further blocks of the configuration; core: lines of NFS_CORE_PARAM;
@@ -103,6 +103,7 @@ class Ganesha(Server):
         self.name = name or self.workdir.name
         self.host = host
         self.shim = shim
+        self.numeric = numeric          # owners are numbers to NFSv4 clients
         self.port = self.mount_port = None
         self.process = None
         self._scanned = {}
@@ -181,13 +182,13 @@ NFSV4 {
     RecoveryBackend = fs;
     RecoveryRoot = "%s";
     Graceless = true;
-    Only_Numeric_Owners = true;
+    Only_Numeric_Owners = %s;
     Minor_Versions = 0, 1, 2;
 }
 NFS_KRB5 { Active_krb5 = false; }
 %s
 """ % (self.port, self.mount_port, self.host, self._plugins(), self.CORE,
-            self.core, recovery, self.conf)
+            self.core, recovery, "true" if self.numeric else "false", self.conf)
         for number, export in enumerate(self.exports, 1):
             text += self._export_block(number, export)
         path = self.workdir / "ganesha.conf"
@@ -256,8 +257,12 @@ NFS_KRB5 { Active_krb5 = false; }
         return connect(proto, self.host, self.port, self.mount_port,
                        export or self.pseudo, cred, **options)
 
-    def url(self, export=None):
-        """The URL that libnfs, nfstree and the retriever take."""
+    def url(self, export=None, version=3):
+        """The URL that libnfs, nfstree and the retriever take; another version: the retriever."""
+        if version != 3:
+            return "nfs://%s%s?nfsport=%d&version=%s" % (
+                ("[%s]" if ":" in self.host else "%s") % self.host, export or self.pseudo,
+                self.port, version)
         return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (
             ("[%s]" if ":" in self.host else "%s") % self.host, export or self.pseudo, self.port,
             self.mount_port)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A programmable NFSv3 and MOUNT3 server: an old server as bad as you like.
+"""A programmable NFSv3 and MOUNT3 server: an old server as bad as you like.  It speaks
+NFSv4.0, too, as far as a reader needs it (gateway4.py).
 
     tree = Tree(); tree.file(tree.root, "f", b"hello")
     with FakeServer(tree) as server:
@@ -17,7 +18,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Optional
 
-from . import errors
+from . import errors, gateway4
 from .faketree import Node, Tree
 from .nfs3 import (MOUNT_PROCS, MOUNT_PROGRAM, MOUNT_V3, NFS_PROGRAM, NFS_V3,
                    PROCS, put_time)
@@ -98,6 +99,8 @@ class FakeServer:
         self.entry_handles = True      # ... and handles
         self.page_limit = None         # entries per READDIR(PLUS) reply
         self.acls = False              # the ACL protocol beside NFS, as Linux and Solaris
+        self.v4 = True                 # NFSv4.0 on the same port
+        self.owner_names = {}          # uid -> name that NFSv4 tells for the number
 
     # -- life ---------------------------------------------------------------
 
@@ -134,9 +137,11 @@ class FakeServer:
 
     mount_port = port
 
-    def url(self, host=None):
+    def url(self, host=None, version=3):
         """host: a name of its address."""
         host = host or ("[%s]" if ":" in self.rpc.host else "%s") % self.rpc.host
+        if version != 3:
+            return "nfs://%s%s?nfsport=%d&version=%s" % (host, self.export, self.port, version)
         return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (
             host, self.export, self.port, self.port)
 
@@ -176,6 +181,10 @@ class FakeServer:
     def _handle(self, prog, vers, proc, u, cred):
         if prog == MOUNT_PROGRAM and vers == MOUNT_V3 and proc < len(MOUNT_PROCS):
             name = MOUNT_PROCS[proc] if proc else "MOUNT_NULL"
+        elif prog == NFS_PROGRAM and vers == 4 and self.v4:
+            if proc > 1:
+                raise Reject(PROC_UNAVAIL)
+            return gateway4.compound(self, u, cred) if proc else b""
         elif prog == NFS_PROGRAM and vers == NFS_V3:
             if proc >= len(PROCS):
                 raise Reject(PROC_UNAVAIL)
@@ -187,6 +196,10 @@ class FakeServer:
         else:
             known = prog in (MOUNT_PROGRAM, NFS_PROGRAM)
             raise Reject(PROG_MISMATCH if known else PROG_UNAVAIL)
+        return self.answer3(name, u, cred)
+
+    def answer3(self, name, u, cred):
+        """The results of the procedure of that name, with the arguments u."""
         with self._lock:
             self.counts[name] += 1
             self.in_flight += 1

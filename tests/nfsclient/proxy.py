@@ -14,9 +14,11 @@
 
 It parses record marks and call headers on the way to the server; replies pass
 unread.  A delay is latency: calls in flight together are delayed together.
-Procedures of NFSv3 and MOUNT3 are counted by name, others as "PROG.VERS.PROC".
+Procedures of NFSv3 and MOUNT3 are counted by name, compounds of NFSv4 as what they stand for
+(gateway4.py), others as "PROG.VERS.PROC".
 """
 import collections
+import contextlib
 import heapq
 import itertools
 import socket
@@ -26,9 +28,11 @@ import time
 
 from lib.ports import free_port
 
+from . import gateway4
 from .nfs3 import MOUNT_PROCS, MOUNT_PROGRAM, NFS_PROGRAM, NFS_V3, PROCS
 from .rpc import LAST_FRAGMENT, RpcError, recv_record
 from .rpcserver import end_listener, reset
+from .xdr import Unpacker, XdrError
 
 
 def call_name(record):
@@ -40,6 +44,12 @@ def call_name(record):
         return None
     if prog == NFS_PROGRAM and vers == NFS_V3 and proc < len(PROCS):
         return PROCS[proc]
+    if prog == NFS_PROGRAM and vers == 4 and proc == 1:
+        u = Unpacker(record, 24)
+        with contextlib.suppress(ValueError, XdrError):      # of another kind of client
+            for _ in ("credentials", "verifier"):
+                u.u32(), u.opaque()
+            return gateway4.stands_for(gateway4.get_compound(u))
     if prog == MOUNT_PROGRAM and proc < len(MOUNT_PROCS):
         return MOUNT_PROCS[proc] if proc else "MOUNT_NULL"
     return "%d.%d.%d" % (prog, vers, proc)

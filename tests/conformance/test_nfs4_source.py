@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Old servers that are read by NFSv4: what costs a round trip, what happens when they go away, and
+what is refused with words.  (A whole tree: test_real_source.py; what hostile servers and faults do
+is in the suites of NFSv3, which run by NFSv4 with POSTCOPY_SOURCE_VERSION=4.)"""
+import os
+import random
+
+import pytest
+
+from lib.wait import wait_until
+from nfsclient import errors, hooks
+from nfsclient.fakeserver import FakeServer
+from nfsclient.faketree import Tree
+
+MIB = 1 << 20
+ALICE = 1001
+OLD = (-5 * 10 ** 9 + 7, -10 ** 9 + 1)          # before 1970
+
+
+@pytest.fixture
+def fake():
+    with FakeServer(Tree()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def top(moddir):
+    top = moddir / "old-tree"
+    (top / "down/below").mkdir(parents=True)
+    rng = random.Random(3)
+    for i in range(200):
+        (top / "down" / ("f%d" % i)).write_bytes(rng.randbytes(100 + i))
+    (top / "down/below/big").write_bytes(rng.randbytes(8 * MIB + 5))
+    os.symlink("below/big", top / "down/link")
+    os.link(top / "down/f1", top / "down/below/f1-too")
+    os.utime(top / "down/f2", ns=OLD)
+    os.chown(top / "down/f3", 1234, 4321)
+    return top
+
+
+@pytest.fixture(scope="module")
+def old(old_server, top):
+    return old_server(top)
+
+
+def right(m):
+    answer = m.tool("verify", "--all", m.volume, check=False)
+    assert answer["exit"] == 0 and answer["result"] == "right", answer
+    return answer
+
+
+# -- round trips ------------------------------------------------------------------------------
+
+def costs(new_migration, volume, version):
+    """Calls that a client's first look down a path and its first read are, by procedure."""
+    tree = Tree()
+    at = tree.root
+    for name in ("a", "b", "c"):
+        at = tree.mkdir(at, name)
+    tree.file(at, "f", b"x" * 5000)
+    with FakeServer(tree) as fake:
+        m = new_migration(fake.url(version=version), volume).init().start()
+        fake.reset_counts()
+        with m.client("v4.1") as c:
+            assert c.read_file("a/b/c/f") == b"x" * 5000
+        wait_until(lambda: m.status()["inflight"] == 0, 60, "all is answered")
+        counts = dict(fake.counts)
+        m.stop()
+    return counts
+
+
+def test_no_more_round_trips_than_nfsv3(new_migration, workdir, new_volume):
+    homes = new_volume("xfs", "1G").path
+    by = {}
+    for version in (3, 4):
+        (homes / str(version)).mkdir()
+        by[version] = costs(new_migration, homes / str(version), version)
+    for proc, count in by[4].items():
+        if proc != "NULL":
+            assert count <= by[3].get(proc, 0), by
+
+
+# -- it goes away -----------------------------------------------------------------------------
+
+def test_a_restart_in_the_middle(old, top, new_migration, fresh_dir):
+    m = new_migration(old.url(version=4), fresh_dir, conf="call_timeout = 2000\n",
+                      allow=["lost for more than"]).init().start()
+    with m.client("v4.1", patience=60) as c:
+        assert c.patient(60).read_file("down/f7") == (top / "down/f7").read_bytes()
+        old.sigstop()
+        try:
+            m.start_crawler()
+            wait_until(lambda: m.status()["inflight"] > 0, 60, "the crawler asks")
+        finally:
+            old.kill9()
+            old.start()
+        assert c.patient(60).read_file("down/below/big") == (top / "down/below/big").read_bytes()
+    assert m.crawler.wait(300) == 0
+    wait_until(lambda: m.status()["state"] == "complete", 60)
+    m.audit(complete=True)
+    right(m)
+    here = os.stat(fresh_dir / "down/f2")
+    assert (here.st_atime_ns, here.st_mtime_ns) == OLD
+    assert os.stat(fresh_dir / "down/f1").st_nlink == 2
+    assert (os.stat(fresh_dir / "down/f3").st_uid, os.stat(fresh_dir / "down/f3").st_gid) == (
+        1234, 4321)
+
+
+@pytest.mark.parametrize("code", [errors.DELAY, errors.GRACE, errors.RESOURCE, errors.LOCKED])
+def test_later_is_no_error(code, fake, new_migration, fresh_dir):
+    fake.tree.file(fake.tree.root, "f", b"later")
+    m = new_migration(fake.url(version=4), fresh_dir).init().start()
+    remove = fake.hook("READ", hooks.status(code))
+    m.start_crawler()
+    wait_until(lambda: fake.counts["READ"] > 3, 60, "it is asked again")
+    assert m.status()["parked"] == 0
+    remove()
+    assert m.crawler.wait(120) == 0
+    m.audit(complete=True)
+    assert (fresh_dir / "f").read_bytes() == b"later"
+
+
+# -- owners that are names --------------------------------------------------------------------
+
+def test_nobody_gets_what_is_alices(fake, new_migration, fresh_dir):
+    for name, uid in (("hers", ALICE), ("mine", 1000)):
+        fake.tree.file(fake.tree.root, name, b"x", uid=uid, mode=0o600)
+    fake.owner_names = {ALICE: b"alice@example.org"}
+    m = new_migration(fake.url(version=4), fresh_dir,
+                      allow=['an owner or group over there is "alice@example.org", and no number',
+                             "impossible answer"]).init().start()
+    m.crawl()
+    assert not (fresh_dir / "hers").exists()
+    assert os.stat(fresh_dir / "mine").st_uid == 1000
+    m.audit(parked=1)                   # the directory, whose entry was left out
+    fake.owner_names = {}               # as the administrator has mended it over there
+    m.postcopy("retry", "--errors", fresh_dir)
+    m.crawl()
+    m.audit(complete=True)
+    assert os.stat(fresh_dir / "hers").st_uid == ALICE
+
+
+# -- what is refused --------------------------------------------------------------------------
+
+def refused(m, *texts):
+    answer = m.init(check=False)
+    assert answer["exit"] != 0 and not answer["ok"], answer
+    for text in texts:
+        assert text in answer["message"], answer
+    assert "\n" not in answer["message"]
+    assert not (m.volume / ".postcopy").exists()
+
+
+def test_names_for_owners_are_refused(old_server, top, new_migration, fresh_dir):
+    named = old_server(top, numeric=False)
+    refused(new_migration(named.url(version=4), fresh_dir), "and no number", "version=3")
+
+
+def test_what_is_not_there_is_refused(old, new_migration, fresh_dir):
+    url = old.url("/nothing/of/the/kind", version=4)
+    refused(new_migration(url, fresh_dir), "/nothing/of/the/kind is not there over NFSv4")
+
+
+def test_a_server_without_nfsv4_is_refused(fake, new_migration, fresh_dir):
+    fake.v4 = False
+    refused(new_migration(fake.url(version=4), fresh_dir), "NFSv4.0")
+
+
+@pytest.mark.parametrize("code, text", [
+    (errors.WRONGSEC, "sec=sys"), (errors.MOVED, "referral"), (errors.ACCES, "may not be used"),
+    (errors.NOENT, "is not there"), (errors.STALE, "stale")])
+def test_roots_that_cannot_be_used(code, text, fake, new_migration, fresh_dir):
+    fake.hook("MNT", hooks.status(code))
+    refused(new_migration(fake.url(version=4), fresh_dir), text)
+
+
+@pytest.mark.parametrize("options, text", [
+    ("version=4&mountport=1", "mountport"), ("version=4.1", "version=3 and version=4"),
+    ("version=4&version=4", "twice")])
+def test_options_that_do_not_fit(options, text, new_migration, fresh_dir):
+    refused(new_migration("nfs://127.0.0.1/export?" + options, fresh_dir), text)
+
+
+def test_a_joined_share_is_refused(fake, new_migration, fresh_dir):
+    m = new_migration(fake.url(version=4), fresh_dir, join="smb://127.0.0.1/share")
+    refused(m, "cannot be joined to NFSv4")
+
+
+# -- what init --check tells ------------------------------------------------------------------
+
+def test_check_tells_of_this_protocol(old, new_migration, fresh_dir):
+    m = new_migration(old.url(version=4), fresh_dir)
+    answer = m.tool("check", "--source", m.url, fresh_dir, check=False)
+    rows = {p["property"]: p for p in answer["properties"]}
+    assert "NFSv4.0" in rows["btime"]["why"] and rows["btime"]["volume"] == "lost"
+    assert "1970" not in rows["mtime"]["why"] and rows["mtime"]["volume"] == "kept"
+    assert rows["owner"]["volume"] == "kept"
+    says = answer["source_says"]
+    assert says["nfs4_acl"] is False and "posix_acl" not in says
+    assert says["hard_links"] and says["symlinks"] and says["bytes_total"] > 0
+    assert not any("NFSv3" in p["why"] for p in rows.values()), rows

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NFSv4.0 of FakeServer: a compound becomes the one NFSv3 call that it stands for.
+
+So hooks, counters and lies are those of NFSv3, and its suites run by NFSv4 (lib/migration.py,
+POSTCOPY_SOURCE_VERSION).  Only the compounds are known that a reader by handle sends:
+
+    PUTFH GETATTR                          GETATTR     PUTFH ACCESS           ACCESS
+    PUTFH GETATTR LOOKUP GETFH GETATTR     LOOKUP      PUTFH READ GETATTR     READ
+    PUTFH GETATTR READLINK                 READLINK    PUTFH GETATTR READDIR  READDIRPLUS
+    PUTROOTFH LOOKUP... GETFH GETATTR      MNT, GETATTR
+    PUTFH GETFH GETATTR                    GETATTR, and FSINFO where limits are asked for
+
+A result that NFSv3 could not have sent goes out as it is: it is no compound either.
+"""
+from . import errors
+from .nfs3 import get_attrs, get_post_attrs
+from .nfs4 import OPS
+from .nfs4_attrs import (FH_EXPIRE, FILEHANDLE, FILEID, FSID, MAXFILESIZE, MAXREAD, MODE, NUMLINKS,
+                         OWNER, OWNER_GROUP, RAWDEV, RDATTR_ERROR, SIZE, SPACE_USED, TIME_ACCESS,
+                         TIME_METADATA, TIME_MODIFY, TYPE, get_bitmap, put_bitmap)
+from .xdr import Packer, Unpacker, XdrError
+
+NAMES = {number: name for name, number in OPS.items()}
+LINK_SUPPORT, SYMLINK_SUPPORT, ACLSUPPORT, CASE_INSENSITIVE, CASE_PRESERVING = 5, 6, 13, 16, 17
+CHOWN_RESTRICTED, MAXLINK, MAXNAME = 18, 28, 29
+OF_HANDLE = (errors.STALE, errors.BADHANDLE)        # what PUTFH would say
+
+
+class Failed(Exception):
+    """The NFSv3 call failed: reply is what it said, status its first word."""
+
+    def __init__(self, status, reply):
+        super().__init__(status)
+        self.status = errors.NOT_SAME if status == errors.NOT_SYNC else status
+        self.reply = reply
+
+
+# -- arguments ------------------------------------------------------------------------
+
+def _readdir(u):
+    return u.u64(), u.fixed(8), u.u32(), u.u32(), get_bitmap(u)
+
+
+ARGS = {"PUTFH": lambda u: u.opaque(128), "GETATTR": get_bitmap, "LOOKUP": lambda u: u.opaque(4096),
+        "ACCESS": lambda u: u.u32(), "READ": lambda u: (u.fixed(16), u.u64(), u.u32()),
+        "READDIR": _readdir}
+
+
+WITHOUT = ("PUTROOTFH", "GETFH", "READLINK")
+
+
+def get_compound(u):
+    """[(name, arguments)]; ValueError: not one of ours."""
+    u.opaque(1024)
+    if u.u32() != 0:
+        raise ValueError("minor version")
+    ops = []
+    for _ in range(u.u32()):
+        name = NAMES.get(u.u32())
+        if name not in ARGS and name not in WITHOUT:
+            raise ValueError(name)
+        ops.append((name, ARGS[name](u) if name in ARGS else None))
+    return ops
+
+
+def stands_for(ops):
+    """The name of the NFSv3 call."""
+    names = [name for name, _ in ops]
+    if names[0] == "PUTROOTFH":
+        return "MNT"
+    last = [n for n in names if n not in ("PUTFH", "GETATTR", "GETFH")] or ["GETATTR"]
+    return "READDIRPLUS" if last[0] == "READDIR" else last[0]
+
+
+# -- results --------------------------------------------------------------------------
+
+def a_time(when):
+    seconds, nanoseconds = divmod(when, 1000000000)
+    return Packer().i64(seconds).u32(nanoseconds)
+
+
+def put_attrs(p, wanted, a, names, more=()):
+    """A fattr4 of what is wanted and known; names: of owners by number, more: values beside those
+    of a."""
+    values = dict(more)
+    if a is not None:
+        values.update({
+            TYPE: Packer().u32(a.type), SIZE: Packer().u64(a.size),
+            FSID: Packer().u64(a.fsid[0]).u64(0), FILEID: Packer().u64(a.fileid),
+            FH_EXPIRE: Packer().u32(0), MODE: Packer().u32(a.mode),
+            NUMLINKS: Packer().u32(a.nlink),
+            OWNER: Packer().opaque(names.get(a.uid, b"%d" % a.uid)),
+            OWNER_GROUP: Packer().opaque(b"%d" % a.gid),
+            RAWDEV: Packer().u32(a.rdev[0]).u32(a.rdev[1]), SPACE_USED: Packer().u64(a.used),
+            TIME_ACCESS: a_time(a.atime), TIME_METADATA: a_time(a.ctime),
+            TIME_MODIFY: a_time(a.mtime)})
+    numbers = [n for n in sorted(values) if n in wanted]
+    put_bitmap(p, numbers)
+    return p.opaque(b"".join(values[n].done() for n in numbers))
+
+
+class Compound:
+    """One compound, and its results so far."""
+
+    def __init__(self, server, ops, cred):
+        self.server, self.cred, self.results = server, cred, []
+        self.ops = ops
+        self.fh, self.reply = ops[0][1], b""
+
+    def call(self, proc, args):
+        """The NFSv3 call: what follows its status."""
+        self.reply = self.server.answer3(proc, Unpacker(args), self.cred)
+        u = Unpacker(self.reply)
+        status = u.u32()
+        if status:
+            raise Failed(status, u)
+        return u
+
+    def ok(self, op, body=b""):
+        self.results.append(Packer().u32(OPS[op]).u32(0).raw(body).done())
+
+    def attrs(self, a, wanted, more=()):
+        self.ok("GETATTR", 
+                put_attrs(Packer(), wanted, a, self.server.owner_names, more).done())
+
+    def done(self, status=0, op=None):
+        if status:
+            self.results.append(Packer().u32(OPS[op]).u32(status).done())
+        p = Packer().u32(status).opaque(b"").u32(len(self.results))
+        return p.raw(b"".join(self.results)).done()
+
+    def of_tree(self):
+        """Attributes of the handle that no answer brought."""
+        node = self.server.tree.by_fh.get(self.fh)
+        return node.attrs() if node else None
+
+    def run(self):
+        names = [name for name, _ in self.ops]
+        if names[0] == "PUTROOTFH" or "GETFH" in names[:2]:
+            return self.walk()
+        last = names[2] if names[1] == "GETATTR" and len(names) > 2 else names[1]
+        try:
+            return getattr(self, last.lower())()
+        except Failed as err:
+            if err.status in OF_HANDLE:
+                return self.done(err.status, "PUTFH")
+            self.ok("PUTFH")
+            if names[1] == "GETATTR" and last != "GETATTR":
+                a = get_post_attrs(err.reply) if last == "LOOKUP" else None
+                self.attrs(a or self.of_tree(), self.ops[1][1])
+            return self.done(err.status, last)
+
+    # -- the way to the root, and what is asked of it ------------------------------------
+
+    def walk(self):
+        wanted = self.ops[-1][1]
+        path = b"".join(b"/" + name for op, name in self.ops if op == "LOOKUP")
+        if self.ops[0][0] == "PUTROOTFH":
+            try:
+                self.fh = self.call("MNT", Packer().opaque(path or b"/").done()).opaque(64)
+            except Failed as err:
+                self.ok("PUTROOTFH")
+                return self.done(err.status, "LOOKUP" if path else "GETFH")
+        try:
+            a = get_attrs(self.call("GETATTR", Packer().opaque(self.fh).done()))
+            more = self.limits() if MAXREAD in wanted else {}
+        except Failed as err:
+            return self.done(err.status, self.ops[0][0])
+        more.update({LINK_SUPPORT: Packer().u32(1), SYMLINK_SUPPORT: Packer().u32(1),
+                     ACLSUPPORT: Packer().u32(0), CASE_INSENSITIVE: Packer().u32(0),
+                     CASE_PRESERVING: Packer().u32(1), CHOWN_RESTRICTED: Packer().u32(1),
+                     MAXLINK: Packer().u32(32000), MAXNAME: Packer().u32(255)})
+        for op, _ in self.ops[:-2]:
+            self.ok(op)
+        self.ok("GETFH", Packer().opaque(self.fh).done())
+        self.attrs(a, wanted, more)
+        return self.done()
+
+    def limits(self):
+        u = self.call("FSINFO", Packer().opaque(self.fh).done())
+        get_post_attrs(u)
+        rtmax = u.u32()
+        for _ in range(6):
+            u.u32()
+        return {MAXREAD: Packer().u64(rtmax), MAXFILESIZE: Packer().u64(u.u64())}
+
+    # -- calls by handle -----------------------------------------------------------------
+
+    def getattr(self):
+        a = get_attrs(self.call("GETATTR", Packer().opaque(self.fh).done()))
+        self.ok("PUTFH")
+        self.attrs(a, self.ops[1][1])
+        return self.done()
+
+    def lookup(self):
+        u = self.call("LOOKUP", Packer().opaque(self.fh).opaque(self.ops[2][1]).done())
+        fh, a, of = u.opaque(64), get_post_attrs(u), get_post_attrs(u)
+        if a is None:
+            node = self.server.tree.by_fh.get(fh)
+            a = node.attrs() if node else None
+        self.ok("PUTFH")
+        self.attrs(of or self.of_tree(), self.ops[1][1])
+        self.ok("LOOKUP")
+        self.ok("GETFH", Packer().opaque(fh).done())
+        self.attrs(a, self.ops[4][1])
+        return self.done()
+
+    def readlink(self):
+        u = self.call("READLINK", Packer().opaque(self.fh).done())
+        a, target = get_post_attrs(u), u.opaque()
+        self.ok("PUTFH")
+        self.attrs(a or self.of_tree(), self.ops[1][1])
+        self.ok("READLINK", Packer().opaque(target).done())
+        return self.done()
+
+    def access(self):
+        mask = self.ops[1][1]
+        u = self.call("ACCESS", Packer().opaque(self.fh).u32(mask).done())
+        get_post_attrs(u)
+        self.ok("PUTFH")
+        self.ok("ACCESS", Packer().u32(mask).u32(u.u32()).done())
+        return self.done()
+
+    def read(self):
+        _stateid, offset, count = self.ops[1][1]
+        u = self.call("READ", Packer().opaque(self.fh).u64(offset).u32(count).done())
+        a = get_post_attrs(u)
+        u.u32()
+        eof, data = u.boolean(), u.opaque()
+        self.ok("PUTFH")
+        self.ok("READ", Packer().boolean(eof).opaque(data).done())
+        self.attrs(a or self.of_tree(), self.ops[2][1])
+        return self.done()
+
+    def readdir(self):
+        cookie, verifier, dircount, maxcount, wanted = self.ops[2][1]
+        while True:
+            u = self.call("READDIRPLUS", Packer().opaque(self.fh).u64(cookie).fixed(verifier)
+                          .u32(dircount).u32(maxcount).done())
+            of, verifier = get_post_attrs(u), u.fixed(8)
+            entries, dots = Packer(), None
+            while u.boolean():
+                dots = self.entry(u, wanted, entries) or dots
+            eof = u.boolean()
+            if len(entries) or eof or not dots:
+                break
+            cookie = dots               # nothing but "." and "..", which NFSv4 does not tell
+        self.ok("PUTFH")
+        self.attrs(of or self.of_tree(), self.ops[1][1])
+        self.ok("READDIR", Packer().fixed(verifier).raw(entries.done()).boolean(False)
+                .boolean(eof).done())
+        return self.done()
+
+    def entry(self, u, wanted, out):
+        """Returns the cookie of "." and ".."."""
+        _fileid, name, cookie = u.u64(), u.opaque(), u.u64()
+        a, fh = get_post_attrs(u), u.optional(lambda v: v.opaque())
+        if name in (b".", b".."):
+            return cookie
+        out.boolean(True).u64(cookie).opaque(name)
+        more = {RDATTR_ERROR: Packer().u32(0)}
+        if a is None or fh is None:     # it is to be looked up
+            a, more = None, {RDATTR_ERROR: Packer().u32(errors.DELAY)}
+        else:
+            more[FILEHANDLE] = Packer().opaque(fh)
+        put_attrs(out, wanted, a, self.server.owner_names, more)
+        return None
+
+
+def compound(server, u, cred):
+    """The reply to one; u is behind the header of its call."""
+    running = Compound(server, get_compound(u), cred)
+    try:
+        return running.run()
+    except XdrError:
+        return running.reply
