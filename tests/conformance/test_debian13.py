@@ -21,8 +21,8 @@ SCRIPT = """
 . /etc/os-release
 printf '\\nDebian %s\\n' $VERSION_ID
 ganesha.nfsd -v
-meson test -C $POSTCOPY_BUILD --no-rebuild --suite unit fsal_ops fsal_symbols source_nfs \\
-	vfs_ops vfs_symbols smb_meta
+meson test -C $POSTCOPY_BUILD --no-rebuild --suite unit fsal_ops fsal_symbols nfs4 \\
+	source_nfs vfs_ops vfs_symbols smb_meta
 exec python3 -m pytest -q "$@"
 """
 JOBS = 4                # they wait for each other, and for time-outs, most of the time

@@ -109,10 +109,10 @@ def test_a_restart_in_the_middle(old, top, new_migration, fresh_dir):
 @pytest.mark.parametrize("code", [errors.DELAY, errors.GRACE, errors.RESOURCE, errors.LOCKED])
 def test_later_is_no_error(code, fake, new_migration, fresh_dir):
     fake.tree.file(fake.tree.root, "f", b"later")
-    m = new_migration(fake.url(version=4), fresh_dir).init().start()
+    m = new_migration(fake.url(version=4), fresh_dir, conf="max_tries = 1\n").init().start()
     remove = fake.hook("READ", hooks.status(code))
     m.start_crawler()
-    wait_until(lambda: fake.counts["READ"] > 3, 60, "it is asked again")
+    wait_until(lambda: fake.counts["READ"] > 6, 60, "it is asked again")
     assert m.status()["parked"] == 0
     remove()
     assert m.crawler.wait(120) == 0
