@@ -9,7 +9,9 @@
  *   READLINK   PUTFH  GETATTR  READLINK
  *   ACCESS     PUTFH  ACCESS
  *   READ       PUTFH  READ  GETATTR
- *   READDIR    PUTFH  GETATTR (of the directory)  READDIR, with handles and attributes
+ *   READDIR    PUTFH  GETATTR (of the directory)  READDIR, with handles and attributes; or with
+ *              none, where the server does not take that (Ganesha 6.5 has no ACLs of what lies in
+ *              its pseudo file system, and says INVAL): then each entry is looked up
  *
  * READ names no open file (the anonymous stateid): nothing is opened or locked over there, so
  * there is no lease to be kept and nothing to be reclaimed after a restart, and no delegation is
@@ -24,8 +26,11 @@
 
 #define TARGET_MAX     (64 * 1024)
 #define NAME_BYTES_MAX (64 * 1024)
+/* The version, no rights: an ACL of any length would not fit behind a full READ (NFS_READ_MAX). */
+#define OF_READS       (nfs4_of_objects & ~NFS4_BIT(FATTR4_ACL))
 #define OF_ENTRIES \
 	(nfs4_of_objects | NFS4_BIT(FATTR4_RDATTR_ERROR) | NFS4_BIT(FATTR4_FILEHANDLE))
+#define OF_NAMES       NFS4_BIT(FATTR4_FILEID)
 
 /* ---- calls ---- */
 
@@ -63,7 +68,7 @@ static void put_read(struct nfs4_out *o, const struct nfs_call *c)
 	nfs4_put64(o, 0);
 	nfs4_put64(o, c->offset);
 	nfs4_put32(o, c->count);
-	nfs4_put_getattr(o, nfs4_of_objects);
+	nfs4_put_getattr(o, OF_READS);
 }
 
 static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
@@ -77,7 +82,7 @@ static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
 	nfs4_put64(o, be64toh(verf));
 	nfs4_put32(o, c->count); /* of names and cookies; of all */
 	nfs4_put32(o, c->count);
-	nfs4_put_bitmap(o, OF_ENTRIES);
+	nfs4_put_bitmap(o, c->op == NFS_OP_READDIR ? OF_NAMES : OF_ENTRIES);
 }
 
 /* Credentials are encoded when the call is queued. */
@@ -116,10 +121,10 @@ int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
 		put_read(&o, c);
 		break;
 	case NFS_OP_READDIRPLUS:
+	case NFS_OP_READDIR:
 		put_readdir(&o, c);
 		break;
-	case NFS_OP_READDIR: /* of NFSv3 alone */
-	case NFS_OP_GETACL:
+	case NFS_OP_GETACL: /* of NFSv3 alone */
 		return -1;
 	}
 	return nfs4_queue(&o, rpc, cb, c);
@@ -153,13 +158,14 @@ static void tell_owner(const struct nfs_call *c, const struct nfs4_attrs *a)
 
 static int take_attr(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
 {
+	uint64_t asked = c->op == NFS_OP_READ ? OF_READS : nfs4_of_objects;
 	int status = nfs4_next(r, NFS4_GETATTR);
 	struct nfs4_attrs attrs;
 	const char *why;
 
 	if (status)
 		return nfs4_errno(status);
-	if (nfs4_get_attrs(&r->in, nfs4_of_objects, &attrs))
+	if (nfs4_get_attrs(&r->in, asked, &attrs))
 		return -EBADMSG;
 	if (attrs.who)
 		tell_owner(c, &attrs);
@@ -247,6 +253,23 @@ static int take_access(struct nfs4_reply *r, struct nfs_answer *a)
 	return r->in.bad ? -EBADMSG : 0;
 }
 
+static enum nfs_said said(int status)
+{
+	switch (status) {
+	case NFS4_TOOSMALL:
+		return NFS_SAID_TOOSMALL;
+	case NFS4_BAD_COOKIE:
+	case NFS4_NOT_SAME:
+		return NFS_SAID_COOKIE;
+	case NFS4_INVAL:
+	case NFS4_NOTSUPP:
+	case NFS4_ATTRNOTSUPP:
+		return NFS_SAID_NOTSUPP;
+	default:
+		return NFS_SAID_NOTHING;
+	}
+}
+
 static int take_readdir(struct nfs4_reply *r, struct nfs_answer *a)
 {
 	int e = take_dir(r, &a->dir), status;
@@ -255,9 +278,7 @@ static int take_readdir(struct nfs4_reply *r, struct nfs_answer *a)
 		return e;
 	a->have_dir = true;
 	status = nfs4_next(r, NFS4_READDIR);
-	a->said = status == NFS4_TOOSMALL ? NFS_SAID_TOOSMALL :
-		  status == NFS4_BAD_COOKIE || status == NFS4_NOT_SAME ? NFS_SAID_COOKIE :
-									  NFS_SAID_NOTHING;
+	a->said = said(status);
 	return nfs4_errno(status); /* the entries: nfs4_page() */
 }
 
@@ -279,8 +300,8 @@ static int take(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answe
 	case NFS_OP_READ:
 		return take_read(c, r, a);
 	case NFS_OP_READDIRPLUS:
-		return take_readdir(r, a);
 	case NFS_OP_READDIR:
+		return take_readdir(r, a);
 	case NFS_OP_GETACL:
 		break;
 	}
@@ -302,10 +323,31 @@ void nfs4_answer(const struct nfs_call *c, const void *reply, struct nfs_answer 
 
 /* ---- entries ---- */
 
+/* The attributes of an entry, if they are all there. */
+static void take_entry(const struct nfs_call *c, const struct nfs4_attrs *attrs, struct nfs_item *i)
+{
+	const char *why;
+	int r;
+
+	if (attrs->rdattr_error) {
+		r = nfs4_errno((int)(attrs->rdattr_error & INT32_MAX));
+		i->error = r == -EAGAIN ? 0 : r; /* later: it is looked up, which takes its time */
+		return;
+	}
+	i->have_handle = attrs->have & NFS4_BIT(FATTR4_FILEHANDLE);
+	i->handle = attrs->fh;
+	i->handle_len = attrs->fh_len;
+	if (attrs->who)
+		tell_owner(c, attrs);
+	i->have_attr = !nfs4_attr(attrs, &i->attr, &why);
+	if (!i->have_attr)
+		i->error = -EBADMSG;
+}
+
 static int get_item(const struct nfs_call *c, struct nfs4_in *in, struct nfs_item *i)
 {
+	bool plain = c->op == NFS_OP_READDIR;
 	struct nfs4_attrs attrs;
-	const char *why;
 	uint32_t len;
 	int r;
 
@@ -313,26 +355,13 @@ static int get_item(const struct nfs_call *c, struct nfs4_in *in, struct nfs_ite
 	i->cookie = nfs4_get64(in);
 	i->name = (const char *)nfs4_get_opaque(in, NAME_BYTES_MAX, &len);
 	i->len = len;
-	r = nfs4_get_attrs(in, OF_ENTRIES, &attrs);
+	r = nfs4_get_attrs(in, plain ? OF_NAMES : OF_ENTRIES, &attrs);
 	if (in->bad)
 		return -EBADMSG;
-	if (r || memchr(i->name, '\0', len)) {
+	if (r || memchr(i->name, '\0', len))
 		i->error = -EBADMSG;
-		return 0;
-	}
-	if (attrs.rdattr_error) {
-		r = nfs4_errno((int)(attrs.rdattr_error & INT32_MAX));
-		i->error = r == -EAGAIN ? 0 : r; /* later: it is looked up, which takes its time */
-		return 0;
-	}
-	i->have_handle = attrs.have & NFS4_BIT(FATTR4_FILEHANDLE);
-	i->handle = attrs.fh;
-	i->handle_len = attrs.fh_len;
-	if (attrs.who)
-		tell_owner(c, &attrs);
-	i->have_attr = !nfs4_attr(&attrs, &i->attr, &why);
-	if (!i->have_attr)
-		i->error = -EBADMSG;
+	else if (!plain)
+		take_entry(c, &attrs, i);
 	return 0;
 }
 

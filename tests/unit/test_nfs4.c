@@ -60,6 +60,8 @@ static void put_attrs(struct nfs4_out *o, const struct object *x, uint64_t have)
 		nfs4_put32(&v, x ? 0 : NFS4_MOVED);
 	if (have & NFS4_BIT(FATTR4_FILEHANDLE))
 		put_text(&v, "handle");
+	if (have & NFS4_BIT(FATTR4_ACL) && x)
+		nfs4_put32(&v, 0); /* behind RDATTR_ERROR, before FILEHANDLE: never with them here */
 	if (have & NFS4_BIT(FATTR4_FILEID))
 		nfs4_put64(&v, x->fileid);
 	if (have & NFS4_BIT(FATTR4_MODE))
@@ -566,6 +568,25 @@ static void reads_bring_no_more_than_was_asked(void **state)
 	}
 }
 
+static void reads_have_room_for_no_acl(void **state)
+{
+	static const enum nfs_op ops[] = { NFS_OP_GETATTR, NFS_OP_READ };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct nfs4_out o;
+
+		begin(&o, 0, i ? 3 : 2);
+		put_result(&o, NFS4_PUTFH, 0);
+		if (i) {
+			put_result(&o, NFS4_READ, 0);
+			nfs4_put32(&o, 1);
+			put_text(&o, "data");
+		}
+		put_getattr(&o, &a_file, nfs4_of_objects);
+		assert_int_equal(answer(ops[i], &o).error, i ? -EBADMSG : 0);
+	}
+}
+
 static void targets_have_no_zero_byte(void **state)
 {
 	for (uint32_t zero = 0; zero < 2; zero++) {
@@ -646,6 +667,30 @@ static void pages_have_their_entries(void **state)
 	nfs_page_finish(&p);
 }
 
+static void pages_of_names_are_to_be_looked_up(void **state)
+{
+	struct nfs_call c = { .op = NFS_OP_READDIR };
+	struct nfs_answer a;
+	struct nfs_page p;
+	struct nfs4_out o;
+	const char *why;
+
+	begin_page(&o);
+	nfs4_put32(&o, 1);
+	nfs4_put64(&o, 3);
+	put_text(&o, "name");
+	put_attrs(&o, &a_file, NFS4_BIT(FATTR4_FILEID));
+	nfs4_put32(&o, 0);
+	nfs4_put32(&o, 1);
+	a = answer(NFS_OP_READDIR, &o);
+	assert_int_equal(a.error, 0);
+	assert_int_equal(nfs4_page(&c, &a, &p, &why), 0);
+	assert_int_equal(p.n, 1);
+	assert_false(p.complete[0]);
+	assert_int_equal(p.entries[0].error, 0);
+	nfs_page_finish(&p);
+}
+
 static void pages_that_end_too_early_are_impossible(void **state)
 {
 	uint32_t whole, head;
@@ -687,7 +732,8 @@ static void errors_of_listings_are_told_apart(void **state)
 		uint32_t status;
 		enum nfs_said said;
 	} cases[] = { { NFS4_TOOSMALL, NFS_SAID_TOOSMALL }, { NFS4_BAD_COOKIE, NFS_SAID_COOKIE },
-		      { NFS4_NOT_SAME, NFS_SAID_COOKIE }, { NFS4_EACCESS, NFS_SAID_NOTHING } };
+		      { NFS4_NOT_SAME, NFS_SAID_COOKIE }, { NFS4_EACCESS, NFS_SAID_NOTHING },
+		      { NFS4_INVAL, NFS_SAID_NOTSUPP } };
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct nfs4_out o;
@@ -720,8 +766,10 @@ int main(void)
 		cmocka_unit_test(a_result_of_another_operation_is_impossible),
 		cmocka_unit_test(later_is_said_of_any_operation),
 		cmocka_unit_test(reads_bring_no_more_than_was_asked),
+		cmocka_unit_test(reads_have_room_for_no_acl),
 		cmocka_unit_test(targets_have_no_zero_byte),
 		cmocka_unit_test(pages_have_their_entries),
+		cmocka_unit_test(pages_of_names_are_to_be_looked_up),
 		cmocka_unit_test(pages_that_end_too_early_are_impossible),
 		cmocka_unit_test(cookies_do_not_stand_still),
 		cmocka_unit_test(errors_of_listings_are_told_apart),
