@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 
-from lib.migration import Migration, counted
+from lib.migration import Migration, counted, source_url
 from lib.programs import build_rpcshim
 from lib.volume import LoopVolume, kernel_handle
 from lib.wait import wait_until
@@ -122,7 +122,7 @@ class Rig:
             return self
         self.fake.hook("READ", hooks.after(lambda _call: self.reading.set()))
         self.fake.start()
-        self.m.url = self.fake.url()
+        self.m.url = source_url(self.fake.url(), self.m.join)
         self.m.init()
         self.start_retriever()
         self.m.server.start()
