@@ -82,6 +82,7 @@
 #define NFS_PORT	     2049
 
 struct nfs_version; /* a table of calls, below */
+struct smb_idmap; /* windows/smb_idmap.h: who NFSv4's names are */
 
 /* ---- nfs_uri.c ---- */
 
@@ -207,6 +208,7 @@ struct nfs_source {
 	struct source_config config;
 	unsigned int n; /* connections */
 	uint64_t silence_ms; /* without an answer a connection is given up */
+	struct smb_idmap *ids; /* NFSv4; NULL: nobody */
 
 	struct source_pool pool; /* known: root and limits are */
 	/* guarded by pool.lock */
@@ -230,6 +232,7 @@ struct nfs_source {
 /* The making of a connection; the caller's thread waits inside. */
 struct nfs_dial {
 	const struct nfs_uri *uri;
+	const struct smb_idmap *ids;
 	uint64_t deadline_ms; /* CLOCK_MONOTONIC */
 	int wake; /* poll this too; -1: none */
 	bool (*stopped)(void *arg); /* asked when wake is readable; may be NULL */
@@ -281,10 +284,11 @@ struct nfs_version {
 	int (*null)(struct rpc_context *rpc, rpc_cb cb, void *arg);
 	int (*send)(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
 	/* libnfs's result of @c */
-	void (*answer)(const struct nfs_call *c, const void *reply, struct nfs_answer *out);
+	void (*answer)(struct nfs_source *s, const struct nfs_call *c, const void *reply,
+		       struct nfs_answer *out);
 	/* The entries of an answer to READDIR*.  0, -ENOMEM, or -EBADMSG with a reason in *why. */
-	int (*page)(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
-		    const char **why);
+	int (*page)(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
+		    struct nfs_page *out, const char **why);
 
 	/* errors as of nfs_dial_*() */
 	/* the root of the export, over connections of its own */
@@ -307,9 +311,10 @@ extern const struct nfs_version nfs3_version, nfs4_version;
 
 int nfs3_null(struct rpc_context *rpc, rpc_cb cb, void *arg);
 int nfs3_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
-void nfs3_answer(const struct nfs_call *c, const void *reply, struct nfs_answer *out);
-int nfs3_page(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
-	      const char **why);
+void nfs3_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
+		 struct nfs_answer *out);
+int nfs3_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
+	      struct nfs_page *out, const char **why);
 
 /* ---- nfs3_traits.c ---- */
 
@@ -329,6 +334,11 @@ uint32_t nfs_call_load(const struct nfs_call *c); /* bytes its reply may bring *
 const char *nfs_op_name(enum nfs_op op);
 
 /* ---- nfs_limits.c ---- */
+
+/* The table of who NFSv4's names are, as configured; of NFSv3 NULL.  0, or the errors of
+ * smb_idmap_read() with one line in @why. */
+int nfs_ids(const struct source_config *c, const struct nfs_uri *uri, struct smb_idmap **out,
+	    char *why, size_t size);
 
 /* The configuration, with numbers beyond their limits set to these. */
 struct source_config nfs_config(const struct source_config *c);
@@ -375,11 +385,11 @@ int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
 
 /* ---- nfs_probe.c ---- */
 
-/* Call @try with the addresses of @uri one after another, until one works or fails in a way that
- * another address would not mend.  The errors of source_probe(), with @why. */
+/* Call @try with the addresses of the source one after another, until one works or fails in a
+ * way that another address would not mend.  The errors of source_probe(), with @why. */
 typedef int (*nfs_try_fn)(struct nfs_dial *d, const char *address, void *arg);
-int nfs_probe_addresses(const char *uri, unsigned int timeout_ms, nfs_try_fn try, void *arg,
-			char *why, size_t why_size);
+int nfs_probe_addresses(const struct source_config *c, unsigned int timeout_ms, nfs_try_fn try,
+			void *arg, char *why, size_t why_size);
 
 /* ---- nfs_conn.c ---- */
 

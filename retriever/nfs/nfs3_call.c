@@ -153,11 +153,13 @@ static enum nfs_said said(uint32_t status)
 	}
 }
 
-void nfs3_answer(const struct nfs_call *c, const void *reply, struct nfs_answer *out)
+void nfs3_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
+		 struct nfs_answer *out)
 {
 	uint32_t status = *(const uint32_t *)reply; /* every result starts with it */
 	int r = 0;
 
+	(void)s;
 	out->error = nfs_errno(status);
 	out->said = said(status);
 	out->have_attr = out->have_dir = false;
@@ -191,11 +193,12 @@ void nfs3_answer(const struct nfs_call *c, const void *reply, struct nfs_answer 
 	}
 }
 
-int nfs3_page(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
-	      const char **why)
+int nfs3_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
+	      struct nfs_page *out, const char **why)
 {
 	const void *reply = a->reply;
 
+	(void)s;
 	if (c->op == NFS_OP_READDIRPLUS)
 		return nfs_page_plus(
 			&((const struct READDIRPLUS3res *)reply)->READDIRPLUS3res_u.resok, out,

@@ -165,9 +165,8 @@ struct nfs4_attrs {
 	 * than a mode does */
 	bool acl_more;
 	uint32_t acl_mode;
-	/* an owner or group that is no number, in the reply; NULL: none */
-	const uint8_t *who;
-	uint32_t who_len;
+	/* the owner and the group, if they are no numbers, in the reply; NULL: none */
+	struct nfs4_bytes owner, group;
 };
 
 extern const uint64_t nfs4_of_objects; /* what is asked of each */
@@ -175,6 +174,9 @@ extern const uint64_t nfs4_of_objects; /* what is asked of each */
 
 /* A fattr4 of which no others than @asked were asked for.  0 or -EBADMSG. */
 int nfs4_get_attrs(struct nfs4_in *in, uint64_t asked, struct nfs4_attrs *out);
+/* Names for which the table @ids (NULL: an empty one) has numbers become these; true: all that
+ * there were. */
+bool nfs4_name_ids(const struct smb_idmap *ids, struct nfs4_attrs *a);
 /* 0, or -EBADMSG: something is missing (*why says what), or impossible. */
 int nfs4_attr(const struct nfs4_attrs *from, struct stub_attr *out, const char **why);
 
@@ -187,9 +189,11 @@ int nfs4_get_acl(struct nfs4_in *in, struct nfs4_attrs *out);
 
 int nfs4_null(struct rpc_context *rpc, rpc_cb cb, void *arg);
 int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
-void nfs4_answer(const struct nfs_call *c, const void *reply, struct nfs_answer *out);
-int nfs4_page(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
-	      const char **why);
+/* @s: has the table of names, and hears of owners that are not in it; NULL: there is neither. */
+void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
+		 struct nfs_answer *out);
+int nfs4_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
+	      struct nfs_page *out, const char **why);
 void nfs4_put_handle(struct nfs4_out *o, const struct stub_origin *fh);
 void nfs4_put_getattr(struct nfs4_out *o, uint64_t attributes);
 /* The handle that GETFH gave: 0 or -EBADMSG. */

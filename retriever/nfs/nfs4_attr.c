@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "nfs/nfs4.h"
+#include "windows/smb_idmap.h"
 
 #define WHO_MAX 1024
 
@@ -103,26 +104,24 @@ static bool is_number(const uint8_t *p, uint32_t len, uint32_t *out)
 	return n < UINT32_MAX;
 }
 
-static int get_who(struct nfs4_in *in, struct nfs4_attrs *out, uint32_t *id)
+static int get_who(struct nfs4_in *in, struct nfs4_bytes *name, uint32_t *id)
 {
 	uint32_t len;
 	const uint8_t *p = nfs4_get_opaque(in, WHO_MAX, &len);
 
-	if (p && !is_number(p, len, id)) {
-		out->who = p;
-		out->who_len = len;
-	}
+	if (p && !is_number(p, len, id))
+		*name = (struct nfs4_bytes){ p, len };
 	return 0;
 }
 
 static int get_owner(struct nfs4_in *in, struct nfs4_attrs *out)
 {
-	return get_who(in, out, &out->uid);
+	return get_who(in, &out->owner, &out->uid);
 }
 
 static int get_group(struct nfs4_in *in, struct nfs4_attrs *out)
 {
-	return get_who(in, out, &out->gid);
+	return get_who(in, &out->group, &out->gid);
 }
 
 enum kind { UNKNOWN, WORD, LONG, TIME };
@@ -218,6 +217,15 @@ int nfs4_get_attrs(struct nfs4_in *in, uint64_t asked, struct nfs4_attrs *out)
 
 /* ---- attributes ---- */
 
+bool nfs4_name_ids(const struct smb_idmap *ids, struct nfs4_attrs *a)
+{
+	if (a->owner.data && smb_idmap_name(ids, false, a->owner.data, a->owner.len, &a->uid))
+		a->owner.data = NULL;
+	if (a->group.data && smb_idmap_name(ids, true, a->group.data, a->group.len, &a->gid))
+		a->group.data = NULL;
+	return !a->owner.data && !a->group.data;
+}
+
 static const struct {
 	enum nfs4_attribute which;
 	const char *name;
@@ -244,7 +252,7 @@ static bool is_complete(const struct nfs4_attrs *from, const char **why)
 		*why = needed[i].name;
 		return false;
 	}
-	if (from->who)
+	if (from->owner.data || from->group.data)
 		*why = "owner's number";
 	else if (from->type >= sizeof(types) / sizeof(types[0]) || !types[from->type])
 		*why = "type that NFS has";

@@ -132,31 +132,33 @@ int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
 
 /* ---- answers ---- */
 
-/* Who owns it is not known here: say so, since the administrator can mend it over there. */
-static void tell_owner(const struct nfs_call *c, const struct nfs4_attrs *a)
+/* Who owns it, by number.  Is that not known: say so, since the administrator can mend it. */
+static void find_owner(struct nfs_source *s, struct nfs4_attrs *a)
 {
-	struct nfs_source *s = c->conn ? c->conn->s : NULL;
+	const struct nfs4_bytes *name;
 	uint64_t now = stub_now_ms();
 	char who[128];
 	bool tell;
 
-	if (!s)
+	if (nfs4_name_ids(s ? s->ids : NULL, a) || !s)
 		return;
+	name = a->owner.data ? &a->owner : &a->group;
 	pthread_mutex_lock(&s->pool.lock);
 	tell = !s->nameless_ms || now - s->nameless_ms >= NFS_ASTRAY_MS;
 	if (tell)
 		s->nameless_ms = now;
 	pthread_mutex_unlock(&s->pool.lock);
-	stub_printable((const char *)a->who, a->who_len < 30 ? a->who_len : 30, who, sizeof(who));
+	stub_printable((const char *)name->data, name->len < 30 ? name->len : 30, who, sizeof(who));
 	if (tell)
 		nfs_log(s, STUB_LOG_ERROR,
-			"source %s: an owner or group over there is \"%s\", and no number: such "
-			"objects cannot come (the old server has to send numbers with sec=sys, or "
-			"use version=3)",
-			s->uri.host, who);
+			"source %s: %s over there is \"%s\", no number, and not in the table of ids: "
+			"such objects cannot come (postcopy-idmap(5); or have the old server send "
+			"numbers)",
+			s->uri.host, a->owner.data ? "an owner" : "a group", who);
 }
 
-static int take_attr(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+static int take_attr(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
+		     struct nfs_answer *a)
 {
 	uint64_t asked = c->op == NFS_OP_READ ? OF_READS : nfs4_of_objects;
 	int status = nfs4_next(r, NFS4_GETATTR);
@@ -167,8 +169,7 @@ static int take_attr(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_
 		return nfs4_errno(status);
 	if (nfs4_get_attrs(&r->in, asked, &attrs))
 		return -EBADMSG;
-	if (attrs.who)
-		tell_owner(c, &attrs);
+	find_owner(s, &attrs);
 	if (nfs4_attr(&attrs, &a->attr, &why))
 		return -EBADMSG;
 	a->have_attr = true;
@@ -204,7 +205,8 @@ int nfs4_get_handle(struct nfs4_reply *r, struct stub_origin *out)
 	return 0;
 }
 
-static int take_lookup(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+static int take_lookup(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
+		       struct nfs_answer *a)
 {
 	int e = take_dir(r, &a->dir);
 
@@ -216,12 +218,13 @@ static int take_lookup(const struct nfs_call *c, struct nfs4_reply *r, struct nf
 		e = nfs4_errno(nfs4_next(r, NFS4_GETFH));
 	if (!e)
 		e = nfs4_get_handle(r, &a->origin);
-	return e ? e : take_attr(c, r, a);
+	return e ? e : take_attr(s, c, r, a);
 }
 
-static int take_readlink(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+static int take_readlink(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
+			 struct nfs_answer *a)
 {
-	int e = take_attr(c, r, a);
+	int e = take_attr(s, c, r, a);
 
 	if (!e)
 		e = nfs4_errno(nfs4_next(r, NFS4_READLINK));
@@ -231,7 +234,8 @@ static int take_readlink(const struct nfs_call *c, struct nfs4_reply *r, struct 
 	return a->data && !memchr(a->data, '\0', a->len) ? 0 : -EBADMSG;
 }
 
-static int take_read(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+static int take_read(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
+		     struct nfs_answer *a)
 {
 	int e = nfs4_errno(nfs4_next(r, NFS4_READ));
 
@@ -239,7 +243,7 @@ static int take_read(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_
 		return e;
 	a->eof = nfs4_get32(&r->in);
 	a->data = (const char *)nfs4_get_opaque(&r->in, c->count, &a->len);
-	return a->data ? take_attr(c, r, a) : -EBADMSG;
+	return a->data ? take_attr(s, c, r, a) : -EBADMSG;
 }
 
 static int take_access(struct nfs4_reply *r, struct nfs_answer *a)
@@ -282,7 +286,8 @@ static int take_readdir(struct nfs4_reply *r, struct nfs_answer *a)
 	return nfs4_errno(status); /* the entries: nfs4_page() */
 }
 
-static int take(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+static int take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
+		struct nfs_answer *a)
 {
 	int e = nfs4_errno(nfs4_next(r, NFS4_PUTFH));
 
@@ -290,15 +295,15 @@ static int take(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answe
 		return e;
 	switch (c->op) {
 	case NFS_OP_GETATTR:
-		return take_attr(c, r, a);
+		return take_attr(s, c, r, a);
 	case NFS_OP_LOOKUP:
-		return take_lookup(c, r, a);
+		return take_lookup(s, c, r, a);
 	case NFS_OP_READLINK:
-		return take_readlink(c, r, a);
+		return take_readlink(s, c, r, a);
 	case NFS_OP_ACCESS:
 		return take_access(r, a);
 	case NFS_OP_READ:
-		return take_read(c, r, a);
+		return take_read(s, c, r, a);
 	case NFS_OP_READDIRPLUS:
 	case NFS_OP_READDIR:
 		return take_readdir(r, a);
@@ -308,7 +313,8 @@ static int take(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answe
 	return -EBADMSG;
 }
 
-void nfs4_answer(const struct nfs_call *c, const void *reply, struct nfs_answer *out)
+void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
+		 struct nfs_answer *out)
 {
 	struct nfs4_reply r;
 
@@ -316,7 +322,7 @@ void nfs4_answer(const struct nfs_call *c, const void *reply, struct nfs_answer 
 	out->have_attr = out->have_dir = false;
 	out->reply = reply;
 	nfs4_open(reply, &r);
-	out->error = take(c, &r, out);
+	out->error = take(s, c, &r, out);
 	if (out->error == -EBADMSG)
 		out->have_attr = out->have_dir = false;
 }
@@ -324,7 +330,7 @@ void nfs4_answer(const struct nfs_call *c, const void *reply, struct nfs_answer 
 /* ---- entries ---- */
 
 /* The attributes of an entry, if they are all there. */
-static void take_entry(const struct nfs_call *c, const struct nfs4_attrs *attrs, struct nfs_item *i)
+static void take_entry(struct nfs_source *s, struct nfs4_attrs *attrs, struct nfs_item *i)
 {
 	const char *why;
 	int r;
@@ -337,14 +343,14 @@ static void take_entry(const struct nfs_call *c, const struct nfs4_attrs *attrs,
 	i->have_handle = attrs->have & NFS4_BIT(FATTR4_FILEHANDLE);
 	i->handle = attrs->fh;
 	i->handle_len = attrs->fh_len;
-	if (attrs->who)
-		tell_owner(c, attrs);
+	find_owner(s, attrs);
 	i->have_attr = !nfs4_attr(attrs, &i->attr, &why);
 	if (!i->have_attr)
 		i->error = -EBADMSG;
 }
 
-static int get_item(const struct nfs_call *c, struct nfs4_in *in, struct nfs_item *i)
+static int get_item(struct nfs_source *s, const struct nfs_call *c, struct nfs4_in *in,
+		    struct nfs_item *i)
 {
 	bool plain = c->op == NFS_OP_READDIR;
 	struct nfs4_attrs attrs;
@@ -361,7 +367,7 @@ static int get_item(const struct nfs_call *c, struct nfs4_in *in, struct nfs_ite
 	if (r || memchr(i->name, '\0', len))
 		i->error = -EBADMSG;
 	else if (!plain)
-		take_entry(c, &attrs, i);
+		take_entry(s, &attrs, i);
 	return 0;
 }
 
@@ -381,14 +387,14 @@ static void measure(struct nfs4_in in, size_t *n, size_t *text)
 	}
 }
 
-static int add_all(const struct nfs_call *c, struct nfs4_in *in, struct nfs_page *out,
-		   const char **why)
+static int add_all(struct nfs_source *s, const struct nfs_call *c, struct nfs4_in *in,
+		   struct nfs_page *out, const char **why)
 {
 	struct nfs_item i;
 	int r = 0;
 
 	while (!r && nfs4_get32(in)) {
-		r = get_item(c, in, &i);
+		r = get_item(s, c, in, &i);
 		if (!r)
 			r = nfs_page_add(out, &i, why);
 	}
@@ -400,8 +406,8 @@ static int add_all(const struct nfs_call *c, struct nfs4_in *in, struct nfs_page
 	return -EBADMSG;
 }
 
-int nfs4_page(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_page *out,
-	      const char **why)
+int nfs4_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
+	      struct nfs_page *out, const char **why)
 {
 	struct nfs4_reply r;
 	struct stub_attr dir;
@@ -421,7 +427,7 @@ int nfs4_page(const struct nfs_call *c, const struct nfs_answer *a, struct nfs_p
 	out->have_dir = true;
 	out->dir = dir;
 	memcpy(out->verf, &verf, sizeof(out->verf));
-	e = add_all(c, &r.in, out, why);
+	e = add_all(s, c, &r.in, out, why);
 	if (e)
 		nfs_page_finish(out);
 	return e;

@@ -34,11 +34,12 @@ struct asked {
 	int status; /* of the answer: 0, nfsstat4, -EBADMSG */
 	struct stub_origin fh;
 	struct nfs4_attrs attrs;
-	char who[64]; /* an owner that is no number */
+	char who[64]; /* an owner or group that is no number; "": there is none */
 };
 
 static void take(struct nfs_dial *d, void *data)
 {
+	const struct nfs4_bytes *name;
 	struct asked *a = d->out;
 	struct nfs4_reply r;
 
@@ -55,10 +56,11 @@ static void take(struct nfs_dial *d, void *data)
 	if (!a->status)
 		a->status = nfs4_get_attrs(&r.in, a->attributes, &a->attrs);
 	a->who[0] = '\0';
-	if (!a->status && a->attrs.who)
-		stub_printable((const char *)a->attrs.who,
-			       a->attrs.who_len < 15 ? a->attrs.who_len : 15, a->who,
-			       sizeof(a->who));
+	if (a->status || nfs4_name_ids(d->ids, &a->attrs))
+		return;
+	name = a->attrs.owner.data ? &a->attrs.owner : &a->attrs.group;
+	stub_printable((const char *)name->data, name->len < 15 ? name->len : 15, a->who,
+		       sizeof(a->who));
 }
 
 /* From a->fh (none: the server's root) along @names to an object: its handle and attributes. */
@@ -131,10 +133,11 @@ static int check_root(struct nfs_dial *d, const struct asked *a)
 	struct stub_attr attr;
 	const char *why;
 
-	if (a->attrs.who)
+	if (a->who[0])
 		return nfs_dial_fail(d, -EPROTO,
-				     "the owner or group of the root of %.80s is \"%s\", and no number: "
-				     "the old server has to send numbers with sec=sys, or use version=3",
+				     "the owner or group of the root of %.80s is \"%s\", no number, and "
+				     "not in the table of ids: see postcopy-idmap(5), or have the old "
+				     "server send numbers",
 				     d->uri->path, a->who);
 	if (nfs4_attr(&a->attrs, &attr, &why))
 		return nfs_dial_fail(d, -EPROTO, "the root of %.100s has no %s over NFSv4",

@@ -94,7 +94,7 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 	}
 	conn->heard_ms = stub_now_ms();
 	conn->replied = true;
-	conn->s->uri.version->answer(c, data, &a);
+	conn->s->uri.version->answer(conn->s, c, data, &a);
 	if (a.error == -EAGAIN) {
 		trace(c->trace, "source %s: JUKEBOX, connection %u", nfs_op_name(c->op),
 		      conn->index);

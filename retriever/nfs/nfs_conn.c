@@ -302,6 +302,7 @@ static int connect_once(struct nfs_conn *c, unsigned int turn, unsigned int atte
 {
 	struct nfs_dial d = {
 		.uri = &c->s->uri,
+		.ids = c->s->ids,
 		.wake = c->wake,
 		.stopped = is_stopped,
 		.arg = c,

@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* nfs_limits.c - limits of the configuration's numbers, and limits that the server gives. */
+/* nfs_limits.c - limits of the configuration's numbers, and those of the server; who has which id */
+#include <stdio.h>
+
 #include "nfs/nfs.h"
+#include "windows/smb_idmap.h"
+
+int nfs_ids(const struct source_config *c, const struct nfs_uri *uri, struct smb_idmap **out,
+	    char *why, size_t size)
+{
+	char text[SMB_IDMAP_WHY];
+	int r;
+
+	*out = NULL;
+	if (uri->version == &nfs3_version)
+		return 0;
+	r = smb_idmap_read(c->smb.idmap && *c->smb.idmap ? c->smb.idmap : NULL, out, text);
+	if (r)
+		snprintf(why, size, "%s", text);
+	return r;
+}
 
 static unsigned int within(unsigned int value, unsigned int low, unsigned int high)
 {

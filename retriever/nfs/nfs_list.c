@@ -26,7 +26,7 @@ struct fetch { /* of one page */
 	struct nfs_call call;
 	struct nfs_wait wait;
 	struct nfs_page page;
-	const struct nfs_version *version;
+	struct nfs_source *s;
 	enum nfs_said said;
 	int err;
 	const char *why;
@@ -59,7 +59,7 @@ static void on_page(struct nfs_call *c, int err, const struct nfs_answer *a)
 	f->err = err;
 	f->said = err && a ? a->said : NFS_SAID_NOTHING;
 	if (!err)
-		f->err = f->version->page(c, a, &f->page, &f->why);
+		f->err = f->s->uri.version->page(f->s, c, a, &f->page, &f->why);
 	nfs_wait_done(&f->wait);
 }
 
@@ -77,7 +77,7 @@ static void ask(struct listing *l, struct fetch *f, uint64_t cookie, const char 
 	memset(&f->page, 0, sizeof(f->page));
 	f->why = NULL;
 	f->said = NFS_SAID_NOTHING;
-	f->version = l->s->uri.version;
+	f->s = l->s;
 	nfs_wait_add(&f->wait);
 	err = nfs_submit(l->s, &f->call);
 	if (!err)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nfs/nfs.h"
+#include "windows/smb_idmap.h"
 
 static int try_address(struct nfs_dial *d, const char *address, void *arg)
 {
@@ -31,39 +32,48 @@ static int try_address(struct nfs_dial *d, const char *address, void *arg)
 	return r;
 }
 
-int nfs_probe_addresses(const char *uri_text, unsigned int timeout_ms, nfs_try_fn try, void *arg,
-			char *why, size_t why_size)
+static int try_all(struct nfs_dial *d, uint64_t end, nfs_try_fn try, void *arg)
 {
-	uint64_t end = stub_now_ms() + timeout_ms;
 	struct nfs_addresses a;
-	struct nfs_uri uri;
-	struct nfs_dial d = { .uri = &uri, .wake = -1 };
-	unsigned int i;
-	int r;
+	int r = nfs_dial_resolve(d, &a);
 
-	if (why_size)
-		why[0] = '\0';
-	if (nfs_uri_parse(uri_text, &uri, d.why, sizeof(d.why))) {
-		snprintf(why, why_size, "source URI %s", d.why);
-		return -EPROTO;
-	}
-	r = nfs_dial_resolve(&d, &a);
-	for (i = 0; !r && i < a.n; i++) {
+	for (unsigned int i = 0; !r && i < a.n; i++) {
 		uint64_t now = stub_now_ms();
 
 		/* an address that does not answer must leave time for the others */
-		d.deadline_ms = now + (end > now ? (end - now) / (a.n - i) : 0);
-		r = try(&d, a.text[i], arg);
+		d->deadline_ms = now + (end > now ? (end - now) / (a.n - i) : 0);
+		r = try(d, a.text[i], arg);
 		/* with these errors another address may work */
 		if (i + 1 < a.n && (r == -ECONNREFUSED || r == -ETIMEDOUT || r == -EHOSTUNREACH))
 			r = 0;
 		else
 			break;
 	}
-	if (r == -ENOMEM)
-		r = -EPROTO;
+	return r == -ENOMEM ? -EPROTO : r;
+}
+
+int nfs_probe_addresses(const struct source_config *c, unsigned int timeout_ms, nfs_try_fn try,
+			void *arg, char *why, size_t why_size)
+{
+	uint64_t end = stub_now_ms() + timeout_ms;
+	struct nfs_uri uri;
+	struct nfs_dial d = { .uri = &uri, .wake = -1 };
+	struct smb_idmap *ids;
+	int r;
+
+	if (why_size)
+		why[0] = '\0';
+	if (nfs_uri_parse(c->uri, &uri, d.why, sizeof(d.why))) {
+		snprintf(why, why_size, "source URI %s", d.why);
+		return -EPROTO;
+	}
+	if (nfs_ids(c, &uri, &ids, why, why_size))
+		return -EPROTO;
+	d.ids = ids;
+	r = try_all(&d, end, try, arg);
 	if (r)
 		snprintf(why, why_size, "%s", d.why);
+	smb_idmap_destroy(ids);
 	return r;
 }
 
@@ -72,5 +82,5 @@ int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, cha
 {
 	struct source_config config = nfs_config(c);
 
-	return nfs_probe_addresses(c->uri, timeout_ms, try_address, &config, why, why_size);
+	return nfs_probe_addresses(c, timeout_ms, try_address, &config, why, why_size);
 }

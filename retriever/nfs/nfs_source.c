@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "nfs/nfs.h"
+#include "windows/smb_idmap.h"
 
 /* ---- life ---- */
 
@@ -23,6 +24,7 @@ static struct nfs_source *allocate(const struct source_config *c)
 	s->base.ops = &nfs_source_ops;
 	s->config = nfs_config(c);
 	s->config.uri = NULL; /* the caller's */
+	s->config.smb.idmap = NULL;
 	s->silence_ms = s->config.call_timeout_ms;
 	if (c->give_up_ms && c->give_up_ms < s->silence_ms)
 		s->silence_ms = c->give_up_ms;
@@ -38,6 +40,7 @@ static void release(struct nfs_source *s)
 {
 	pthread_cond_destroy(&s->schedule);
 	source_pool_finish(&s->pool);
+	smb_idmap_destroy(s->ids);
 	free(s);
 }
 
@@ -81,7 +84,11 @@ static int create(const struct source_config *c, struct source **out)
 		source_uri_shown(c->uri ? c->uri : "(none)", shown, sizeof(shown));
 		nfs_log(s, STUB_LOG_ERROR, "source URI %s: %s", shown, why);
 	} else {
-		r = nfs_queue_start(s);
+		r = nfs_ids(c, &s->uri, &s->ids, why, sizeof(why));
+		if (r)
+			nfs_log(s, STUB_LOG_ERROR, "%s", why);
+		else
+			r = nfs_queue_start(s);
 	}
 	if (r) {
 		release(s);

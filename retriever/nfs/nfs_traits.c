@@ -23,5 +23,5 @@ static int try_address(struct nfs_dial *d, const char *address, void *out)
 int nfs_source_traits(const struct source_config *c, unsigned int timeout_ms,
 		      struct source_traits *out, char *why, size_t why_size)
 {
-	return nfs_probe_addresses(c->uri, timeout_ms, try_address, out, why, why_size);
+	return nfs_probe_addresses(c, timeout_ms, try_address, out, why, why_size);
 }

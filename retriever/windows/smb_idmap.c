@@ -4,7 +4,7 @@
  *
  * Lines become ranges of SIDs that differ in the last number only, sorted; no two of
  * one kind overlap, so the last one that begins at or before a SID is the only one
- * that may hold it.
+ * that may hold it.  Names of NFSv4 are sorted, too, and there once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,8 +34,21 @@ struct table {
 	size_t n, room;
 };
 
+struct name {
+	char *text;
+	size_t len;
+	uint32_t id;
+	unsigned int line;
+};
+
+struct names {
+	struct name *of;
+	size_t n, room;
+};
+
 struct smb_idmap {
 	struct table of[N_KINDS];
+	struct names names[2]; /* KIND_UID, KIND_GID */
 	uint32_t def[2]; /* KIND_UID, KIND_GID */
 	unsigned int def_line[2]; /* 0: not in the table */
 };
@@ -142,6 +155,30 @@ static int read_default(struct reader *r, const struct word *w, size_t n)
 	return 0;
 }
 
+static int read_name(struct reader *r, enum kind kind, struct word id, struct word name)
+{
+	struct names *t = &r->m->names[kind];
+	struct name x = { .len = name.len, .line = r->line };
+
+	if (!id_parse(id.s, id.len, &x.id))
+		return bad(r, "'%.*s' is no id", shown(id), id.s);
+	if (t->n == t->room) {
+		size_t room = t->room ? 2 * t->room : 64;
+		struct name *more = reallocarray(t->of, room, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		t->of = more;
+		t->room = room;
+	}
+	x.text = malloc(name.len);
+	if (!x.text)
+		return -ENOMEM;
+	memcpy(x.text, name.s, name.len);
+	t->of[t->n++] = x;
+	return 0;
+}
+
 static int read_range(struct reader *r, enum kind kind, const struct word *w, size_t n)
 {
 	struct range x = { .line = r->line };
@@ -152,6 +189,8 @@ static int read_range(struct reader *r, enum kind kind, const struct word *w, si
 		return bad(r, "expected '%.*s %sSID'", shown(w[0]), w[0].s,
 			   kind == KIND_EVERYONE ? "" : "N ");
 	sid = w[n - 1];
+	if (kind != KIND_EVERYONE && memchr(sid.s, '@', sid.len))
+		return read_name(r, kind, w[1], sid);
 	if (smb_sid_parse(sid.s, sid.len, &x.sid) < 0 || !x.sid.n)
 		return bad(r, "'%.*s' is no SID", shown(sid), sid.s);
 	if (kind != KIND_EVERYONE) {
@@ -233,6 +272,38 @@ static int table_sort(struct reader *r, struct table *t)
 	return 0;
 }
 
+static int text_cmp(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+	int c = memcmp(a, b, a_len < b_len ? a_len : b_len);
+
+	return c ? c : (a_len > b_len) - (a_len < b_len);
+}
+
+static int name_cmp(const void *a, const void *b)
+{
+	const struct name *x = a, *y = b;
+	int c = text_cmp(x->text, x->len, y->text, y->len);
+
+	return c ? c : (x->line > y->line) - (x->line < y->line);
+}
+
+/* Sort by name; it is an error if one is in the table twice. */
+static int names_sort(struct reader *r, struct names *t)
+{
+	if (t->n)
+		qsort(t->of, t->n, sizeof(*t->of), name_cmp);
+	for (size_t i = 1; i < t->n; i++) {
+		const struct name *a = &t->of[i - 1], *b = &t->of[i];
+
+		if (text_cmp(a->text, a->len, b->text, b->len))
+			continue;
+		r->line = b->line;
+		return bad(r, "%.*s is in line %u already", b->len > 80 ? 80 : (int)b->len, b->text,
+			   a->line);
+	}
+	return 0;
+}
+
 static int read_lines(struct reader *r, const char *text, size_t len)
 {
 	int e = 0;
@@ -250,6 +321,8 @@ static int read_lines(struct reader *r, const char *text, size_t len)
 	}
 	for (int kind = 0; !e && kind < N_KINDS; kind++)
 		e = table_sort(r, &r->m->of[kind]);
+	for (int kind = 0; !e && kind < 2; kind++)
+		e = names_sort(r, &r->m->names[kind]);
 	return e;
 }
 
@@ -333,7 +406,34 @@ void smb_idmap_destroy(struct smb_idmap *m)
 		return;
 	for (int kind = 0; kind < N_KINDS; kind++)
 		free(m->of[kind].r);
+	for (int kind = 0; kind < 2; kind++) {
+		for (size_t i = 0; i < m->names[kind].n; i++)
+			free(m->names[kind].of[i].text);
+		free(m->names[kind].of);
+	}
 	free(m);
+}
+
+bool smb_idmap_name(const struct smb_idmap *m, bool group, const void *name, size_t len,
+		    uint32_t *id)
+{
+	const struct names *t = m ? &m->names[group ? KIND_GID : KIND_UID] : NULL;
+	size_t low = 0, high = t ? t->n : 0;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		int c = text_cmp(name, len, t->of[mid].text, t->of[mid].len);
+
+		if (!c) {
+			*id = t->of[mid].id;
+			return true;
+		}
+		if (c < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return false;
 }
 
 static bool table_find(const struct table *t, const struct smb_sid *sid, uint32_t *id)

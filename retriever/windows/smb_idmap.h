@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * smb_idmap.h - the administrator's table of SIDs, user ids and group ids.
+ * smb_idmap.h - the administrator's table of SIDs, names, user ids and group ids.
  *
  * The file (postcopy-idmap(5)) says which Unix user or group each identity of the old
  * SMB server is here.  A SID may be a user, a group, both, or unknown.  Built in, where
@@ -8,6 +8,9 @@
  *
  *   S-1-22-1-N    user N                 S-1-22-2-N  group N (Unix ids of a Samba server)
  *   S-1-5-18      user 0 (the system)    S-1-5-32-544  user 0 and group 0 (administrators)
+ *
+ * For an NFSv4 server that has names for its users and groups, "user@domain", the table says which
+ * they are here.  No name is built in, and none has a default.
  *
  * A map is not changed after it was read: any thread may look things up.
  */
@@ -47,6 +50,10 @@ int smb_idmap_parse(const char *text, size_t len, const char *name, struct smb_i
 void smb_idmap_destroy(struct smb_idmap *m); /* takes NULL */
 
 void smb_idmap_find(const struct smb_idmap *m, const struct smb_sid *sid, struct smb_id *out);
+
+/* Is the user, or the group, of that name in the table?  @m NULL: no. */
+bool smb_idmap_name(const struct smb_idmap *m, bool group, const void *name, size_t len,
+		    uint32_t *id);
 
 /* The owner and group for SIDs that are not known here; root unless the table says otherwise. */
 uid_t smb_idmap_default_uid(const struct smb_idmap *m);

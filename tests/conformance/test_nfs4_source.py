@@ -46,7 +46,8 @@ def old(old_server, top):
 
 
 def right(m):
-    answer = m.tool("verify", "--all", m.volume, check=False)
+    answer = m.tool("verify", "--all", "--config", m.workdir / "postcopy.conf", m.volume,
+                    check=False)
     assert answer["exit"] == 0 and answer["result"] == "right", answer
     return answer
 
@@ -158,17 +159,43 @@ def test_nobody_gets_what_is_alices(fake, new_migration, fresh_dir):
         fake.tree.file(fake.tree.root, name, b"x", uid=uid, mode=0o600)
     fake.owner_names = {ALICE: b"alice@example.org"}
     m = new_migration(fake.url(version=4), fresh_dir,
-                      allow=['an owner or group over there is "alice@example.org", and no number',
+                      allow=['an owner over there is "alice@example.org", no number',
                              "impossible answer"]).init().start()
     m.crawl()
     assert not (fresh_dir / "hers").exists()
     assert os.stat(fresh_dir / "mine").st_uid == 1000
+    assert "alice@example.org" in m.log.read_text()
     m.audit(parked=1)                   # the directory, whose entry was left out
     fake.owner_names = {}               # as the administrator has mended it over there
     m.postcopy("retry", "--errors", fresh_dir)
     m.crawl()
     m.audit(complete=True)
     assert os.stat(fresh_dir / "hers").st_uid == ALICE
+
+
+def test_names_are_those_of_the_table(fake, new_migration, fresh_dir, workdir):
+    for name, uid in (("hers", ALICE), ("bobs", 1002), ("mine", 1000)):
+        fake.tree.file(fake.tree.root, name, b"x", uid=uid, mode=0o600)
+    fake.owner_names = {0: b"root@example.org", ALICE: b"alice@example.org",
+                        1002: b"bob@example.org"}
+    table = workdir / "idmap-names"
+    table.write_text("uid 0 root@example.org\nuid 5001 alice@example.org\n")
+    table.chmod(0o600)
+    m = new_migration(fake.url(version=4), fresh_dir, conf="smb_idmap = %s\n" % table,
+                      allow=['"bob@example.org", no number', "impossible answer"]).init().start()
+    m.crawl()
+    assert {n: os.stat(fresh_dir / n).st_uid for n in ("hers", "mine")} == {"hers": 5001,
+                                                                           "mine": 1000}
+    assert os.stat(fresh_dir).st_uid == 0 and not (fresh_dir / "bobs").exists()
+    m.audit(parked=1)
+    table.write_text(table.read_text() + "uid 5002 bob@example.org\n")
+    m.kill_retriever()
+    m.start_retriever()
+    m.postcopy("retry", "--errors", fresh_dir)
+    m.crawl()
+    m.audit(complete=True)
+    assert os.stat(fresh_dir / "bobs").st_uid == 5002
+    right(m)
 
 
 # -- modes beside ACLs ------------------------------------------------------------------------
@@ -210,7 +237,7 @@ def refused(m, *texts):
 
 def test_names_for_owners_are_refused(old_server, top, new_migration, fresh_dir):
     named = old_server(top, numeric=False)
-    refused(new_migration(named.url(version=4), fresh_dir), "and no number", "version=3")
+    refused(new_migration(named.url(version=4), fresh_dir), "no number", "postcopy-idmap(5)")
 
 
 def test_what_is_not_there_is_refused(old, new_migration, fresh_dir):

@@ -84,7 +84,7 @@ static bool finish(struct nfs_source *s, struct nfs_call *c, bool decoded, union
 		c->done(c, -EBADMSG, NULL);
 		return true;
 	}
-	s->uri.version->answer(c, r, &a);
+	s->uri.version->answer(s, c, r, &a);
 	if (a.error == -EAGAIN)
 		return false;
 	c->done(c, a.error, &a);

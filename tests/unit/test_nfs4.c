@@ -16,6 +16,7 @@
 
 #include "nfs/nfs4.h"
 #include "nfs/nfs_page.h"
+#include "windows/smb_idmap.h"
 
 #define ALL	   (nfs4_of_objects & ~NFS4_BIT(FATTR4_ACL))
 #define AS_BYTES(o) ((struct nfs4_bytes){ (o)->bytes, (o)->len })
@@ -118,7 +119,7 @@ static struct nfs_answer answer(enum nfs_op op, const struct nfs4_out *o)
 	struct nfs_answer a = { 0 };
 
 	b = AS_BYTES(o);
-	nfs4_answer(&c, &b, &a);
+	nfs4_answer(NULL, &c, &b, &a);
 	return a;
 }
 
@@ -378,6 +379,49 @@ static void owners_are_numbers(void **state)
 	}
 }
 
+static void names_are_those_of_the_table(void **state)
+{
+	static const char table[] = "uid 1001 alice@example.org\ngid 2001 staff@example.org\n";
+	static const struct {
+		const char *owner, *group;
+		int64_t uid, gid; /* -1: nobody's */
+	} cases[] = {
+		{ "alice@example.org", "staff@example.org", 1001, 2001 },
+		{ "alice@example.org", "7", 1001, 7 },
+		{ "7", "staff@example.org", 7, 2001 },
+		{ "alice@example.org", "alice@example.org", 1001, -1 }, /* a user is no group */
+		{ "bob@example.org", "staff@example.org", -1, 2001 },
+		{ "alice@example.or", "7", -1, 7 },
+		{ "Alice@example.org", "7", -1, 7 },
+		{ "alice", "7", -1, 7 },
+	};
+	struct smb_idmap *ids;
+	char why[SMB_IDMAP_WHY];
+
+	assert_int_equal(smb_idmap_parse(table, sizeof(table) - 1, "table", &ids, why), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct object x = a_file;
+		struct nfs4_out o = { .len = 0 };
+		bool good = cases[i].uid >= 0 && cases[i].gid >= 0;
+		struct nfs4_attrs a;
+		struct stub_attr out;
+		struct nfs4_in in;
+		const char *why_not;
+
+		x.owner = cases[i].owner;
+		x.group = cases[i].group;
+		put_attrs(&o, &x, ALL);
+		in = (struct nfs4_in){ o.bytes, o.len, false };
+		assert_int_equal(nfs4_get_attrs(&in, nfs4_of_objects, &a), 0);
+		assert_int_equal(nfs4_name_ids(ids, &a), good);
+		assert_int_equal(nfs4_attr(&a, &out, &why_not), good ? 0 : -EBADMSG);
+		if (good)
+			assert_true(out.uid == cases[i].uid && out.gid == cases[i].gid);
+		assert_true(good || !nfs4_name_ids(NULL, &a));
+	}
+	smb_idmap_destroy(ids);
+}
+
 static void values_are_checked(void **state)
 {
 	struct object x = a_file;
@@ -631,7 +675,7 @@ static int page_of(const struct nfs4_out *o, struct nfs_page *p, const char **wh
 	struct nfs_answer a = answer(NFS_OP_READDIRPLUS, o);
 
 	*why = NULL;
-	return a.error ? a.error : nfs4_page(&c, &a, p, why);
+	return a.error ? a.error : nfs4_page(NULL, &c, &a, p, why);
 }
 
 static void pages_have_their_entries(void **state)
@@ -684,7 +728,7 @@ static void pages_of_names_are_to_be_looked_up(void **state)
 	nfs4_put32(&o, 1);
 	a = answer(NFS_OP_READDIR, &o);
 	assert_int_equal(a.error, 0);
-	assert_int_equal(nfs4_page(&c, &a, &p, &why), 0);
+	assert_int_equal(nfs4_page(NULL, &c, &a, &p, &why), 0);
 	assert_int_equal(p.n, 1);
 	assert_false(p.complete[0]);
 	assert_int_equal(p.entries[0].error, 0);
@@ -759,6 +803,7 @@ int main(void)
 		cmocka_unit_test(attributes_are_taken),
 		cmocka_unit_test(what_is_missing_is_impossible),
 		cmocka_unit_test(owners_are_numbers),
+		cmocka_unit_test(names_are_those_of_the_table),
 		cmocka_unit_test(values_are_checked),
 		cmocka_unit_test(modes_give_no_more_than_acls),
 		cmocka_unit_test(a_lookup_brings_all),

@@ -219,6 +219,36 @@ static void contradictions(void **state)
 	smb_idmap_destroy(m);
 }
 
+static uint32_t named(const struct smb_idmap *m, bool group, const char *name)
+{
+	uint32_t id = 12345;
+
+	return smb_idmap_name(m, group, name, strlen(name), &id) ? id : UINT32_MAX;
+}
+
+static void names(void **state)
+{
+	struct smb_idmap *m = map("uid 1001 bob@example.org # of NFSv4\n"
+				  "uid 1000 alice@example.org\ngid 7 bob@example.org\n"
+				  "uid 5 S-1-5-7\nuid 4294967294 x@\nuid 1001 b@e\n");
+
+	assert_int_equal(named(m, false, "alice@example.org"), 1000);
+	assert_int_equal(named(m, false, "bob@example.org"), 1001);
+	assert_int_equal(named(m, true, "bob@example.org"), 7);
+	assert_int_equal(named(m, false, "b@e"), 1001);
+	assert_int_equal(named(m, false, "x@"), 4294967294);
+	assert_int_equal(named(m, true, "alice@example.org"), UINT32_MAX);
+	assert_int_equal(named(m, false, "alice@example.or"), UINT32_MAX);
+	assert_int_equal(named(m, false, "alice@example.orgs"), UINT32_MAX);
+	assert_int_equal(named(m, false, ""), UINT32_MAX);
+	assert_int_equal(named(NULL, false, "alice@example.org"), UINT32_MAX);
+	assert_int_equal(find(m, "S-1-5-7").uid, 5);
+	smb_idmap_destroy(m);
+	is_bad("uid 5-6 a@b", "idmap line 1: '5-6' is no id");
+	is_bad("everyone a@b", "idmap line 1: 'a@b' is no SID");
+	is_bad("gid 5 a@b\nuid 5 a@b\ngid 6 a@b\n", "idmap line 3: a@b is in line 1 already");
+}
+
 static void nul_byte(void **state)
 {
 	static const char text[] = "uid 5 S-1-5-1\nuid\0 6 S-1-5-2\n";
@@ -304,6 +334,7 @@ int main(void)
 		cmocka_unit_test(built_in),	      cmocka_unit_test(errors),
 		cmocka_unit_test(contradictions),     cmocka_unit_test(nul_byte),
 		cmocka_unit_test(many_ranges),	      cmocka_unit_test(files),
+		cmocka_unit_test(names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
