@@ -66,7 +66,7 @@ def test_bad_entries(new_migration, fresh_dir):
             for child in ("ok", "bad"):
                 tree.file(d, child, Pattern(5000, seed=3))
             (ENTRIES[name][0] if name in ENTRIES else LISTINGS[name])(server, d)
-        m = new_migration(server.url(), fresh_dir, allow=["impossible"]).init()
+        m = new_migration(server.url(), fresh_dir, allow=["impossible", "no number"]).init()
         m.server.allow = ["converted to NFS3ERR_IO"]
         m.start()
         m.crawl()

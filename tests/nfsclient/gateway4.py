@@ -12,8 +12,9 @@ POSTCOPY_SOURCE_VERSION).  Only the compounds are known that a reader by handle 
 
 A result that NFSv3 could not have sent goes out as it is: it is no compound either.
 """
-from . import errors
-from .nfs3 import get_attrs, get_post_attrs
+import struct
+
+from . import errors, nfs3
 from .nfs4 import OPS
 from .nfs4_attrs import (FH_EXPIRE, FILEHANDLE, FILEID, FSID, MAXFILESIZE, MAXREAD, MODE, NUMLINKS,
                          OWNER, OWNER_GROUP, RAWDEV, RDATTR_ERROR, SIZE, SPACE_USED, TIME_ACCESS,
@@ -74,8 +75,20 @@ def stands_for(ops):
 
 # -- results --------------------------------------------------------------------------
 
+def get_attrs(u):
+    """With times as they came, also those that are none: (seconds, nanoseconds)."""
+    at = u.pos + 60                     # behind all else of a fattr3
+    a = nfs3.get_attrs(u)
+    a.atime, a.mtime, a.ctime = (struct.unpack_from(">II", u.data, at + 8 * i) for i in range(3))
+    return a
+
+
+def get_post_attrs(u):
+    return u.optional(get_attrs)
+
+
 def a_time(when):
-    seconds, nanoseconds = divmod(when, 1000000000)
+    seconds, nanoseconds = when if isinstance(when, tuple) else divmod(when, 1000000000)
     return Packer().i64(seconds).u32(nanoseconds)
 
 
