@@ -9,7 +9,7 @@
  *   nfs4_dial.c  the way to the export's root, and what is asked of it
  *
  * libnfs carries the bytes (nfs_zdr.c), and does not know what they say: its own NFSv4 ends with
- * 4.0, and believes what it decodes (docs/decisions/0073).
+ * 4.0, and believes what it decodes (docs/decisions/0075).
  */
 #ifndef NFS4_H
 #define NFS4_H
