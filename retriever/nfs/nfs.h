@@ -107,6 +107,7 @@ size_t nfs_handle_inode(const uint8_t *handle, size_t len);
 /* ---- nfs_attr.c ---- */
 
 int nfs_errno(uint32_t status); /* nfsstat3 to 0 or an errno of source.h; JUKEBOX: -EAGAIN */
+uint32_t nfs_type(uint32_t type); /* ftype3 or nfs_ftype4 to S_IF*; 0: neither has it */
 int nfs_attr(const struct fattr3 *from, struct stub_attr *out); /* 0 or -EBADMSG */
 int nfs_origin(const struct nfs_fh3 *from, struct stub_origin *out); /* 0 or -EBADMSG */
 

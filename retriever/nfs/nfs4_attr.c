@@ -237,12 +237,6 @@ static const struct {
 	{ FATTR4_TIME_MODIFY, "modification time" },
 };
 
-/* Those of NFSv3. */
-static const uint32_t types[] = {
-	[NF3REG] = S_IFREG, [NF3DIR] = S_IFDIR,	  [NF3BLK] = S_IFBLK,  [NF3CHR] = S_IFCHR,
-	[NF3LNK] = S_IFLNK, [NF3SOCK] = S_IFSOCK, [NF3FIFO] = S_IFIFO,
-};
-
 static bool is_complete(const struct nfs4_attrs *from, const char **why)
 {
 	*why = NULL;
@@ -254,7 +248,7 @@ static bool is_complete(const struct nfs4_attrs *from, const char **why)
 	}
 	if (from->owner.data || from->group.data)
 		*why = "owner's number";
-	else if (from->type >= sizeof(types) / sizeof(types[0]) || !types[from->type])
+	else if (!nfs_type(from->type))
 		*why = "type that NFS has";
 	return !*why;
 }
@@ -264,7 +258,7 @@ int nfs4_attr(const struct nfs4_attrs *from, struct stub_attr *out, const char *
 	memset(out, 0, sizeof(*out));
 	if (!is_complete(from, why))
 		return -EBADMSG;
-	out->mode = types[from->type] | (from->mode & 07777);
+	out->mode = nfs_type(from->type) | (from->mode & 07777);
 	if (from->have & NFS4_BIT(FATTR4_ACL) && from->type != NF3LNK) {
 		out->mode &= S_IFMT | from->acl_mode;
 		out->acl = from->acl_more;

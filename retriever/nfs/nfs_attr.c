@@ -37,6 +37,11 @@ static const uint32_t types[] = {
 	[NF3LNK] = S_IFLNK, [NF3SOCK] = S_IFSOCK, [NF3FIFO] = S_IFIFO,
 };
 
+uint32_t nfs_type(uint32_t type)
+{
+	return type < sizeof(types) / sizeof(types[0]) ? types[type] : 0;
+}
+
 /* Seconds are unsigned (RFC 1813 section 2.5), but many servers send the lower half of a
  * signed number: what is beyond INT32_MAX is a time after 2038, or one from 1901 to 1969.
  * It is taken as the protocol says, as Linux clients of that server showed it, and marked
@@ -55,9 +60,9 @@ int nfs_attr(const struct fattr3 *from, struct stub_attr *out)
 	uint32_t type = (uint32_t)from->type;
 
 	memset(out, 0, sizeof(*out));
-	if (type >= sizeof(types) / sizeof(types[0]) || !types[type])
+	if (!nfs_type(type))
 		return -EBADMSG;
-	out->mode = types[type] | (from->mode & 07777);
+	out->mode = nfs_type(type) | (from->mode & 07777);
 	out->nlink = from->nlink;
 	out->uid = from->uid;
 	out->gid = from->gid;
