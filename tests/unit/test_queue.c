@@ -2,7 +2,7 @@
 /* test_queue.c - the crawler's work queue: what rests, and until when. */
 #include "journal_util.h"
 
-#include "queue.h"
+#include "queue_util.h"
 
 #define LONG_MS 10000
 
@@ -67,25 +67,6 @@ static void all_come_back_when_they_are_forgotten(void **state)
 }
 
 /* ---- order ---- */
-
-static struct queue *queue_with(const struct stub_journal_entry *e, size_t n, const char *word,
-				uint32_t ahead)
-{
-	struct stub_journal *j = open_journal(0);
-	struct order o;
-	struct queue *q;
-	char why[256];
-
-	assert_int_equal(stub_journal_add(j, e, n), 0);
-	stub_journal_close(j);
-	assert_int_equal(queue_create(journal_dir, count_log, NULL, &q), 0);
-	order_init(&o);
-	if (word)
-		assert_int_equal(order_take(&o, word, why, sizeof(why)), 0);
-	o.ahead = ahead;
-	queue_order(q, &o);
-	return q;
-}
 
 static void the_order_says_what_comes_first(void **state)
 {

@@ -4,7 +4,7 @@
 
 #include "keyset.h"
 #include "order/order.h"
-#include "queue.h"
+#include "queue_util.h"
 #include "resting.h"
 
 #define LAST_MS 5000
@@ -29,22 +29,11 @@ static uint64_t last_files(void *arg)
 	return ((struct from *)arg)->files;
 }
 
-static struct queue *queue_with(const struct stub_journal_entry *e, size_t n, const char *word,
+static struct queue *queue_from(const struct stub_journal_entry *e, size_t n, const char *word,
 				uint32_t ahead, struct from *from)
 {
-	struct stub_journal *j = open_journal(0);
-	struct order o;
-	struct queue *q;
-	char why[256];
+	struct queue *q = queue_with(e, n, word, ahead);
 
-	assert_int_equal(stub_journal_add(j, e, n), 0);
-	stub_journal_close(j);
-	assert_int_equal(queue_create(journal_dir, count_log, NULL, &q), 0);
-	order_init(&o);
-	if (word)
-		assert_int_equal(order_take(&o, word, why, sizeof(why)), 0);
-	o.ahead = ahead;
-	queue_order(q, &o);
 	queue_last(q, &(struct queue_last){ is_last, last_files, from });
 	return q;
 }
@@ -81,7 +70,7 @@ static void it_comes_when_nothing_else_did_for_a_while(void **state)
 			for (uint32_t i = 0; i < 30; i++)
 				e[i] = entry_of(i, dirs && i >= 10 ? STUB_JOURNAL_DIR :
 						STUB_JOURNAL_FILE, 10);
-			q = queue_with(e, 30, words[w], ORDER_AHEAD, &from);
+			q = queue_from(e, 30, words[w], ORDER_AHEAD, &from);
 			assert_int_equal(given_until(q, &now, 1000 + LAST_MS, &least), 10);
 			assert_int_equal(least, 0);
 			assert_int_equal(given_until(q, &now, 1000 + 2 * LAST_MS, &least), 20);
@@ -102,7 +91,7 @@ static void what_is_tried_again_and_again_does_not_hold_it_up(void **state)
 
 		e[0] = entry_of(0, STUB_JOURNAL_DIR, 0);
 		e[1] = entry_of(1, STUB_JOURNAL_FILE, 10);
-		q = queue_with(e, 2, NULL, ORDER_AHEAD, &from);
+		q = queue_from(e, 2, NULL, ORDER_AHEAD, &from);
 		for (uint64_t now = 1000; now < 1000 + 4 * LAST_MS && !other; now += 100) {
 			if (queue_next(q, now, &got) != 1)
 				continue;
@@ -128,7 +117,7 @@ static void it_waits_again_for_another_directory(void **state)
 
 		for (uint32_t i = 0; i < 2; i++)
 			e[i] = entry_of(10 + i, STUB_JOURNAL_DIR, 0);
-		q = queue_with(e, 2, words[w], ORDER_AHEAD, &from);
+		q = queue_from(e, 2, words[w], ORDER_AHEAD, &from);
 		assert_int_equal(given_until(q, &now, 1000 + LAST_MS, &least), 0);
 		while (queue_next(q, now, &got) != 1)
 			now += 100;
@@ -164,7 +153,7 @@ static void it_is_not_counted_as_listed_ahead(void **state)
 
 		for (uint32_t i = 0; i < 110; i++)
 			e[i] = entry_of(i, i < 10 ? STUB_JOURNAL_DIR : STUB_JOURNAL_FILE, 10);
-		q = queue_with(e, 110, NULL, 100, &from);
+		q = queue_from(e, 110, NULL, 100, &from);
 		assert_int_equal(queue_next(q, 1000, &got), counted ? 0 : 1);
 		queue_destroy(q);
 	}
@@ -185,7 +174,7 @@ static void many_directories_hide_nothing(void **state)
 		for (uint32_t i = 0; i < MANY; i++)
 			e[i] = entry_of(MANY - i, STUB_JOURNAL_DIR, 0);
 		e[0] = entry_of(0, STUB_JOURNAL_FILE, 10);
-		q = queue_with(e, MANY, words[w], ORDER_AHEAD, &from);
+		q = queue_from(e, MANY, words[w], ORDER_AHEAD, &from);
 		while (queue_next(q, now, &got) == 0 && now < 1000 + LAST_MS)
 			now += 100;
 		assert_int_equal(number_of(&got.h), 0);
