@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "places.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "keyset.h"
+#include "names.h"
 #include "pick.h"
 #include "resting.h"
 
@@ -107,12 +107,10 @@ static void walk_end(struct walk *w)
 /* Into the directory @fd, which is closed, at w->path. */
 static void walk_into(struct walk *w, int fd, enum order_when when)
 {
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = names_of_fd(fd);
 
 	if (dir)
 		w->at[w->n++] = (struct level){ .dir = dir, .when = when, .len = strlen(w->path) };
-	else if (fd >= 0)
-		close(fd);
 }
 
 /* The path of @name in the directory that is being gone through. False: it is too long. */
@@ -125,19 +123,15 @@ static bool walk_name(struct walk *w, const char *name)
 }
 
 /* An object of the volume's file system: its descriptor (O_PATH) and handle; -errno */
-static int open_name(const struct places *p, int dir_fd, const char *name, struct stub_handle *out)
+static int open_name(const struct places *p, DIR *dir, const char *name, struct stub_handle *out)
 {
-	int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int fd = names_open(dir, name, 0, out);
 	struct stat st;
-	int r = -EXDEV;
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) == 0 && st.st_dev == p->dev)
-		r = stub_handle_of_fd(fd, out);
-	if (r < 0)
-		close(fd);
-	return r < 0 ? r : fd;
+	if (fd < 0 || (fstat(fd, &st) == 0 && st.st_dev == p->dev))
+		return fd;
+	close(fd);
+	return -EXDEV;
 }
 
 /* ---- what is found ---- */
@@ -171,7 +165,7 @@ static int file_met(struct places *p, struct walk *w, struct queue *q, const cha
 
 	if (top->when == ORDER_USUAL)
 		return 0;
-	fd = open_name(p, dirfd(top->dir), name, &h);
+	fd = open_name(p, top->dir, name, &h);
 	if (fd < 0)
 		return 0;
 	close(fd);
@@ -198,30 +192,27 @@ static int dir_met(struct places *p, struct walk *w, struct queue *q, const char
 	place = order_place(&p->order, w->path);
 	if (place.when == ORDER_USUAL && !place.below)
 		return 0;
-	fd = open_name(p, dirfd(w->at[w->n - 1].dir), name, &h);
+	fd = open_name(p, w->at[w->n - 1].dir, name, &h);
 	if (fd < 0)
 		return 0;
 	r = queue_waits(q, &h, false, now_ms, &e);
 	if (r == 1 && (place.when == ORDER_FIRST || place.way) && p->todo_n < TODO / 2)
 		offer(p, &e);
 	else if (r == 0 && w == &p->sweep && w->n < LEVELS)
-		walk_into(w, openat(fd, ".", O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC),
-			  place.when);
+		walk_into(w, openat(fd, ".", NAMES_OPEN), place.when);
 	close(fd);
 	return r < 0 ? r : 0;
 }
 
 static int name_met(struct places *p, struct walk *w, struct queue *q, uint64_t now_ms)
 {
-	struct dirent *d = readdir(w->at[w->n - 1].dir);
+	struct dirent *d = names_next(w->at[w->n - 1].dir);
 	struct stat st;
 
 	if (!d) {
 		walk_up(w);
 		return 0;
 	}
-	if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") || !strcmp(d->d_name, STUB_DIR))
-		return 0;
 	p->looked++;
 	if (d->d_type == DT_UNKNOWN &&
 	    fstatat(dirfd(w->at[w->n - 1].dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -236,8 +227,7 @@ static int name_met(struct places *p, struct walk *w, struct queue *q, uint64_t 
 static void fresh_begin(struct places *p)
 {
 	const struct stub_handle *h = &p->todo[--p->todo_n];
-	int fd = stub_handle_open_at(stub_volume_fd(p->volume), h,
-				     O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
+	int fd = stub_handle_open_at(stub_volume_fd(p->volume), h, NAMES_OPEN);
 
 	if (fd >= 0 && path_of_fd(p, fd, p->fresh.path) < 0) {
 		close(fd);
@@ -252,8 +242,7 @@ static void sweep_begin(struct places *p, uint64_t now_ms)
 	p->looked = 0;
 	p->sweep_at_ms = now_ms + SWEEP_MS; /* if it does not begin */
 	p->sweep.path[0] = '\0';
-	walk_into(&p->sweep, openat(stub_volume_fd(p->volume), ".",
-				    O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC), ORDER_USUAL);
+	walk_into(&p->sweep, openat(stub_volume_fd(p->volume), ".", NAMES_OPEN), ORDER_USUAL);
 }
 
 static void sweep_end(struct places *p, uint64_t now_ms)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "warm.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "names.h"
 
 #define LOOK_MS 200 /* the retriever's list is looked at so often */
 #define AGAIN_MS 20 /* a directory that is being listed: so often, too */
@@ -98,34 +99,24 @@ static void look(struct warm *w, uint64_t now_ms)
  * there is no name any more. */
 static int step(struct warm *w, struct queue *q, uint64_t now_ms, struct stub_journal_entry *out)
 {
-	struct dirent *d = readdir(w->dir);
+	struct dirent *d = names_next(w->dir);
 	struct stub_handle h;
 	int fd, r;
 
 	if (!d)
 		return -ENOENT;
-	if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") || !strcmp(d->d_name, STUB_DIR))
-		return 0;
-	fd = openat(dirfd(w->dir), d->d_name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	fd = names_open(w->dir, d->d_name, 0, &h);
 	if (fd < 0)
 		return 0;
-	r = stub_handle_of_fd(fd, &h);
 	close(fd);
-	if (r < 0)
-		return 0;
 	r = queue_ask(q, &h, false, now_ms, out);
 	return r == QUEUE_RESTS ? 0 : r;
 }
 
 static void dir_open(struct warm *w, const struct stub_handle *h)
 {
-	int fd = stub_handle_open_at(stub_volume_fd(w->volume), h,
-				     O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
-
 	w->h = *h;
-	w->dir = fd < 0 ? NULL : fdopendir(fd);
-	if (fd >= 0 && !w->dir)
-		close(fd);
+	w->dir = names_of(w->volume, h);
 }
 
 /*
