@@ -127,6 +127,7 @@ def run(plan, seed, say):
 
 
 def inside(settings, seed):
+    images.let_go()
     return answer(stage, settings, seed)
 
 

@@ -230,6 +230,7 @@ def run(plan, seed, say):
 def inside(settings, seed):
     control = settings.pop("control")
     os.environ["SYSGATE_LOG"] = settings.pop("log")
+    images.let_go()
     return answer(stage, control, settings, seed)
 
 

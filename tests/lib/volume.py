@@ -17,6 +17,8 @@ import shutil
 import subprocess
 import time
 
+from lib.wait import wait_until
+
 MKFS = {"xfs": ["mkfs.xfs", "-q", "-f", "-i", "size=1024"],
         "ext4": ["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1"],
         "btrfs": ["mkfs.btrfs", "-q", "-f"]}
@@ -118,8 +120,14 @@ class LoopVolume:
         _run(*argv, self.device, str(self.path))
 
     def umount(self):
-        """Unmount for good reasons (offline check, power cut); busy: error."""
+        """Unmount for good reasons (offline check, power cut); busy: error. What others began
+        meanwhile in mount namespaces of their own may have it mounted still (tools/let-go)."""
         _run("umount", str(self.path))
+        wait_until(self._is_unused, 120, "%s, unmounted everywhere" % self.device)
+
+    def _is_unused(self):
+        os.close(os.open(self.device, os.O_RDONLY | os.O_EXCL))     # EBUSY, if it is not
+        return True
 
     def remount(self, options=None):
         """Unmount and mount again: empties the kernel's caches of it."""
@@ -138,7 +146,9 @@ class LoopVolume:
         _run("cp", "--sparse=always", str(self.image), str(twin.image))
         twin.device = _run("losetup", "--find", "--show", str(twin.image))
         if change:
-            _run(*change, twin.device)
+            said = _run(*change, twin.device)
+            if "ERROR" in said:         # xfs_admin ends with 0
+                raise VolumeError("%s: %s" % (" ".join(change), said))
         twin.mount()
         return twin
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """nfstree, and the servers and volumes the suite starts."""
+import contextlib
+import errno
 import hashlib
 import os
 import subprocess
@@ -9,8 +11,10 @@ import time
 import pytest
 
 from lib import ganesha
+from lib.programs import TOOLS
 from lib.server import BadLog
-from lib.volume import LoopVolume, is_mounted, sweep_stale
+from lib.volume import LoopVolume, VolumeError, is_mounted, sweep_stale
+from lib.wait import wait_until
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
@@ -227,6 +231,61 @@ def test_volume_goes_away_even_when_busy(moddir, fstype):
         busy = open(volume.path / "f")
         threading.Timer(0.3, busy.close).start()
     assert not is_mounted(volume.path) and not volume.home.exists()
+
+
+@contextlib.contextmanager
+def namespace(*before):
+    """Somebody's mount namespace, made now; before: what is run in it first."""
+    with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-ec",
+                           'for one; do "$one"; done; echo ready; exec sleep infinity', "sh",
+                           *map(str, before)], stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout.readline() == "ready\n"
+            yield
+        finally:
+            holder.kill()
+
+
+def is_in_use(volume):
+    try:
+        os.close(os.open(volume.device, os.O_RDONLY | os.O_EXCL))
+    except OSError as err:
+        assert err.errno == errno.EBUSY
+        return True
+    return False
+
+
+def test_unmounted_is_unmounted_everywhere(moddir):
+    """A new mount namespace has all that is mounted, as long as it lasts."""
+    with LoopVolume(moddir, "xfs", "1G") as volume:
+        with namespace():
+            unmounting = threading.Thread(target=volume.umount)
+            unmounting.start()
+            wait_until(lambda: not is_mounted(volume.path), 60, "unmounted here")
+            assert is_in_use(volume) and unmounting.is_alive()
+        unmounting.join(60)
+        assert not is_in_use(volume) and not unmounting.is_alive()
+
+
+def test_a_namespace_lets_go_of_volumes(moddir):
+    with LoopVolume(moddir, "xfs", "1G") as volume, namespace(TOOLS / "let-go"):
+        assert is_mounted(volume.path)
+        volume.umount()
+        assert not is_in_use(volume)
+        volume.mount()
+
+
+def test_no_twin_of_a_file_system_that_is_in_use(moddir):
+    """xfs_admin does nothing then, and ends with 0."""
+    with LoopVolume(moddir, "xfs", "1G") as volume, namespace():
+        for number in range(100):
+            (volume.path / str(number)).touch()
+        os.sync()
+        for number in range(100):
+            (volume.path / str(number)).rename(volume.path / ("x%d" % number))
+        subprocess.run(["umount", str(volume.path)], check=True)
+        with pytest.raises(VolumeError, match="xfs_admin"):
+            volume.twin("xfs_admin", "-U", "generate")
 
 
 def test_sweep_of_dead_runs(moddir):
