@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from model_client import LOOKS, PATIENCE, REPEATABLE, Handles, perform
 from model_plan import bind, first_world
 from model_rig import Rig
-from model_world import FOREVER, ROOT, Disagree, Raced, Token, agrees, between, difference, outcomes
+from model_world import (FOREVER, GONE_NAME, ROOT, Disagree, Raced, Token, agrees, between,
+                         difference, outcomes)
 from nfsclient import errors
 from nfsclient.nfstypes import DIR, LNK, REG
 
@@ -438,11 +439,11 @@ def brief(reply):
 
 def attempted(op, reply):
     """May this have been done once more than was answered?  Who makes something that another
-    client removes at once finds that it has gone when its attributes are asked for: stock
-    Ganesha's CREATE is STALE or NOENT then, FSAL STUB's OPEN and NFSv3's CREATE are to be tried
-    again, and make another one.  The same if a file was truncated, and has lost its name."""
+    client removes or renames at once finds that it has gone when its attributes are asked for:
+    stock Ganesha's CREATE is STALE or NOENT then, FSAL STUB's OPEN and NFSv3's CREATE are to be
+    tried again, and make another one.  The same if a file was truncated, and has lost its name."""
     return op["op"] in MAKES and not reply.lost and (
-        reply.delays > 0 or reply.status == errors.STALE)
+        reply.delays > 0 or reply.status in GONE_NAME)
 
 
 def after_attempt(w, attempt, sure):
@@ -465,13 +466,9 @@ def beyond_its_names(w, op, reply):
 
 
 def undone(w, op):
-    """What an attempt has made must have gone, and what it has found must have lost the name:
-    else it would have been answered."""
-    if "tried" not in op:
-        return True
-    if op["tried"] == op["new"] + "?":
-        return op["tried"] in w.inodes and w[op["tried"]].nlink == 0
-    return w[op["dir"]].entries.get(op["name"]) != op["tried"]
+    """What an attempt has made or found must have lost the name: else it would have been
+    answered."""
+    return "tried" not in op or w[op["dir"]].entries.get(op["name"]) != op["tried"]
 
 
 def forget_times(w, lost):

@@ -478,6 +478,8 @@ def agrees(w, want, op, reply, windows, alone=True):
         raise Raced("smbd looks for an open file's name, which has gone or moved")
     if not alone and reply.status == errors.STALE and "name" in op:
         raise Raced("the name went while it was looked for")
+    if "tried" in op and reply.status == errors.NOENT:
+        raise Raced("what it had made has lost the name")
     if not alone and op["op"] in ("setattr", "write") and reply.status == errors.STALE:
         # Done; the GETATTR behind a SETATTR, or the commit of a stable write to a stub,
         # met nothing any more.  That it has gone, the caller makes sure of.

@@ -4,6 +4,7 @@
 
     races.py listing [--stock]    READDIR while names of the directory come and go
     races.py create [--stock]     CREATE of a file while another client removes it
+    races.py symlink [--stock]    SYMLINK of a name while another client renames it
 
 Prints how often each thing was seen.  --stock: plain FSAL_VFS, nothing to migrate.  What it
 does as well is left to it in the model (model_run.py); the rest is ours to prevent
@@ -69,16 +70,35 @@ def listing(rig, seconds):
     return seen
 
 
+def soon(call, *args, **kw):
+    time.sleep(random.random() * 0.0006)
+    return tried(call, *args, **kw)
+
+
+def two_clients(rig):
+    """Each with its handle of d."""
+    clients = [rig.m.client(p, timeout=60).patient(60) for p in ("v3", "v4.1")]
+    return [part for c in clients for part in (c, c.lookup_path("d"))]
+
+
+def symlink(rig, _seconds):
+    """SYMLINK and RENAME of new names at about the same time: is it where they say?"""
+    seen, pool = collections.Counter(), ThreadPoolExecutor(2)
+    c3, d3, c4, d4 = two_clients(rig)
+    for i in range(FILES):
+        name, moved = "new%d" % i, "moved%d" % i
+        making = pool.submit(soon, c4.symlink, (d4, name), "target")
+        moving = pool.submit(soon, c3.rename, (d3, name), (d3, moved))
+        replies = "SYMLINK %s, RENAME %s" % (making.result(), moving.result())
+        where = [n for n in ("new", "moved") if os.path.lexists(rig.volume / "d" / (n + str(i)))]
+        seen["%s: there as %s" % (replies, " and ".join(where) or "nothing")] += 1
+    return seen
+
+
 def create(rig, _seconds):
     """Each file once: CREATE and REMOVE at about the same time, then LOOKUP."""
     seen, pool = collections.Counter(), ThreadPoolExecutor(2)
-    c3, c4 = (rig.m.client(p, timeout=60).patient(60) for p in ("v3", "v4.1"))
-    d3, d4 = c3.lookup_path("d"), c4.lookup_path("d")
-
-    def soon(call, *args, **kw):
-        time.sleep(random.random() * 0.0006)
-        return tried(call, *args, **kw)
-
+    c3, d3, c4, d4 = two_clients(rig)
     for i in range(FILES):
         name = "f%d" % i
         size = {"size": 0} if i % 2 else {}
@@ -94,7 +114,7 @@ def create(rig, _seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("listing", "create"))
+    parser.add_argument("what", choices=("listing", "create", "symlink"))
     parser.add_argument("--stock", action="store_true")
     parser.add_argument("--seconds", type=float, default=15, help="of listing")
     args = parser.parse_args()

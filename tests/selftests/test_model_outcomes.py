@@ -33,6 +33,10 @@ class Told(Run):
                 op.update(op="create", how=kind)
             elif kind == "truncate":
                 op.update(op="create", size=0)
+            elif kind == "symlink":
+                op["target"] = "t"
+            elif kind == "rename":
+                op.update(path2="d/moved", dir2="d", name2="moved")
             elif kind == "allocate":
                 op = {"op": kind, "id": number, "c": "v4.2", "obj": self.world.find("d/" + name),
                       "offset": 0, "length": 1}
@@ -70,7 +74,19 @@ def test_create_found_its_object_gone(told):
     assert told.worlds_after(("create", "n", STALE, 0), ("remove", "n", OK, 0)) == {WITHOUT}
 
 
+@pytest.mark.parametrize("status", (NOENT, STALE))
+@pytest.mark.parametrize("how", ("create", "symlink"))
+def test_what_was_made_has_gone_or_moved(told, how, status):
+    """Before its attributes were asked for."""
+    assert told.worlds_after((how, "n", status, 0), ("remove", "n", OK, 0)) == {WITHOUT}
+    told.__init__(None, {"tree": TREE, "options": {}})
+    assert told.worlds_after((how, "n", status, 0), ("rename", "n", OK, 0)) == {
+        ("f", "g", "h", "moved")}
+
+
 @pytest.mark.parametrize("replies", [
+    [("symlink", "n", NOENT, 0)], [("symlink", "n", NOENT, 0), ("remove", "n", NOENT, 0)],
+    [("create", "n", NOENT, 0), ("rename", "n", NOENT, 0)],
     # what an attempt made is there: that would be its answer
     [("guarded", "n", EXIST, 1)], [("guarded", "n", EXIST, 1), ("remove", "n", OK, 0)],
     # nobody made what was removed, or not often enough
