@@ -38,7 +38,7 @@ def run(tmp_path, *what):
     (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
     (tmp_path / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files\n")
     return subprocess.run(
-        ["unshare", "--net", "--mount", "--propagation", "private", "bash", "-c", SETUP, "setup",
+        ["unshare", "--net", "--mount", "--propagation", "slave", "bash", "-c", SETUP, "setup",
          str(tmp_path), *what], capture_output=True, text=True, stdin=subprocess.DEVNULL,
         timeout=600)
 

@@ -45,7 +45,7 @@ def source():
 @pytest.fixture(scope="module")
 def installed(moddir):
     dest = moddir / "dest"
-    done = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-euc",
+    done = subprocess.run(["unshare", "--mount", "--propagation", "slave", "bash", "-euc",
                            INSTALL, "install", BUILD, moddir / "overlay", dest,
                            "-Dganesha_plugin_dir=/" + GANESHA_DIR,
                            "-Dsamba_plugin_dir=/" + SAMBA_DIR],

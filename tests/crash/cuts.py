@@ -51,7 +51,7 @@ PLANS = {
 }
 
 # what is left behind ends with the last process: mounts, loop devices, daemons
-NAMESPACES = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork",
+NAMESPACES = ["unshare", "--mount", "--propagation", "slave", "--pid", "--fork",
               "--kill-child", "--mount-proc", sys.executable, str(HERE / "cuts.py")]
 
 
@@ -127,7 +127,6 @@ def run(plan, seed, say):
 
 
 def inside(settings, seed):
-    images.let_go()
     return answer(stage, settings, seed)
 
 

@@ -18,8 +18,7 @@ FICLONE = 0x40049409
 LOOP_CONFIGURE, LOOP_CTL_GET_FREE = 0x4C0A, 0x4C82
 AUTOCLEAR, DIRECT_IO = 4, 16
 CLONE_NEWNS = 0x20000
-MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
-LET_GO = pathlib.Path(__file__).resolve().parent.parent / "tools" / "let-go"
+MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 MKFS = {"xfs": ["mkfs.xfs", "-q", "-K", "-i", "size=1024"],
         "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]}
@@ -60,12 +59,7 @@ def umount(where, patience=10.0):
 def own_namespace():
     """A mount namespace for this process and its children."""
     _check(_libc.unshare(CLONE_NEWNS), "unshare")
-    mount("none", "/", "none", flags=MS_REC | MS_PRIVATE)
-
-
-def let_go():
-    """Of other tests' volumes: this namespace lasts for minutes."""
-    subprocess.run([str(LET_GO)], check=True)
+    mount("none", "/", "none", flags=MS_REC | MS_SLAVE)
 
 
 def new_boot(workdir):

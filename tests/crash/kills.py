@@ -219,7 +219,7 @@ def run(plan, seed, say):
     with tempfile.TemporaryDirectory(prefix="gate-", dir=BASE) as home:
         control = pathlib.Path(home) / "control"
         control.touch()
-        argv = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork",
+        argv = ["unshare", "--mount", "--propagation", "slave", "--pid", "--fork",
                 "--kill-child", "--mount-proc", str(SYSGATE), "-l", home + "/log",
                 "-c", str(control), "--", sys.executable, str(HERE / "kills.py"), "--inside",
                 json.dumps(dict(settings, control=str(control), log=home + "/log")),
@@ -230,7 +230,6 @@ def run(plan, seed, say):
 def inside(settings, seed):
     control = settings.pop("control")
     os.environ["SYSGATE_LOG"] = settings.pop("log")
-    images.let_go()
     return answer(stage, control, settings, seed)
 
 

@@ -27,8 +27,6 @@ OLD, NEW = "192.0.2.10", "192.0.2.20"
 
 SETUP = r"""
 set -e
-mount --make-rprivate /
-"$LET_GO"
 mount -t tmpfs -o mode=755 stage "$STAGE"
 over() {
 	mkdir -p "$STAGE$1/upper" "$STAGE$1/work"
@@ -122,11 +120,10 @@ class NewServer:
         for name in ("systemctl", "journalctl"):
             shutil.copy(TOOLS / "systemctl", self.workdir / "bin" / name)
         self.holder = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "--pid", "--fork",
-             "--mount-proc", "--kill-child", "bash", "-c", SETUP],
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "slave", "--net",
+             "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", SETUP],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-            env=dict(os.environ, STAGE=str(self.workdir / "stage"), DEST=str(dest),
-                     LET_GO=str(TOOLS / "let-go")),
+            env=dict(os.environ, STAGE=str(self.workdir / "stage"), DEST=str(dest)),
             start_new_session=True)
         atexit.register(self.end)
         assert self.holder.stdout.readline() == "ready\n", "the machine does not come up"

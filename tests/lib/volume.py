@@ -88,7 +88,7 @@ class LoopVolume:
             os.getpid(), process_start(os.getpid())))
         atexit.register(self.destroy)
         try:
-            self.path.mkdir()
+            self._prepare()
             _run("truncate", "-s", self.size, str(self.image))
             _run(*MKFS[self.fstype], *self.mkfs_options, str(self.image))
             self.device = _run("losetup", "--find", "--show", str(self.image))
@@ -110,6 +110,13 @@ class LoopVolume:
     def __exit__(self, *exc):
         self.destroy()
 
+    def _prepare(self):
+        """The mount point, on a mount that is shared: what is unmounted there goes from all
+        namespaces that others began meanwhile, if these are slaves of this one."""
+        _run("mount", "--bind", str(self.home), str(self.home))
+        _run("mount", "--make-shared", str(self.home))
+        self.path.mkdir()
+
     # -- in between ---------------------------------------------------------
 
     def mount(self, options=None):
@@ -120,8 +127,7 @@ class LoopVolume:
         _run(*argv, self.device, str(self.path))
 
     def umount(self):
-        """Unmount for good reasons (offline check, power cut); busy: error. What others began
-        meanwhile in mount namespaces of their own may have it mounted still (tools/let-go)."""
+        """Unmount for good reasons (offline check, power cut); busy: error."""
         _run("umount", str(self.path))
         wait_until(self._is_unused, 120, "%s, unmounted everywhere" % self.device)
 
@@ -142,7 +148,7 @@ class LoopVolume:
         twin.home.mkdir()
         shutil.copy(self.home / OWNER, twin.home)
         atexit.register(twin.destroy)
-        twin.path.mkdir()
+        twin._prepare()
         _run("cp", "--sparse=always", str(self.image), str(twin.image))
         twin.device = _run("losetup", "--find", "--show", str(twin.image))
         if change:
@@ -169,6 +175,8 @@ def _clear(home):
         for device in listed.split():
             subprocess.run(["losetup", "-d", device], capture_output=True)
         image.unlink(missing_ok=True)       # another run sweeps, too
+    if is_mounted(str(home)) and not is_mounted(str(mnt)):
+        unmount(str(home))
     if home.exists() and not is_mounted(str(mnt)):
         shutil.rmtree(home, ignore_errors=True)
 

@@ -11,7 +11,6 @@ import time
 import pytest
 
 from lib import ganesha
-from lib.programs import TOOLS
 from lib.server import BadLog
 from lib.volume import LoopVolume, VolumeError, is_mounted, sweep_stale
 from lib.wait import wait_until
@@ -234,14 +233,14 @@ def test_volume_goes_away_even_when_busy(moddir, fstype):
 
 
 @contextlib.contextmanager
-def namespace(*before):
-    """Somebody's mount namespace, made now; before: what is run in it first."""
-    with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-ec",
-                           'for one; do "$one"; done; echo ready; exec sleep infinity', "sh",
-                           *map(str, before)], stdout=subprocess.PIPE, text=True) as holder:
+def namespace(propagation):
+    """Somebody's mount namespace, made now."""
+    with subprocess.Popen(["unshare", "--mount", "--propagation", propagation, "sh", "-c",
+                           "echo ready; exec sleep infinity"],
+                          stdout=subprocess.PIPE, text=True) as holder:
         try:
             assert holder.stdout.readline() == "ready\n"
-            yield
+            yield holder.pid
         finally:
             holder.kill()
 
@@ -256,28 +255,31 @@ def is_in_use(volume):
 
 
 def test_unmounted_is_unmounted_everywhere(moddir):
-    """A new mount namespace has all that is mounted, as long as it lasts."""
-    with LoopVolume(moddir, "xfs", "1G") as volume:
-        with namespace():
-            unmounting = threading.Thread(target=volume.umount)
-            unmounting.start()
-            wait_until(lambda: not is_mounted(volume.path), 60, "unmounted here")
-            assert is_in_use(volume) and unmounting.is_alive()
-        unmounting.join(60)
-        assert not is_in_use(volume) and not unmounting.is_alive()
-
-
-def test_a_namespace_lets_go_of_volumes(moddir):
-    with LoopVolume(moddir, "xfs", "1G") as volume, namespace(TOOLS / "let-go"):
-        assert is_mounted(volume.path)
+    """A new mount namespace has all that is mounted, as long as it lasts, or is unmounted."""
+    with LoopVolume(moddir, "xfs", "1G") as volume, namespace("slave") as pid:
+        with open("/proc/%d/mountinfo" % pid) as f:
+            assert str(volume.path) in f.read()
         volume.umount()
+        with open("/proc/%d/mountinfo" % pid) as f:
+            assert str(volume.path) not in f.read()
         assert not is_in_use(volume)
         volume.mount()
 
 
+def test_who_unmounts_waits_for_others(moddir):
+    with LoopVolume(moddir, "xfs", "1G") as volume:
+        with namespace("private"):
+            unmounting = threading.Thread(target=volume.umount)
+            unmounting.start()
+            wait_until(lambda: not is_mounted(volume.path), 60, "unmounted here")
+            assert is_in_use(volume) and unmounting.is_alive()
+        unmounting.join(120)
+        assert not is_in_use(volume) and not unmounting.is_alive()
+
+
 def test_no_twin_of_a_file_system_that_is_in_use(moddir):
     """xfs_admin does nothing then, and ends with 0."""
-    with LoopVolume(moddir, "xfs", "1G") as volume, namespace():
+    with LoopVolume(moddir, "xfs", "1G") as volume, namespace("private"):
         for number in range(100):
             (volume.path / str(number)).touch()
         os.sync()
