@@ -2,12 +2,16 @@
 """Polling: no test sleeps and hopes."""
 import time
 
+PATIENCE = 4            # a machine may be slower than the one a timeout was thought of for
+
 
 def wait_until(condition, timeout=60.0, what="condition", interval=0.01):
     """Poll until condition() is true; return its value.
 
-    An exception of condition() is remembered and shown if time runs out.
+    timeout: seconds that are more than enough where nothing else runs. An exception of
+    condition() is remembered and shown if time runs out.
     """
+    timeout *= PATIENCE
     end = time.monotonic() + timeout
     last = None
     while True:
