@@ -217,6 +217,7 @@ NFS_KRB5 { Active_krb5 = false; }
         argv = [*self.WRAP, BINARY, "-F", "-f", str(self.write_config()), "-L", str(self.log),
                 "-p", str(self.workdir / "ganesha.pid"), "-N",
                 "NIV_" + self.log_level]
+        self._begins = self.log.stat().st_size if self.log.exists() else 0
         self._popen(argv, self.output, env)
 
     def _ready(self):
@@ -228,7 +229,13 @@ NFS_KRB5 { Active_krb5 = false; }
         finally:
             mount.close()
         with self.client("v3", timeout=5):
-            return True
+            return self._is_initialized()
+
+    def _is_initialized(self):
+        """It answers before; who ends it then meets threads that are still being made (SIGSEGV)."""
+        with open(self.log, "rb") as f:
+            f.seek(self._begins)
+            return b"NFS SERVER INITIALIZED" in f.read()
 
     def _end(self, sig):
         if self.process and self.process.poll() is None:
