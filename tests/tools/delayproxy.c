@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * delayproxy MICROSECONDS HOST PORT - a long line to a server, without a limit of bandwidth.
+ * delayproxy MICROSECONDS HOST PORT [BYTES] - a long line to a server; a narrow one, if BYTES
+ * are said.
  *
  * Listens on a port of HOST of its own, which it prints.  What comes is passed on, in either
- * direction, MICROSECONDS after it came: a round trip takes twice as long.  One thread; ends
- * with its standard input.
+ * direction, MICROSECONDS after it came: a round trip takes twice as long.  Of what the server
+ * says, over all connections, so many BYTES have room in each second (0: any number); a number
+ * on standard input changes that for what comes then.  One thread; ends with its standard input.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,11 +39,12 @@ struct end {
 	struct end *other, *next;
 	struct piece *first, **last;
 	bool ended, full; /* nothing more comes from it; it takes nothing now */
+	bool client;
 };
 
 static struct end *ends;
 static int epoll;
-static uint64_t delay_us;
+static uint64_t delay_us, bytes_s, free_us; /* when the narrow line has room again */
 
 static void die(const char *what)
 {
@@ -103,12 +106,19 @@ static void accept_one(int listener, const struct sockaddr_in *to)
 	b = end_new(out);
 	a->other = b;
 	b->other = a;
+	a->client = true;
 }
 
 static void append(struct end *to, struct piece *p)
 {
+	uint64_t at = now_us();
+
+	if (bytes_s && to->client) {
+		at = (at > free_us ? at : free_us) + p->len * 1000000 / bytes_s;
+		free_us = at;
+	}
 	p->next = NULL;
-	p->due_us = now_us() + delay_us;
+	p->due_us = at + delay_us;
 	*to->last = p;
 	to->last = &p->next;
 }
@@ -225,6 +235,19 @@ static int listen_on(struct sockaddr_in at)
 	return fd;
 }
 
+/* True: it is over. */
+static bool take_number(void)
+{
+	char text[32];
+	ssize_t n = read(STDIN_FILENO, text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return true;
+	text[n] = '\0';
+	bytes_s = strtoull(text, NULL, 10);
+	return false;
+}
+
 static void serve(int listener, const struct sockaddr_in *to)
 {
 	static char mark_listener, mark_stdin;
@@ -244,8 +267,11 @@ static void serve(int listener, const struct sockaddr_in *to)
 		for (int i = 0; i < n; i++) {
 			struct end *e = ev[i].data.ptr;
 
-			if (ev[i].data.ptr == &mark_stdin)
-				return;
+			if (ev[i].data.ptr == &mark_stdin) {
+				if (take_number())
+					return;
+				continue;
+			}
 			if (ev[i].data.ptr == &mark_listener) {
 				accept_one(listener, to);
 				continue;
@@ -264,12 +290,13 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET };
 
-	if (argc != 4 || inet_pton(AF_INET, argv[2], &to.sin_addr) != 1) {
-		fputs("usage: delayproxy MICROSECONDS HOST PORT\n", stderr);
+	if (argc < 4 || argc > 5 || inet_pton(AF_INET, argv[2], &to.sin_addr) != 1) {
+		fputs("usage: delayproxy MICROSECONDS HOST PORT [BYTES]\n", stderr);
 		return 2;
 	}
 	delay_us = strtoull(argv[1], NULL, 10);
 	to.sin_port = htons((uint16_t)atoi(argv[3]));
+	bytes_s = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll < 0)
 		die("epoll");
