@@ -11,6 +11,7 @@ import time
 import pytest
 
 from lib.programs import BUILD
+from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 
@@ -19,11 +20,12 @@ ONE_WAY = 0.05          # s
 
 
 @contextlib.contextmanager
-def line(port, one_way):
+def line(port, one_way, *rate, proxy_too=False):
     with subprocess.Popen([str(TOOLS / "delayproxy"), str(int(one_way * 1e6)), "127.0.0.1",
-                           str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          text=True) as proxy:
-        yield int(proxy.stdout.readline())
+                           str(port), *map(str, rate)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as proxy:
+        number = int(proxy.stdout.readline())
+        yield (number, proxy) if proxy_too else number
         proxy.stdin.close()
         assert proxy.wait(30) == 0
 
@@ -56,6 +58,11 @@ def test_the_copy_is_whole(fake, tmp_path, far):
     assert {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.glob("*/*")} == fake.files
 
 
+def test_reading_alone(fake):
+    told = copy(fake, fake.rpc.port, "-")
+    assert (told["files"], told["directories"], told["bytes"]) == (200, 5, 5 * 780 * 1000)
+
+
 def echo(listener):
     conn = listener.accept()[0]
     with conn:
@@ -80,3 +87,24 @@ def test_a_line_is_long_and_not_narrow():
             while data := s.recv(1 << 20):
                 got += data
     assert got == sent
+
+
+def test_a_line_may_be_narrow():
+    """In the direction of the client alone; and wider from when it is said."""
+    sent, rate = os.urandom(1 << 20), 2 << 20
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=echo, args=(listener,), daemon=True).start()
+        with line(listener.getsockname()[1], 0, rate, proxy_too=True) as (port, proxy), \
+                socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+            def there_and_back():
+                begin, got = time.monotonic(), bytearray()
+                threading.Thread(target=s.sendall, args=(sent,), daemon=True).start()
+                while len(got) < len(sent):
+                    got += s.recv(1 << 20)
+                assert got == sent
+                return time.monotonic() - begin
+
+            assert there_and_back() >= len(sent) / rate
+            proxy.stdin.write("%d\n" % (rate // 2))
+            proxy.stdin.flush()
+            wait_until(lambda: there_and_back() >= 2 * len(sent) / rate, 60, "half as wide")

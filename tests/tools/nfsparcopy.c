@@ -4,8 +4,9 @@
  * of one call each can: the yardstick that a migration is measured against.
  *
  * READDIRPLUS brings handles and sizes; then READ, and open, write, close here; nothing else is
- * asked or kept: no attributes, links or times.  One syncfs at the end.  Prints one line of
- * JSON: files, directories, bytes, seconds (with the sync).
+ * asked or kept: no attributes, links or times.  One syncfs at the end.  If DIR is "-", nothing
+ * is kept of what was read.  Prints one line of JSON: files, directories, bytes, seconds (with
+ * the sync).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +48,7 @@ static struct {
 	uint64_t files, dirs, bytes;
 } todo = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER };
 
-static int top; /* DIR */
+static int top = -1; /* DIR; -1: nothing is kept */
 
 static void die(const char *what, const char *path, const char *why)
 {
@@ -163,7 +164,7 @@ static void on_entry(struct conn *c, const struct entryplus3 *e)
 	i = item_new(c->item->path, e->name, &e->name_handle.post_op_fh3_u.handle);
 	i->dir = a->type == NF3DIR;
 	i->size = a->size;
-	if (i->dir && mkdirat(top, i->path, 0755) < 0)
+	if (i->dir && top >= 0 && mkdirat(top, i->path, 0755) < 0)
 		die("creating", i->path, strerror(errno));
 	push(i);
 }
@@ -204,7 +205,8 @@ static void on_data(struct rpc_context *rpc, int status, void *data, void *arg)
 	const READ3resok *ok = &r->READ3res_u.resok;
 
 	(void)rpc;
-	if (write(c->fd, ok->data.data_val, ok->data.data_len) != (ssize_t)ok->data.data_len)
+	if (top >= 0 &&
+	    write(c->fd, ok->data.data_val, ok->data.data_len) != (ssize_t)ok->data.data_len)
 		die("writing", c->item->path, strerror(errno));
 	c->at += ok->data.data_len;
 	c->eof = ok->eof || ok->data.data_len == 0;
@@ -212,8 +214,9 @@ static void on_data(struct rpc_context *rpc, int status, void *data, void *arg)
 
 static uint64_t copy_file(struct conn *c)
 {
-	c->fd = openat(top, c->item->path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-	if (c->fd < 0)
+	if (top >= 0)
+		c->fd = openat(top, c->item->path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+	if (top >= 0 && c->fd < 0)
 		die("creating", c->item->path, strerror(errno));
 	c->at = 0;
 	for (c->eof = c->item->size == 0; !c->eof;) {
@@ -224,7 +227,7 @@ static uint64_t copy_file(struct conn *c)
 			die("reading", c->item->path, rpc_get_error(c->rpc));
 		wait_answer(c);
 	}
-	if (close(c->fd) < 0)
+	if (top >= 0 && close(c->fd) < 0)
 		die("closing", c->item->path, strerror(errno));
 	return c->at;
 }
@@ -306,9 +309,11 @@ int main(int argc, char **argv)
 		fputs("usage: nfsparcopy N HOST NFSPORT MOUNTPORT EXPORT DIR\n", stderr);
 		return 2;
 	}
-	top = open(argv[6], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (top < 0)
-		die("opening", argv[6], strerror(errno));
+	if (strcmp(argv[6], "-") != 0) {
+		top = open(argv[6], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (top < 0)
+			die("opening", argv[6], strerror(errno));
+	}
 	conns = calloc(n, sizeof(*conns));
 	threads = calloc(n, sizeof(*threads));
 	if (!conns || !threads)
@@ -325,7 +330,7 @@ int main(int argc, char **argv)
 			die("thread", argv[1], "cannot be begun");
 	for (unsigned int i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
-	if (syncfs(top) < 0)
+	if (top >= 0 && syncfs(top) < 0)
 		die("syncing", argv[6], strerror(errno));
 	printf("{\"files\": %" PRIu64 ", \"directories\": %" PRIu64 ", \"bytes\": %" PRIu64
 	       ", \"seconds\": %.3f}\n", todo.files, todo.dirs - 1, todo.bytes, now() - begin);
