@@ -20,6 +20,7 @@
 #include "control.h"
 #include "jobs/latency.h"
 #include "resolve.h"
+#include "source/called.h"
 #include "source/trace.h"
 #include "source/uri.h"
 #include "watch.h"
@@ -139,27 +140,36 @@ static void add_totals(struct control *c, struct json_object *o)
 	json_object_object_add(o, "totals", in);
 }
 
-/* How long clients' asks took. */
-static void add_latency(struct json_object *o)
+static void add_histogram(struct json_object *all, const char *name, const struct histogram *h,
+			  const struct histogram_steps *steps)
 {
-	struct json_object *all = json_object_new_object();
+	struct json_object *one = json_object_new_object(), *le = json_object_new_array(),
+			   *n = json_object_new_array();
 
-	for (int k = 0; k < LATENCY_KINDS; k++) {
-		struct json_object *one = json_object_new_object(),
-				   *le = json_object_new_array(), *n = json_object_new_array();
-		struct latency l;
+	for (unsigned int i = 0; i < steps->n; i++)
+		json_object_array_add(le, steps->us[i] % 1000 ?
+						  json_object_new_double(steps->us[i] / 1000.0) :
+						  json_object_new_uint64(steps->us[i] / 1000));
+	for (unsigned int i = 0; i <= steps->n; i++)
+		json_object_array_add(n, json_object_new_uint64(atomic_load(&h->count[i])));
+	json_object_object_add(one, "at_most_ms", le);
+	json_object_object_add(one, "count", n);
+	add_u(one, "sum_ms", atomic_load(&h->sum_us) / 1000);
+	json_object_object_add(all, name, one);
+}
 
-		latency_get((enum latency_kind)k, &l);
-		for (unsigned int i = 0; i < LATENCY_STEPS; i++)
-			json_object_array_add(le, json_object_new_uint64(latency_steps_ms[i]));
-		for (unsigned int i = 0; i <= LATENCY_STEPS; i++)
-			json_object_array_add(n, json_object_new_uint64(l.count[i]));
-		json_object_object_add(one, "at_most_ms", le);
-		json_object_object_add(one, "count", n);
-		add_u(one, "sum_ms", l.sum_ms);
-		json_object_object_add(all, latency_name((enum latency_kind)k), one);
-	}
-	json_object_object_add(o, "first_access", all);
+/* How long clients' asks took, and calls to the old server. */
+static void add_times(struct json_object *o)
+{
+	struct json_object *asks = json_object_new_object(), *calls = json_object_new_object();
+
+	for (int k = 0; k < LATENCY_KINDS; k++)
+		add_histogram(asks, latency_name((enum latency_kind)k), &latency_times[k],
+			      &latency_steps);
+	for (int k = 0; k < CALLED_KINDS; k++)
+		add_histogram(calls, called_name((enum called)k), &called_times[k], &called_steps);
+	json_object_object_add(o, "first_access", asks);
+	json_object_object_add(o, "source_times", calls);
 }
 
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
@@ -241,7 +251,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_b(o, "crawler", stub_crawler_runs(c->c.volume));
 	add_totals(c, o);
 	add_b(o, "paused", s.paused);
-	add_latency(o);
+	add_times(o);
 	add_clients(c, o);
 	return o;
 }

@@ -363,6 +363,13 @@ COUNTERS = (
     ("source_reconnects", "source_reconnects_total", "Connections to the old server made anew."),
 )
 
+HISTOGRAMS = (
+    ("first_access", "first_access_seconds",
+     "How long servers waited for what was not here yet, since the retriever started."),
+    ("source_times", "source_call_seconds",
+     "How long the old server took to answer, since the retriever started."),
+)
+
 
 def metrics_of(m: Metrics, s: Answer, e: Answer) -> None:
     v = s["volume"]
@@ -399,19 +406,19 @@ def metrics_of(m: Metrics, s: Answer, e: Answer) -> None:
                 ("remaining_s", "predicted_work_seconds", "Work that is left, a guess.")):
             if e[member] is not None:
                 m.add("postcopy_" + name, "gauge", text, e[member][i], volume=v, bound=bound)
-    for kind, h in (s.get("first_access") or {}).items():
-        histogram(m, v, kind, h)
+    for member, name, text in HISTOGRAMS:
+        for kind, h in (s.get(member) or {}).items():
+            histogram(m, "postcopy_" + name, text, h, volume=v, kind=kind)
 
 
-def histogram(m: Metrics, volume: str, kind: str, h: Answer) -> None:
-    name, total = "postcopy_first_access_seconds", 0
-    text = "How long servers waited for what was not here yet, since the retriever started."
+def histogram(m: Metrics, name: str, text: str, h: Answer, **labels: str) -> None:
+    total = 0
     for ms, n in zip([*h["at_most_ms"], None], h["count"]):
         total += n
-        m.add(name, "histogram", text, total, "_bucket", volume=volume, kind=kind,
+        m.add(name, "histogram", text, total, "_bucket", **labels,
               le="+Inf" if ms is None else repr(ms / 1000))
-    m.add(name, "histogram", text, h["sum_ms"] / 1000, "_sum", volume=volume, kind=kind)
-    m.add(name, "histogram", text, total, "_count", volume=volume, kind=kind)
+    m.add(name, "histogram", text, h["sum_ms"] / 1000, "_sum", **labels)
+    m.add(name, "histogram", text, total, "_count", **labels)
 
 
 def prometheus(volumes: Iterable[tuple[Answer, Answer]]) -> str:

@@ -41,6 +41,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
+#include "source/called.h"
 #include "source/pool.h"
 #include "source/source_ops.h"
 #include "source/trace.h"
@@ -120,6 +121,7 @@ struct file_dir; /* a listing: file_list.c */
 struct file_call {
 	TAILQ_ENTRY(file_call) link; /* in queue[prio], or in running */
 	enum source_priority prio;
+	enum called kind;
 	const char *what; /* for lines at level debug */
 	uint64_t trace;	  /* what it is for */
 	/* On a thread; @buf has FILE_READ_MAX bytes, the thread's own.  0 or -errno. */
@@ -199,8 +201,8 @@ static inline struct file_source *file_of(struct source *s)
 void file_log(struct file_source *s, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-struct file_call *file_call_new(struct file_source *s, const char *what, enum source_priority p,
-				const struct stub_origin *o);
+struct file_call *file_call_new(struct file_source *s, enum called kind, const char *what,
+				enum source_priority p, const struct stub_origin *o);
 void file_call_put(struct file_call *c); /* the last one frees it with all that it brought */
 /* 0, or -ECANCELED, -ETIMEDOUT: then done() is not called. */
 int file_submit(struct file_call *c);

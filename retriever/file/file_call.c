@@ -32,8 +32,8 @@ void file_log(struct file_source *s, enum stub_log_level level, const char *fmt,
 
 /* ---- calls ---- */
 
-struct file_call *file_call_new(struct file_source *s, const char *what, enum source_priority p,
-				const struct stub_origin *o)
+struct file_call *file_call_new(struct file_source *s, enum called kind, const char *what,
+				enum source_priority p, const struct stub_origin *o)
 {
 	struct file_call *c = calloc(1, sizeof(*c));
 
@@ -44,6 +44,7 @@ struct file_call *file_call_new(struct file_source *s, const char *what, enum so
 	c->origin = *o;
 	c->fd = -1;
 	c->refs = 1;
+	c->kind = kind;
 	c->what = what;
 	c->trace = trace_of;
 	pthread_cond_init(&c->changed, NULL);
@@ -274,7 +275,7 @@ static void tell(const struct file_call *c, int err, uint64_t began_us)
 
 static void work(struct file_source *s, struct file_call *c, void *buf)
 {
-	uint64_t began_us = trace_on() ? stub_now_us() : 0;
+	uint64_t began_us = stub_now_us();
 	struct file_mount *m = file_mount_get(s);
 	bool background = c->prio == SOURCE_BACKGROUND;
 	int err;
@@ -282,11 +283,12 @@ static void work(struct file_source *s, struct file_call *c, void *buf)
 	TAILQ_REMOVE(&s->queue[c->prio], c, link);
 	TAILQ_INSERT_TAIL(&s->running, c, link);
 	c->running = true;
-	c->began_ms = stub_now_ms();
+	c->began_ms = began_us / 1000;
 	s->background += background;
 	pthread_mutex_unlock(&s->pool.lock);
 	err = c->work(c, m, buf);
-	if (began_us && trace_on())
+	called(c->kind, began_us);
+	if (trace_on())
 		tell(c, err, began_us);
 	pthread_mutex_lock(&s->pool.lock);
 	s->background -= background;

@@ -149,7 +149,7 @@ static int work_list(struct file_call *c, const struct file_mount *m, void *buf)
 static int next_page(struct file_source *s, enum source_priority p, const struct stub_origin *dir,
 		     const struct source_id *as, struct file_dir **d)
 {
-	struct file_call *c = file_call_new(s, "LIST", p, dir);
+	struct file_call *c = file_call_new(s, CALLED_LISTING, "LIST", p, dir);
 	bool mine;
 	int r;
 

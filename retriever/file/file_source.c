@@ -169,10 +169,10 @@ static int root(struct source *base, struct stub_origin *out, struct stub_attr *
 
 typedef int (*work_fn)(struct file_call *c, const struct file_mount *m, void *buf);
 
-static struct file_call *begin(struct source *s, const char *what, enum source_priority p,
-			       const struct stub_origin *o, work_fn work)
+static struct file_call *begin(struct source *s, enum called kind, const char *what,
+			       enum source_priority p, const struct stub_origin *o, work_fn work)
 {
-	struct file_call *c = file_call_new(file_of(s), what, p, o);
+	struct file_call *c = file_call_new(file_of(s), kind, what, p, o);
 
 	if (c)
 		c->work = work;
@@ -189,7 +189,7 @@ static int lookup(struct source *s, enum source_priority p, const struct stub_or
 
 	if (len > STUB_NAME_MAX)
 		return -ENAMETOOLONG;
-	c = begin(s, "LOOKUP", p, dir, file_work_lookup);
+	c = begin(s, CALLED_LOOKUP, "LOOKUP", p, dir, file_work_lookup);
 	if (!c)
 		return -ENOMEM;
 	memcpy(c->name, name, len);
@@ -211,7 +211,7 @@ static int lookup(struct source *s, enum source_priority p, const struct stub_or
 static int getattr(struct source *s, enum source_priority p, const struct stub_origin *o,
 		   struct stub_attr *attr)
 {
-	struct file_call *c = begin(s, "GETATTR", p, o, file_work_getattr);
+	struct file_call *c = begin(s, CALLED_ATTRIBUTES, "GETATTR", p, o, file_work_getattr);
 	bool mine;
 	int r;
 
@@ -227,7 +227,7 @@ static int getattr(struct source *s, enum source_priority p, const struct stub_o
 static int meta(struct source *s, enum source_priority p, const struct stub_origin *o,
 		const struct stub_attr *as, struct source_meta *out)
 {
-	struct file_call *c = begin(s, "META", p, o, file_work_meta);
+	struct file_call *c = begin(s, CALLED_ATTRIBUTES, "META", p, o, file_work_meta);
 	bool mine;
 	int r;
 
@@ -246,7 +246,7 @@ static int meta(struct source *s, enum source_priority p, const struct stub_orig
 static int read_link(struct source *s, enum source_priority p, const struct stub_origin *o,
 		     const struct source_id *as, char *buf, size_t size, size_t *len)
 {
-	struct file_call *c = begin(s, "READLINK", p, o, file_work_readlink);
+	struct file_call *c = begin(s, CALLED_OTHER, "READLINK", p, o, file_work_readlink);
 	bool mine;
 	int r;
 
@@ -266,7 +266,7 @@ static int read_link(struct source *s, enum source_priority p, const struct stub
 
 static int open_file(struct source *s, enum source_priority p, const struct stub_origin *o, int *fd)
 {
-	struct file_call *c = begin(s, "OPEN", p, o, file_work_open);
+	struct file_call *c = begin(s, CALLED_OTHER, "OPEN", p, o, file_work_open);
 	bool mine;
 	int r;
 
@@ -284,7 +284,7 @@ static int open_file(struct source *s, enum source_priority p, const struct stub
 static int holes(struct source *s, enum source_priority p, const struct stub_origin *o,
 		 uint64_t offset, struct source_holes *out)
 {
-	struct file_call *c = begin(s, "HOLES", p, o, file_work_holes);
+	struct file_call *c = begin(s, CALLED_OTHER, "HOLES", p, o, file_work_holes);
 	bool mine;
 	int r;
 
@@ -324,7 +324,7 @@ static int start_read(struct source *base, enum source_priority p, const struct 
 
 	if (!length || length > s->config.read_bytes || offset > INT64_MAX - (uint64_t)length)
 		return -EINVAL;
-	c = begin(base, "READ", p, o, file_work_read);
+	c = begin(base, CALLED_READ, "READ", p, o, file_work_read);
 	if (!c)
 		return -ENOMEM;
 	c->offset = offset;

@@ -6,21 +6,15 @@
 #ifndef LATENCY_H
 #define LATENCY_H
 
+#include "source/histogram.h"
 #include "stubcore.h"
 
 enum latency_kind { LATENCY_NAMES, LATENCY_ATTRIBUTES, LATENCY_DATA, LATENCY_KINDS };
 
-#define LATENCY_STEPS 15 /* and what took longer than the last */
-extern const unsigned int latency_steps_ms[LATENCY_STEPS];
-
-struct latency {
-	uint64_t count[LATENCY_STEPS + 1]; /* took at most as long as that step, and longer than
-					    * the one before */
-	uint64_t sum_ms;
-};
+extern struct histogram latency_times[LATENCY_KINDS];
+extern const struct histogram_steps latency_steps; /* whole milliseconds */
 
 void latency_note(enum stub_ask_kind kind, uint64_t ms);
-void latency_get(enum latency_kind kind, struct latency *out);
 const char *latency_name(enum latency_kind kind);
 
 #endif

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "nfs/nfs.h"
+#include "source/called.h"
 
 /* ---- replies ---- */
 
@@ -81,6 +82,23 @@ static void on_failure(struct nfs_call *c, const char *text)
 	finish(c, error, NULL);
 }
 
+static enum called kind_of(enum nfs_op op)
+{
+	switch (op) {
+	case NFS_OP_LOOKUP:
+		return CALLED_LOOKUP;
+	case NFS_OP_READDIRPLUS:
+	case NFS_OP_READDIR:
+		return CALLED_LISTING;
+	case NFS_OP_GETATTR:
+		return CALLED_ATTRIBUTES;
+	case NFS_OP_READ:
+		return CALLED_READ;
+	default:
+		return CALLED_OTHER;
+	}
+}
+
 static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 {
 	struct nfs_call *c = arg;
@@ -92,6 +110,7 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 		on_failure(c, status == RPC_STATUS_ERROR ? data : NULL);
 		return;
 	}
+	called(kind_of(c->op), c->sent_us);
 	conn->heard_ms = stub_now_ms();
 	conn->replied = true;
 	conn->s->uri.version->answer(conn->s, c, data, &a);

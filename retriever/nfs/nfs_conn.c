@@ -55,7 +55,7 @@ static void send_inbox(struct nfs_conn *c)
 {
 	struct nfs_calls list = TAILQ_HEAD_INITIALIZER(list);
 	struct nfs_call *call;
-	uint64_t now = stub_now_ms();
+	uint64_t now_us = stub_now_us(), now = now_us / 1000;
 	bool idle = TAILQ_EMPTY(&c->flight) && !c->pinging;
 
 	pthread_mutex_lock(&c->s->pool.lock);
@@ -69,6 +69,7 @@ static void send_inbox(struct nfs_conn *c)
 		TAILQ_REMOVE(&list, call, link);
 		TAILQ_INSERT_TAIL(&c->flight, call, link);
 		call->sent_ms = now;
+		call->sent_us = now_us;
 		if (nfs_call_send(call))
 			nfs_conn_break(c, "out of memory");
 	}

@@ -21,6 +21,7 @@
 
 #include "smb/smb.h"
 #include "smb/smb_home.h"
+#include "source/called.h"
 
 extern char **environ;
 
@@ -213,9 +214,28 @@ static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answ
 	return 0;
 }
 
+static enum called kind_of(enum smb_wire_type type)
+{
+	switch (type) {
+	case SMB_WIRE_LOOKUP:
+		return CALLED_LOOKUP;
+	case SMB_WIRE_LIST:
+		return CALLED_LISTING;
+	case SMB_WIRE_GETATTR:
+	case SMB_WIRE_GETMETA:
+		return CALLED_ATTRIBUTES;
+	case SMB_WIRE_READ_:
+	case SMB_WIRE_STREAM:
+		return CALLED_READ;
+	default:
+		return CALLED_OTHER;
+	}
+}
+
 int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms)
 {
 	struct smb_answer a;
+	uint64_t since_us, came_us;
 	int r;
 
 	*silent_ms = 0;
@@ -225,6 +245,7 @@ int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms
 		smb_call_over(call, c, r == -ENOMEM ? r : -ENAMETOOLONG, NULL);
 		return 0;
 	}
+	since_us = stub_now_us();
 	r = smb_wire_send(c->fd, &c->out, c->s->config.call_timeout_ms, c->s->wake);
 	if (r < 0)
 		return broken(c, r, silent_ms);
@@ -238,12 +259,15 @@ int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms
 			return fail(c, call, &a);
 		if (a.type == SMB_WIRE_ENTRIES && call->part) {
 			call->begun = true;
+			came_us = stub_now_us();
 			call->part(call, &a);
+			since_us += stub_now_us() - came_us; /* ours */
 			continue;
 		}
 		if (a.type != answers[call->request.type] ||
 		    (a.type == SMB_WIRE_DATA && a.rest_len > call->request.length))
 			return nonsense(c);
+		called(kind_of(call->request.type), since_us);
 		smb_call_over(call, c, 0, &a);
 		return 0;
 	}

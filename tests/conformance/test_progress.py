@@ -280,3 +280,19 @@ def test_first_access_is_timed(m):
     buckets = [int(line.split()[-1]) for line in text.splitlines()
                if line.startswith("postcopy_first_access_seconds_bucket") and 'kind="data"' in line]
     assert buckets == sorted(buckets) and buckets[-1] == sum(h["data"]["count"])
+
+
+def test_calls_to_the_old_server_are_timed(m):
+    m.server.start()
+    with m.client() as c:
+        c.patient(60).read_file("d1/f1")
+    s = m.status()
+    times = s["source_times"]
+    assert set(times) == {"lookup", "listing", "attributes", "read", "other"}
+    for kind, counter in ("lookup", "lookups"), ("listing", "readdirs"), ("read", "reads"):
+        assert 0 < sum(times[kind]["count"]) <= s["source_" + counter] + 1, (kind, s)
+    assert all(len(h["count"]) == len(h["at_most_ms"]) + 1 for h in times.values())
+    text = m.postcopy("status", "--prometheus", "-", m.volume).stdout
+    check_metrics(text)
+    assert 'postcopy_source_call_seconds_bucket{volume="%s",kind="read",le="0.0001"}' % m.volume \
+        in text

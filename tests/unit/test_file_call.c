@@ -120,7 +120,8 @@ static void block_all(struct source *s)
 	struct stub_origin none = { .len = 0 };
 
 	for (unsigned int i = 0; i < file_of(s)->n; i++) {
-		struct file_call *c = file_call_new(file_of(s), "HANG", SOURCE_DEMAND, &none);
+		struct file_call *c = file_call_new(file_of(s), CALLED_OTHER, "HANG", SOURCE_DEMAND,
+						    &none);
 
 		c->work = hang;
 		c->done = on_told;
