@@ -33,7 +33,7 @@ STUBMAKE, JOURNALPAD = TOOLS / "stubmake", TOOLS / "journalpad"
 SMB = (WORKER, MODULES / "stub.so")     # what rows of SMB need beside
 LIMIT_S = 1800
 SMALL, PER_DIR = 4096, 250
-WIDE, LEVELS, ENTRIES = 16, 16, 1000
+WIDE, LEVELS, ENTRIES, THIN = 16, 16, 1000, 10
 MIB = 1 << 20
 
 
@@ -96,7 +96,7 @@ class Old:
         self.files = 2000 if quick else 20000       # of small
         self.few = 1000 if quick else 5000
         self.dirs = 4 if quick else WIDE            # of wide
-        self.levels = 8 if quick else LEVELS        # of deep
+        self.levels = 8 if quick else LEVELS        # of deep and thin
         self.size = (64 if quick else 1024) * MIB   # of big
         self.cold = "/".join(["next"] * self.levels + ["cold"])
         self.shim = build_rpcshim(home / "build")
@@ -107,6 +107,7 @@ class Old:
                 "few": lambda top: write_dirs(top, self.few // PER_DIR, PER_DIR, SMALL),
                 "wide": lambda top: write_dirs(top, self.dirs, ENTRIES, 0),
                 "deep": lambda top: write_deep(top, self.levels, ENTRIES),
+                "thin": lambda top: write_deep(top, self.levels, THIN),
                 "big": lambda top: write_big(top, self.size)}
         if not (self.top / name).exists():
             make[name](self.top / name)

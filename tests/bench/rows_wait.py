@@ -95,6 +95,13 @@ def cold_smb(old, home, name, function, path):
         return beside(there, seconds_of(m.client, function, path))
 
 
+def cold_width(old, home):
+    """Does an open take longer where directories are wider?"""
+    wide, thin = (cold_nfs(old, home, name, nfs_look, old.cold) for name in ("deep", "thin"))
+    return dict(ratio=wide["seconds"] / thin["seconds"], seconds=wide["seconds"],
+                thin=thin["seconds"])
+
+
 # -- a big file ----------------------------------------------------------------------------
 
 
