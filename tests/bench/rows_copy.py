@@ -36,10 +36,12 @@ def nfs_small(old, home, delay_ms):
 
 def smbcopy(server, port, names, target):
     """A smbclient that copies these directories."""
+    for name in names:
+        (target / name).mkdir()
+    commands = ["prompt OFF"] + ['cd \\%s; lcd "%s"; mget *' % (n, target / n) for n in names]
     return subprocess.Popen(
         ["smbclient", "-s", str(server.config), "-p", str(port), "-U", "root%" + PASSWORD,
-         server.unc(), "-c", 'recurse ON; prompt OFF; lcd "%s"; mget %s' % (
-             target, " ".join(names))],
+         server.unc(), "-c", "; ".join(commands)],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
