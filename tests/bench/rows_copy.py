@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rows of tests/bench/run: how fast a migration is, beside bare copiers and plain files."""
 import json
+import os
 import subprocess
+import time
 
 from bed import (LIMIT_S, PARCOPY, SMALL, STUBMAKE, check_whole, cpu_of, crawl_seconds, disk, line,
                  migration, smb_migration, sync, timed, tool)
@@ -102,5 +104,48 @@ def digests(old, home, name):
             check_whole(m)
             if on and (found := m.tool("verify", "--digests", m.volume))["unproven"]:
                 raise RuntimeError("not all have digests: %s" % found)
-    return dict(ratio=min(cpu[1]) / min(cpu[0]), cpu=min(cpu[1]), cpu_without=min(cpu[0]),
-                seconds=min(seconds[1]), seconds_without=min(seconds[0]))
+    return dict(ratio=min(seconds[1]) / min(seconds[0]), cpu_ratio=min(cpu[1]) / min(cpu[0]),
+                cpu=min(cpu[1]), cpu_without=min(cpu[0]), seconds=min(seconds[1]),
+                seconds_without=min(seconds[0]))
+
+
+def files_of(volume):
+    return [p for d in volume.iterdir() if d.name != ".postcopy"
+            for p in (d.iterdir() if d.is_dir() else (d,))]
+
+
+def forget(files):
+    """Not in the page cache."""
+    for path in files:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+
+def read_all(files):
+    subprocess.run(["xargs", "-0", "-P", str(PROCESSES), "-n", "500", "cat"], check=True,
+                   input="\0".join(map(str, files)), text=True, stdout=subprocess.DEVNULL,
+                   timeout=LIMIT_S)
+
+
+def verify(old, home, name):
+    """A comparison of all, to reading the old server's files, and then the disk's."""
+    server = old.nfs(name)
+    there = min(parcopy(old, name, server.port, n, "-")["seconds"] for n in CONNECTIONS)
+    with migration(home, old, name) as m:
+        crawl_seconds(m)
+        check_whole(m)
+        files = files_of(m.volume)
+        sync(m.volume)
+        forget(files)
+        here = timed(read_all, files)
+        forget(files)
+        begin = time.monotonic()
+        found = m.tool("verify", "--all", m.volume)
+        seconds = time.monotonic() - begin
+        if found["right"] < len(files) or found["found"]:
+            raise RuntimeError("it was not compared: %s" % found)
+    return dict(ratio=seconds / (there + here), seconds=seconds, old=there, disk=here,
+                files=len(files))
