@@ -195,13 +195,21 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec / 100 == b->tv_nsec / 100; /* SMB has no more */
 }
 
+static bool has_generation(const struct stub_handle *h)
+{
+	static const uint8_t none[GENERATION_LEN];
+
+	return h->len <= GENERATION_LEN ||
+	       memcmp(h->bytes + h->len - GENERATION_LEN, none, GENERATION_LEN) != 0;
+}
+
 /*
  * Is the old server's object with origin @o and attributes @a the local entry @name of @dir
  * ("."  is @dir itself)?  Equal inode numbers prove little: any two fresh file systems count
  * alike. Linux servers put the kernel's handle, which is the number and a random generation,
  * into theirs: where the number is followed by another generation it is another object (but
- * for an export's root, whose handle may have neither). Of other handles nothing is known:
- * then both times must agree.
+ * for an export's root, whose handle may have neither). Generations of zero prove nothing: the
+ * root of each XFS has that. Of other handles nothing is known: then both times must agree.
  */
 static bool same_object(int dir, const char *name, const struct stub_origin *o,
 			const struct stub_attr *a)
@@ -216,7 +224,7 @@ static bool same_object(int dir, const char *name, const struct stub_origin *o,
 	close(fd);
 	if (r < 0 || a->fileid != st.st_ino || (a->mode & S_IFMT) != (st.st_mode & S_IFMT))
 		return false;
-	if (memmem(o->bytes, o->len, h.bytes, h.len))
+	if (has_generation(&h) && memmem(o->bytes, o->len, h.bytes, h.len))
 		return true;
 	if (strcmp(name, ".") && h.len > GENERATION_LEN &&
 	    memmem(o->bytes, o->len, h.bytes, h.len - GENERATION_LEN))

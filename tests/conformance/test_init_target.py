@@ -170,6 +170,14 @@ def test_source_inside_the_target(twins, old_server):
     subprocess.run(["rm", "-r", twins[1] / "other" / ".postcopy"], check=True)
 
 
+def test_roots_of_fresh_file_systems(new_volume, old_server):
+    """Each XFS has a root of the same number and generation: the two have the same handle."""
+    one, two = (new_volume("xfs", "512M").path for _ in range(2))
+    server = old_server(one)
+    assert tool("check", server.url(), two)[0] == 3
+    refused(OVERLAP, server.url(), one)
+
+
 def test_an_empty_source(twins, old_server):
     """Nothing is in it to tell it by."""
     server = old_server(twins[0] / "other")
