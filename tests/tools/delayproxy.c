@@ -25,6 +25,7 @@
 
 #define PIECE (256u << 10)
 #define EVENTS 64
+#define QUEUE_US 500000 /* of the narrow line: no more is taken from the server */
 
 struct piece {
 	struct piece *next;
@@ -40,6 +41,7 @@ struct end {
 	struct piece *first, **last;
 	bool ended, full; /* nothing more comes from it; it takes nothing now */
 	bool client;
+	bool stalled; /* nothing is taken from it: the narrow line's queue is full */
 };
 
 static struct end *ends;
@@ -62,7 +64,8 @@ static uint64_t now_us(void)
 
 static void watch(struct end *e)
 {
-	struct epoll_event ev = { .events = (e->ended ? 0 : EPOLLIN) | (e->full ? EPOLLOUT : 0),
+	struct epoll_event ev = { .events = (e->ended || e->stalled ? 0 : EPOLLIN) |
+					    (e->full ? EPOLLOUT : 0),
 				  .data.ptr = e };
 
 	if (epoll_ctl(epoll, EPOLL_CTL_MOD, e->fd, &ev) < 0)
@@ -123,15 +126,32 @@ static void append(struct end *to, struct piece *p)
 	to->last = &p->next;
 }
 
+/* At a time, so that all connections have their turn: what passes in 20 ms, or a packet. */
+static size_t piece_max(const struct end *e)
+{
+	uint64_t n = bytes_s / 50;
+
+	if (!bytes_s || e->client || n > PIECE)
+		return PIECE;
+	return n < 1448 ? 1448 : n;
+}
+
 /* Nothing more comes from @e: a piece of no length says so, in its turn. */
 static void take(struct end *e)
 {
-	struct piece *p = malloc(sizeof(*p) + PIECE);
+	size_t max = piece_max(e);
+	struct piece *p;
 	ssize_t n;
 
+	if (bytes_s && !e->client && free_us > now_us() + QUEUE_US) {
+		e->stalled = true;
+		watch(e);
+		return;
+	}
+	p = malloc(sizeof(*p) + max);
 	if (!p)
 		die("memory");
-	n = recv(e->fd, p->data, PIECE, MSG_DONTWAIT);
+	n = recv(e->fd, p->data, max, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		free(p);
 		return;
@@ -204,15 +224,30 @@ static void drop_over(void)
 	}
 }
 
+/* Half of the queue has gone: the server may go on.  When is that?  0: nobody waits for it. */
+static uint64_t go_on(struct end *e, uint64_t now)
+{
+	uint64_t at = free_us > QUEUE_US / 2 ? free_us - QUEUE_US / 2 : 0;
+
+	if (!e->stalled || at > now)
+		return e->stalled ? at : 0;
+	e->stalled = false;
+	watch(e);
+	return 0;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
 static int until_next(void)
 {
 	uint64_t now = now_us(), next = 0;
 
 	for (struct end *e = ends; e; e = e->next) {
-		uint64_t due = give(e, now);
-
-		if (due && (!next || due < next))
-			next = due;
+		next = sooner(next, give(e, now));
+		next = sooner(next, go_on(e, now));
 	}
 	drop_over();
 	if (!next)
