@@ -107,7 +107,7 @@ def test_ports_that_the_portmapper_knows(new_migration, fresh_dir, loop_xfs, mod
 def test_what_the_portmapper_does_not_know(new_migration, fresh_dir, moddir):
     with portmapper(moddir / "rpcbind2.log"):
         done = subprocess.run([str(POSTCOPY), "init", "--source", "nfs://[::1]/export",
-                               str(fresh_dir)], capture_output=True, text=True, timeout=60)
+                               str(fresh_dir)], capture_output=True, text=True, timeout=300)
     assert done.returncode and "the portmapper of [::1] knows no" in done.stderr, done
 
 
@@ -144,7 +144,7 @@ def test_a_portmapper_without_version_2(new_migration, fresh_dir):
                 portmapper.answer = lie
                 done = subprocess.run([str(POSTCOPY), "init", "--check", "--source",
                                        "nfs://[::1]/export"], capture_output=True, text=True,
-                                      timeout=60)
+                                      timeout=300)
                 assert done.returncode == 1, (lie, done)
                 assert "the portmapper of [::1] knows no" in done.stderr, (lie, done)
 
@@ -160,18 +160,18 @@ def test_lines_show_brackets(new_migration, fresh_dir):
     assert "source [%s]: connection" % FIRST in m.log.read_text()
     # what mount(8) takes
     done = subprocess.run([str(POSTCOPY), "init", "--source", "[%s]:/export" % FIRST,
-                           str(fresh_dir)], capture_output=True, text=True, timeout=60)
+                           str(fresh_dir)], capture_output=True, text=True, timeout=300)
     assert "did you mean 'nfs://[%s]/export'" % FIRST in done.stderr, done
     conf = m.workdir / "kerberos.conf"
     conf.write_text("smb_kerberos_keytab = /etc/krb5.keytab\n")
     done = subprocess.run([str(POSTCOPY), "init", "--check", "--source", "smb://[::1]/share",
-                           "--config", str(conf)], capture_output=True, text=True, timeout=60)
+                           "--config", str(conf)], capture_output=True, text=True, timeout=300)
     assert "Kerberos wants the server's name in the URI, not [::1]" in done.stderr, done
     for bad, why in (("[fe80::1%25lo]", "zone"), ("[fe80::1]", "link-local"),
                      (FIRST, "between [ and ]")):
         for url in ("nfs://%s/export", "smb://%s/share"):
             done = subprocess.run([str(POSTCOPY), "init", "--source", url % bad, str(fresh_dir)],
-                                  capture_output=True, text=True, timeout=60)
+                                  capture_output=True, text=True, timeout=300)
             assert done.returncode and why in done.stderr and len(
                 done.stderr.splitlines()) == 1, done
 

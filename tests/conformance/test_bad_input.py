@@ -27,7 +27,7 @@ RECORD = "trusted.postcopy"
 
 def run(*argv, **kw):
     return subprocess.run([*map(str, argv)], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=60, **kw)
+                          stdin=subprocess.DEVNULL, timeout=300, **kw)
 
 
 def said(done, status, *texts):
@@ -317,7 +317,7 @@ def test_damaged_volume_conf_refuses_the_export(migration, monkeypatch):
     server, why = migration.server, "cannot open the volume: .postcopy is damaged"
     server.allow, ready = [".*"], server._ready
     monkeypatch.setattr(server, "_ready", lambda: why in server.log_text())
-    server.start(timeout=60)
+    server.start(timeout=300)
     with pytest.raises((TimeoutError, AssertionError)):
         wait_until(ready, 2)
     server.kill9()

@@ -44,7 +44,7 @@ def command_table():
 
 TABLE = command_table()
 REASONS = {r["code"] for r in json.loads(subprocess.run(
-    [str(VOLUME_TOOL), "reasons"], check=True, capture_output=True, timeout=60).stdout)["reasons"]}
+    [str(VOLUME_TOOL), "reasons"], check=True, capture_output=True, timeout=300).stdout)["reasons"]}
 # words that argparse does not know of
 POSITIONAL = {("window",): {"show", "none"},
               ("order",): {"show", "default", "recent", "small", "large", "ahead=", "first=", "last="},
@@ -60,7 +60,7 @@ def complete(*words, env=None, cwd="/"):
             " ".join(map(shlex.quote, ("postcopy", *words))), len(words), shlex.quote(line),
             len(line))
     done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True,
-                          timeout=60, cwd=cwd, env={**os.environ, **(env or {})})
+                          timeout=300, cwd=cwd, env={**os.environ, **(env or {})})
     assert done.returncode == 0 and not done.stderr, done
     return sorted(word for word in done.stdout.splitlines() if word)
 
@@ -163,6 +163,7 @@ def test_tab_in_a_terminal(tmp_path):
 
 def test_it_is_installed_where_bash_looks():
     told = json.loads(subprocess.run(["/usr/bin/meson", "introspect", "--installed", str(BUILD)],
-                                     check=True, capture_output=True, text=True, timeout=60).stdout)
+                                     check=True, capture_output=True, text=True,
+                                     timeout=300).stdout)
     told = {os.path.normpath(source): target for source, target in told.items()}
     assert told[str(COMPLETION)].endswith("/share/bash-completion/completions/postcopy")

@@ -31,14 +31,14 @@ def m(fake, fresh_dir, new_migration):
 
 def check(*what, status=0):
     done = subprocess.run([str(POSTCOPY), "config", "check", *map(str, what)], text=True,
-                          capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=300)
     assert done.returncode == status and not done.stderr, done
     return done.stdout
 
 
 def parsed(file):
     done = subprocess.run([str(RETRIEVER), "--check-config", "--config", str(file)], text=True,
-                          capture_output=True, timeout=60)
+                          capture_output=True, timeout=300)
     return json.loads(done.stdout)
 
 
@@ -65,7 +65,7 @@ def test_a_retriever_says_the_same(m, tmp_path):
     conf = tmp_path / "postcopy.conf"
     conf.write_text("# one\n\nthrotle = 5\n")
     done = subprocess.run([str(RETRIEVER), "--config", str(conf), str(m.volume)], text=True,
-                          capture_output=True, timeout=60)
+                          capture_output=True, timeout=300)
     assert done.returncode == 2
     assert done.stderr == ('postcopy-retriever: %s line 3: unknown key "throtle"; did you mean '
                            'throttle?\n' % conf)

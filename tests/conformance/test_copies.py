@@ -150,10 +150,11 @@ def test_a_copied_volume_is_refused(source, fresh_dir, new_volume, new_migration
     disk = new_volume("ext4", "256M")
     copy_volume(m, fresh_dir, disk.path / "new")
     there = disk.path / "new"
-    done = subprocess.run([str(RETRIEVER), str(there)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(RETRIEVER), str(there)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 4 and "copy" in done.stderr, done
     if known:
-        done = subprocess.run([str(CRAWLER), str(there)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([str(CRAWLER), str(there)], capture_output=True, text=True,
+                              timeout=300)
         assert done.returncode == 4 and "copy" in done.stderr, done
         for command in ("status", "finish", "moved"):
             done = m.postcopy(command, there, check=False)
@@ -236,7 +237,8 @@ def test_two_copies_of_a_disk_at_once(source, new_volume, new_migration):
     m.start()
     m2 = new_migration(source.url(), twin.path / "v", fsal_more="Delay_V3 = 100;")
     m2.server.allow = [r"does not serve this volume"]
-    done = subprocess.run([str(RETRIEVER), str(m2.volume)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(RETRIEVER), str(m2.volume)], capture_output=True, text=True,
+                          timeout=300)
     assert done.returncode == 1 and "in use" in done.stderr, done
     assert m2.postcopy("moved", m2.volume, check=False).returncode == 54
     m2.server.start()

@@ -33,7 +33,7 @@ def looks(world, pids, before, work):
         work()
     finally:
         tracer.send_signal(signal.SIGINT)
-        tracer.communicate(timeout=60)
+        tracer.communicate(timeout=300)
     return len([line for line in out.read_text().splitlines()
                 if '"trusted.postcopy"' in line and "EBADF" not in line
                 and float(line.split()[1]) >= began])

@@ -284,7 +284,7 @@ def test_what_clients_change_meanwhile_stays(old, migrate, new_smbd):
     raw = descriptor("D:P(A;;FA;;;{bob})(A;;FR;;;{carol})")
 
     def set_acl():
-        with smbd_of_m.client(timeout=60) as c:
+        with smbd_of_m.client(timeout=300) as c:
             try:
                 c.set_security("change/acl", raw, parts_of(raw))
                 return True

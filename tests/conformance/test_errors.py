@@ -381,7 +381,7 @@ def test_of_a_real_smb_server(moddir, new_samba, make, tree):
 
 def test_the_manual_page_has_the_table():
     """Word by word, with its sentences."""
-    reasons = json.loads(subprocess.run([str(VOLUME_TOOL), "reasons"], check=True, timeout=60,
+    reasons = json.loads(subprocess.run([str(VOLUME_TOOL), "reasons"], check=True, timeout=300,
                                         capture_output=True).stdout)["reasons"]
     section = MANUAL.read_text().split(".Ss Reasons\n")[1].split("\n.El\n")[0]
     found = {}

@@ -120,11 +120,11 @@ def test_samba_takes_it(m, tmp_path):
     conf = tmp_path / "smb.conf"
     conf.write_text("[global]\n%s" % export(m, "samba", "--name", "data"))
     said = subprocess.run(["testparm", "-s", "--section-name", "data", str(conf)],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=300)
     assert said.returncode == 0 and "path = %s\n" % m.volume in said.stdout
 
 
 def test_without_a_volume(tmp_path):
     done = subprocess.run([str(POSTCOPY), "export", "ganesha", str(tmp_path)], capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=300)
     assert done.returncode >= 10 and not done.stdout and len(done.stderr.splitlines()) == 1

@@ -390,7 +390,7 @@ def test_every_command_is_run(given_up, sized):
 
 
 def help_of(*program):
-    done = subprocess.run([*program, "--help"], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([*program, "--help"], capture_output=True, text=True, timeout=300,
                           stdin=subprocess.DEVNULL)
     assert done.returncode == 0, (program, done.stderr)
     return done.stdout

@@ -519,7 +519,7 @@ def test_progress_and_interruption(honest):
             assert any(re.search(rb"[1-9]\d\d+ names in 2 directories, 0 to look at", line)
                        for line in child.stderr)
             child.send_signal(number)
-            out, _ = child.communicate(timeout=60)
+            out, _ = child.communicate(timeout=300)
         assert child.returncode == 130
         a = json.loads(out)
         assert a["walked"]["stopped"] and a["walked"]["names"] > 100 and a["ok"]
@@ -533,7 +533,7 @@ def test_interrupted_while_the_source_is_silent(honest):
                           stderr=subprocess.DEVNULL) as child:
         wait_until(lambda: gate.waiting, 60, "the walk")
         child.send_signal(signal.SIGINT)
-        out, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=300)
         gate.open()
     assert child.returncode == 130 and b"stopped, there are more" in out
 
@@ -548,7 +548,7 @@ def test_interrupted_before_the_walk(honest):
                               stderr=subprocess.PIPE) as child:
             wait_until(lambda: gate.waiting, 60, "the first question")
             child.send_signal(signal.SIGINT)
-            out, err = child.communicate(timeout=60)
+            out, err = child.communicate(timeout=300)
         gate.open()
         wait_until(lambda: not gate.waiting)
         gate.shut()
@@ -590,11 +590,11 @@ def test_no_password_of_a_uri_is_shown(fake, fresh_dir, uri):
                     ["status", "--json", uri], [uri], ["init", "--sauce=" + uri],
                     ["config", "check", uri]):
         done = subprocess.run([str(POSTCOPY), *map(str, command)], capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=60)
+                              stdin=subprocess.DEVNULL, timeout=300)
         assert done.returncode != 0
         assert inside not in done.stdout + done.stderr, done
     done = subprocess.run([str(VOLUME_TOOL), "check", "--sauce=" + uri], capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=300)
     assert done.returncode == 2 and inside not in done.stdout + done.stderr, done
     done = check("--source", uri)
     assert b"***@old" in done.stderr and len(done.stderr.splitlines()) == 1
@@ -646,14 +646,14 @@ def test_wrong_options(fake, argv, text):
                                     ("--limit", "1"), ("--workers", "1")])
 def test_options_of_check_only(fake, fresh_dir, option):
     done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), "init", *url(fake), *option,
-                           str(fresh_dir)], capture_output=True, timeout=60)
+                           str(fresh_dir)], capture_output=True, timeout=300)
     said(done, 2, option[0], "--check only")
     assert os.listdir(fresh_dir) == []
 
 
 def test_init_wants_a_directory(fake):
     done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), "init", *url(fake)],
-                          capture_output=True, timeout=60)
+                          capture_output=True, timeout=300)
     said(done, 2, "DIR")
 
 
@@ -662,4 +662,4 @@ def test_not_root(fake, fresh_dir):
     # a copy: the tree may stand in /root, where nobody cannot even execute it
     program = copy_program(POSTCOPY, fresh_dir)
     said(subprocess.run([*NOBODY, "/usr/bin/python3", program, "init", "--check", *url(fake)],
-                        capture_output=True, timeout=60), 1, "must be run as root")
+                        capture_output=True, timeout=300), 1, "must be run as root")

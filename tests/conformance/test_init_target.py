@@ -21,7 +21,7 @@ FOLDING = {"xfs": ("-n", "version=ci"), "ext4": ("-O", "casefold")}
 
 def tool(command, url, target, *argv, **more):
     done = subprocess.run([str(VOLUME_TOOL), command, "--source", url, *map(str, argv), str(target)],
-                          capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300,
                           **more)
     return done.returncode, json.loads(done.stdout), done.stderr
 

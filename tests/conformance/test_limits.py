@@ -190,7 +190,7 @@ def syscalls_of(server, work):
         work()
     finally:
         tracer.send_signal(signal.SIGINT)
-        tracer.communicate(timeout=60)
+        tracer.communicate(timeout=300)
     calls = {}
     for line in out.read_text().splitlines():
         fields = line.split()

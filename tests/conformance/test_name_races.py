@@ -94,7 +94,7 @@ def test_rename_over_a_new_name(case, client, world):
         renaming.start()
         wait_until(lambda: somebody_waits(world.volume, inos[name]), 60, "RENAME waits")
         subprocess.run([BUILD / "tests" / "tools" / "neighbour", world.volume, "rename",
-                        case.path("h"), case.path("new")], check=True, timeout=60,
+                        case.path("h"), case.path("new")], check=True, timeout=300,
                        stdout=subprocess.DEVNULL)
     renaming.join(60)
     case.gone("h")
@@ -124,7 +124,7 @@ def late(server, call):
         yield
     finally:
         tracer.terminate()
-        tracer.communicate(timeout=60)
+        tracer.communicate(timeout=300)
 
 
 COMING = {

@@ -122,7 +122,7 @@ def test_ready_is_not_said_by_one_that_cannot_serve(m, manager, tmp_path):
     manager.wait("READY=1")
     other = Manager(tmp_path / "other")
     done = subprocess.run([*other.env(), *m.retriever.args[len(m.wrap):]], capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=300)
     assert done.returncode == 1 and "another retriever is serving" in done.stderr
     assert not other.said and not other.beats
 

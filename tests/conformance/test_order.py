@@ -109,7 +109,7 @@ def test_it_is_shown_kept_and_removed(m):
     assert order(m, "show").stdout.startswith("recent, then small first;")
     assert (m.volume / ".postcopy/order").read_text() == "order=1\nrecent small\nend\n"
     tool = json.loads(subprocess.run([str(VOLUME_TOOL), "order", str(m.volume)], check=True,
-                                     capture_output=True, timeout=60).stdout)
+                                     capture_output=True, timeout=300).stdout)
     assert (tool["order"], tool["order_ahead"]) == ("recent small", 500000)
     answer = json.loads(m.postcopy("order", "--json", m.volume, "ahead=1000").stdout)
     assert (answer["order"], answer["order_ahead"]) == ("ahead=1000", 1000)

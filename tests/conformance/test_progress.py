@@ -58,7 +58,8 @@ def screen(m, *options, terminal=80):
     """`postcopy status` on a terminal of so many columns."""
     command = "stty cols %d rows 50; exec /usr/bin/python3 %s status %s %s" % (
         terminal, POSTCOPY, " ".join(options), m.volume)
-    done = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=60,
+    done = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True,
+                          timeout=300,
                           stdin=subprocess.DEVNULL, env=dict(os.environ, TERM="dumb"))
     return [line.rstrip() for line in done.stdout.splitlines()]
 

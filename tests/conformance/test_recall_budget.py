@@ -80,7 +80,7 @@ def at_once(client, names):
             opened = [client.open(name) for name in names]
             sent.update((f.path, (f, f.send_read(0, SIZE))) for f in opened)
         f, message = sent[name]
-        data = f.finish_read(message, timeout=60)
+        data = f.finish_read(message, timeout=300)
         f.close()
         return data
 
@@ -145,7 +145,7 @@ def test_a_session_goes_on(world):
             assert not all(c.arrived(message) for message in sent), "carol was not slowed"
             assert status(world.m)["held"] > 0
         for f, message, want in zip(opened, sent, names.values()):
-            assert f.finish_read(message, timeout=60) == want
+            assert f.finish_read(message, timeout=300) == want
             f.close()
     told = clients(world.m)["carol@127.0.0.1"]
     assert told["files"] == len(names) + 1 and told["slowed"] > 0

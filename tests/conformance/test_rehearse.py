@@ -251,7 +251,7 @@ def test_interrupted(fake, number):
     with start(*url(fake), "--minutes", "60", "--json") as child:
         assert any(re.search(rb"[1-9]\d+ objects in", line) for line in child.stderr)
         child.send_signal(number)
-        out, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=300)
     assert child.returncode == 130
     a = json.loads(out)
     assert a["stopped"] and a["ok"] and a["seen"]["objects"] > 10 and not a["complete"]
@@ -264,7 +264,7 @@ def test_interrupted_while_the_source_is_silent(fake):
     with start(*url(fake), "--minutes", "60", "--json") as child:
         wait_until(lambda: gate.waiting, 60, "a read")
         child.send_signal(signal.SIGINT)
-        out, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=300)
         gate.open()
     assert child.returncode == 130 and json.loads(out)["stopped"]
 
@@ -279,7 +279,7 @@ def test_killed(fake):
         tool = int(pathlib.Path("/proc/%d/task/%d/children" % (child.pid, child.pid)).read_text())
         child.kill()
         try:                            # both have our pipes
-            child.communicate(timeout=60)
+            child.communicate(timeout=300)
         finally:
             gate.open()
     wait_until(lambda: not pathlib.Path("/proc/%d" % tool).exists(), 60, "the end of the helper")
@@ -332,7 +332,7 @@ def test_killed_while_it_writes(fake, fresh_dir):
         wait_until(lambda: fake.counts["READ"] > 100, 60, "reading")
         tool = int(pathlib.Path("/proc/%d/task/%d/children" % (child.pid, child.pid)).read_text())
         os.kill(tool, signal.SIGKILL)
-        child.communicate(timeout=60)
+        child.communicate(timeout=300)
     assert child.returncode == 128 + 9
     expect_empty(fresh_dir, before)
 
@@ -369,7 +369,7 @@ def test_one_line_says_why(fake):
 def test_the_new_file_system_is_none(fake, fresh_dir):
     (fresh_dir / "f").write_bytes(b"")
     for where, status in ((fresh_dir / "none", 30), (fresh_dir / "f", 31), ("/proc", None)):
-        done = subprocess.run(argv(*url(fake), where), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(argv(*url(fake), where), capture_output=True, text=True, timeout=300)
         assert done.returncode >= 30 and status in (None, done.returncode), done
         assert len(done.stderr.splitlines()) == 1 and str(where) in done.stderr
     assert not fake.counts["READDIRPLUS"]
@@ -378,7 +378,7 @@ def test_the_new_file_system_is_none(fake, fresh_dir):
 @pytest.mark.parametrize("options", [("--minutes", "0"), ("--minutes", "x"), ("--minutes", "nan"),
                                      ("--minutes", "20000"), ("/srv/data", "/srv/more")])
 def test_usage(fake, options):
-    done = subprocess.run(argv(*url(fake), *options), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv(*url(fake), *options), capture_output=True, text=True, timeout=300)
     assert done.returncode == 2, done
 
 
@@ -392,5 +392,5 @@ def test_without_root(fake, fresh_dir):
                                             program=program)], capture_output=True, timeout=120), 0)
     assert a["complete"]
     done = subprocess.run([*NOBODY, *argv("--source", "file:///", program=program)],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=300)
     assert done.returncode == 10 and "as root" in done.stderr

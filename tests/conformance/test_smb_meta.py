@@ -70,7 +70,7 @@ def store(path, raw, tmp, idmap=None, **more):
             argv.append("-" + name)
         elif isinstance(value, int):
             argv += ["-" + name, str(value)]
-    done = subprocess.run([*argv, path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*argv, path], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -82,7 +82,7 @@ class Alone(Samba):
 
     def run(self, *argv):
         return subprocess.run(["nsenter", "--net", "--target", str(self.pid), *super().wrap, *argv],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")

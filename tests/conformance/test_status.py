@@ -120,7 +120,7 @@ def test_names_that_a_terminal_obeys(fresh_dir, new_migration):
             assert m.status()["source"] == url and m.status()["volume"] == str(volume)
             for command in ("status", "parked", "scan"):
                 done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), command, str(volume)],
-                                      capture_output=True, timeout=60)
+                                      capture_output=True, timeout=300)
                 assert done.returncode == 0, done
                 assert not CONTROLS.search(done.stdout.decode()), done.stdout
             raw = subprocess.run([str(VOLUME_TOOL), "counts", str(volume)], capture_output=True)
@@ -376,7 +376,7 @@ class Watcher:
         except OSError:                                # a terminal whose other end is gone
             pass
 
-    def end(self, timeout=60):
+    def end(self, timeout=300):
         """Its exit status, and what it said."""
         try:
             code = self.process.wait(timeout)
@@ -680,7 +680,7 @@ def test_crawler_without_a_journal(m):
 def test_versions():
     """All programs say the same one."""
     said = {subprocess.run([*argv, "--version"], capture_output=True, text=True,
-                           timeout=60).stdout.split()[1]
+                           timeout=300).stdout.split()[1]
             for argv in ((VOLUME_TOOL,), (CRAWLER,), (RETRIEVER,), ("/usr/bin/python3", POSTCOPY))}
     assert len(said) == 1
 
@@ -744,7 +744,7 @@ def test_paths_that_configurations_cannot_have(fake, fresh_dir, name, config):
     no block is printed for a volume that came to such a name."""
     (fresh_dir / name).mkdir()
     done = subprocess.run([POSTCOPY, "init", "--source", fake.url(), fresh_dir / name],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=300)
     assert done.returncode == 2 and "cannot have" in done.stderr and not any(
         (fresh_dir / name).iterdir())
     command = loaded()
@@ -763,7 +763,8 @@ def test_blocks_of_odd_paths(fresh_dir):
     conf = fresh_dir / "smb.conf"
     conf.write_text("[global]\n%s" % answer["share_block"])
     said = subprocess.run(["testparm", "-s", "--parameter-name=path", "--section-name=%s" % re.search(
-        r"\[(.*)\]\n", answer["share_block"])[1], conf], capture_output=True, text=True, timeout=60)
+        r"\[(.*)\]\n", answer["share_block"])[1], conf], capture_output=True, text=True,
+        timeout=300)
     assert said.stdout.rstrip("\n") == odd, said
     for key in ("RequiresMountsFor", "ReadWritePaths", "BindPaths"):
         value = re.search("^%s=(.*)$" % key, answer["drop_in"], re.M)[1]

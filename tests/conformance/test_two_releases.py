@@ -202,7 +202,7 @@ def test_crawler_and_commands(case, world, newer):
         argv = [command[0], str(world.volume), *command[1:]] if command[0] == "throttle" else [
             *command, str(world.volume)]
         done = subprocess.run(["/usr/bin/python3", str(POSTCOPY), *argv], capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=300)
         assert done.returncode == 0, done
     put_retriever(world, BUILD)
     wait_until(lambda: lines(log, "the retriever is there"), 60, "the retriever again")
@@ -268,7 +268,7 @@ def test_newer_volume(source, new_migration, fresh_dir, formats, monkeypatch):
     m._end(m.retriever, signal.SIGTERM)
     for program in ("retriever/postcopy-retriever", "crawler/postcopy-crawler"):
         done = subprocess.run([str(BUILD / program), str(fresh_dir)], capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=300)
         assert done.returncode == 4 and "made by a newer release of postcopy" in done.stderr, done
     done = m.postcopy("status", m.volume, check=False)
     assert done.returncode == 51 and "newer release of postcopy" in done.stderr, done
@@ -295,12 +295,12 @@ def test_journal_and_state_of_later(source, new_migration, fresh_dir, moddir, mo
     for program, said in (("retriever/postcopy-retriever", "was made by a newer release"),
                           ("crawler/postcopy-crawler", "was made by a newer release")):
         done = subprocess.run([str(BUILD / program), str(fresh_dir)], capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=300)
         assert done.returncode == 4 and ".postcopy/state: of a newer release" in done.stderr, done
         assert said in done.stderr
     state.write_bytes(state.read_bytes()[:4] + b"\1" + state.read_bytes()[5:])
     done = subprocess.run([str(BUILD / "retriever/postcopy-retriever"), str(fresh_dir)],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=300)
     assert done.returncode == 4 and "journal was made by a newer release" in done.stderr, done
     assert "damaged" not in done.stderr
     done = m.postcopy("parked", m.volume, check=False)

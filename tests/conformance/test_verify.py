@@ -320,7 +320,7 @@ def test_it_goes_on_where_it_was(still, old, how):
     with running(m, "--again") as process:
         wait_until(lambda: notes_right(m) > 5, 120)
         process.send_signal(how)
-        out = process.communicate(timeout=60)[0]
+        out = process.communicate(timeout=300)[0]
     assert process.returncode == (-9 if how == signal.SIGKILL else 130)
     if how == signal.SIGTERM:
         assert json.loads(out)["result"] == "broken-off"
@@ -352,7 +352,7 @@ def test_one_at_a_time(still):
         wait_until(lambda: m.tool("verified", m.volume)["result"] == "running", 60)
         answer = m.tool("verify", "--all", m.volume, check=False)
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     m.postcopy("resume", m.volume)
     assert not answer["ok"] and answer["error"] == "in-use"
 

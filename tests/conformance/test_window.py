@@ -170,7 +170,7 @@ def beside(tmp_path, m, script):
     tool.chmod(0o755)
     return lambda: subprocess.run(["/usr/bin/python3", str(tmp_path / "postcopy"), "status",
                                    "--json", str(m.volume)], capture_output=True, text=True,
-                                  timeout=60)
+                                  timeout=300)
 
 
 def test_one_look_runs_the_helper_once(m, tmp_path):

@@ -65,7 +65,7 @@ def test_what_cannot_be_had_now_is_listed(moddir, new_samba, make, loop_xfs):
     for i in range(20):
         (top / ("f%02d" % i)).write_bytes(b"%d" % i)
     m = make(new_samba("later", top).url()).init().start_retriever()
-    subprocess.run([STUBTOOL, "ask", m.volume, ".", "list"], check=True, timeout=60)
+    subprocess.run([STUBTOOL, "ask", m.volume, ".", "list"], check=True, timeout=300)
     m.kill_retriever()
     server = Samba(moddir / "new-later", module_dir=MODULES,
                    shares=[Share(str(m.volume), vfs=STACK, more="stub:wait = 2000")]).start()

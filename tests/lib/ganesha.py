@@ -53,7 +53,7 @@ ALWAYS_ALLOWED = (
 @functools.cache
 def release():
     """The server's major version: 4, 6."""
-    told = subprocess.run([BINARY, "-v"], capture_output=True, text=True, timeout=60).stdout
+    told = subprocess.run([BINARY, "-v"], capture_output=True, text=True, timeout=300).stdout
     return int(re.search(r"Release = V(\d+)", told).group(1))
 
 

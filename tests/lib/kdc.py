@@ -79,7 +79,7 @@ kdc = FILE:%(home)s/kdc.log
 """ % home)
 
     def _tool(self, *argv, text=None, **env):
-        done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=60,
+        done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=300,
                               env=dict(self._env(), **env))
         assert done.returncode == 0, (argv, done.stdout, done.stderr)
         return done.stdout

@@ -197,7 +197,7 @@ map readonly = no
     def tool(self, *argv, text="", check=True):
         """A program of Samba on this server's own databases (pdbedit, net, ...)."""
         done = subprocess.run([*self.wrap, *argv, "-s", str(self.config)], input=text, text=True,
-                              capture_output=True, env=self.environment(), timeout=60)
+                              capture_output=True, env=self.environment(), timeout=300)
         if check:
             assert done.returncode == 0, (argv, done.stdout, done.stderr)
         return done

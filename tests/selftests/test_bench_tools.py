@@ -76,7 +76,7 @@ def test_a_line_is_long_and_not_narrow():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=echo, args=(listener,), daemon=True).start()
         with line(listener.getsockname()[1], ONE_WAY) as port, \
-                socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+                socket.create_connection(("127.0.0.1", port), timeout=300) as s:
             for _ in range(3):
                 begin = time.monotonic()
                 s.sendall(b"x")
@@ -95,7 +95,7 @@ def test_a_line_may_be_narrow():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=echo, args=(listener,), daemon=True).start()
         with line(listener.getsockname()[1], 0, rate, proxy_too=True) as (port, proxy), \
-                socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+                socket.create_connection(("127.0.0.1", port), timeout=300) as s:
             def there_and_back():
                 begin, got = time.monotonic(), bytearray()
                 threading.Thread(target=s.sendall, args=(sent,), daemon=True).start()

@@ -21,7 +21,7 @@ def cache(tmp_path):
 
 def sourced(call, *args, **env):
     return subprocess.run(["bash", "-euc", '. "$0"; "$@"', DEPS / "cache.sh", call, *args],
-                          env=dict(os.environ, **env), capture_output=True, text=True, timeout=60)
+                          env=dict(os.environ, **env), capture_output=True, text=True, timeout=300)
 
 
 def prune(cache, **env):
@@ -135,7 +135,7 @@ def test_a_cache_that_is_not_ours_is_only_read(cache):
     script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && . "$0" && ' \
         'cache_use "$1/ganesha-1" && ! cache_use "$1/ganesha-2"'
     done = subprocess.run(["unshare", "--mount", "bash", "-euc", script, DEPS / "cache.sh", cache],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -147,7 +147,7 @@ def test_roots(cache):
     name = "debian-trixie-" + hashlib.sha256(b"attr\n").hexdigest()[:8]
     root = entry(cache, name, days=15)
     done = subprocess.run([TOOLS / "debian-root", "trixie", "attr"], capture_output=True,
-                          text=True, timeout=60, env=dict(os.environ, POSTCOPY_CACHE=str(cache),
+                          text=True, timeout=300, env=dict(os.environ, POSTCOPY_CACHE=str(cache),
                                                           PATH="/usr/bin:/bin"))
     assert done.stdout == "%s\n" % root, done.stderr
     prune(cache)

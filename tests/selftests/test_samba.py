@@ -54,7 +54,7 @@ def test_users_are_mapped(server, tree):
 def test_wrong_password(server):
     done = subprocess.run(["smbclient", "-s", str(server.config), "-p", str(server.port), "-U",
                            "alice%wrong", server.unc(), "-c", "ls"], capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=300)
     assert done.returncode != 0 and "LOGON_FAILURE" in done.stdout
 
 

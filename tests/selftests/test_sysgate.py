@@ -29,7 +29,7 @@ def gated(fresh_dir, tmp_path):
         done = subprocess.run(
             [str(SYSGATE), "-l", str(log), "-c", str(control), "--", sys.executable, "-c",
              BEGIN % (str(control), str(fresh_dir)) + program],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
         return done.returncode, done.stdout + done.stderr, log.read_text().splitlines()
     return run
 

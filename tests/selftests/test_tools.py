@@ -113,7 +113,7 @@ def test_survives_restarts_and_black_holes(nfstree, server, moddir):
         proxy.pause()
         time.sleep(1.5)                  # longer than --timeout
         proxy.resume()
-        stderr = process.communicate(timeout=60)[1]
+        stderr = process.communicate(timeout=300)[1]
     assert process.returncode == 0, stderr
     assert run(nfstree, "--diff", a, b).returncode == 0
     assert " 0 reconnects" not in stderr
