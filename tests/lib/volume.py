@@ -148,14 +148,17 @@ class LoopVolume:
         twin.home.mkdir()
         shutil.copy(self.home / OWNER, twin.home)
         atexit.register(twin.destroy)
-        twin._prepare()
-        _run("cp", "--sparse=always", str(self.image), str(twin.image))
-        twin.device = _run("losetup", "--find", "--show", str(twin.image))
-        if change:
-            said = _run(*change, twin.device)
+        try:
+            twin._prepare()
+            _run("cp", "--sparse=always", str(self.image), str(twin.image))
+            twin.device = _run("losetup", "--find", "--show", str(twin.image))
+            said = _run(*change, twin.device) if change else ""
             if "ERROR" in said:         # xfs_admin ends with 0
                 raise VolumeError("%s: %s" % (" ".join(change), said))
-        twin.mount()
+            twin.mount()
+        except BaseException:
+            twin.destroy()
+            raise
         return twin
 
     def check(self):
