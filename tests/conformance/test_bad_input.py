@@ -317,7 +317,7 @@ def test_damaged_volume_conf_refuses_the_export(migration, monkeypatch):
     server, why = migration.server, "cannot open the volume: .postcopy is damaged"
     server.allow, ready = [".*"], server._ready
     monkeypatch.setattr(server, "_ready", lambda: why in server.log_text())
-    server.start(timeout=300)
+    server.start(timeout=60)
     with pytest.raises((TimeoutError, AssertionError)):
         wait_until(ready, 2)
     server.kill9()

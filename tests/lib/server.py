@@ -34,7 +34,7 @@ class Server:
 
     # -- life ---------------------------------------------------------------
 
-    def start(self, timeout=300.0):
+    def start(self, timeout=60.0):
         """Start and wait until a client can connect; returns self."""
         self.workdir.mkdir(parents=True, exist_ok=True)
         for attempt in range(3):
@@ -70,7 +70,7 @@ class Server:
             RUNNING.remove(self)
         atexit.unregister(self._kill)
 
-    def stop(self, timeout=300.0, scan=True):
+    def stop(self, timeout=60.0, scan=True):
         """End it in peace; BadLog if a log has bad words, it crashed, or something stays."""
         bad = []
         if self.alive:
@@ -96,7 +96,7 @@ class Server:
         """Crash it, and all processes that belong to it."""
         self._kill(signal.SIGKILL)
 
-    def restart(self, timeout=300.0, crash=False):
+    def restart(self, timeout=60.0, crash=False):
         """Stop (or crash) and start again on the same ports."""
         if self.alive:
             if crash:

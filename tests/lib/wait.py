@@ -5,7 +5,7 @@ import time
 PATIENCE = 4            # a machine may be slower than the one a timeout was thought of for
 
 
-def wait_until(condition, timeout=300.0, what="condition", interval=0.01):
+def wait_until(condition, timeout=60.0, what="condition", interval=0.01):
     """Poll until condition() is true; return its value.
 
     timeout: seconds that are more than enough where nothing else runs. An exception of
