@@ -168,7 +168,7 @@ struct nfs_call {
 	bool suspect; /* may have broken a connection: is sent alone on one */
 	uint32_t backoff_ms;
 	uint64_t due_ms; /* delayed: not before */
-	uint64_t sent_ms, sent_us; /* in flight: since */
+	uint64_t sent_us; /* in flight: since */
 	uint64_t trace, begun_us; /* what it is for, and since when; 0: it is not told of */
 
 	/* @a is what the reply says, valid during the call; with an error it may be NULL: there was

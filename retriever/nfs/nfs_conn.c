@@ -68,7 +68,6 @@ static void send_inbox(struct nfs_conn *c)
 	while ((call = TAILQ_FIRST(&list))) {
 		TAILQ_REMOVE(&list, call, link);
 		TAILQ_INSERT_TAIL(&c->flight, call, link);
-		call->sent_ms = now;
 		call->sent_us = now_us;
 		if (nfs_call_send(call))
 			nfs_conn_break(c, "out of memory");
@@ -117,7 +116,7 @@ static uint64_t silent_ms(struct nfs_conn *c, uint64_t now)
 
 static void watch(struct nfs_conn *c)
 {
-	uint64_t now = stub_now_ms(), limit = c->s->silence_ms;
+	uint64_t now = stub_now_ms(), limit = c->s->silence_ms, waited;
 	struct nfs_call *oldest = TAILQ_FIRST(&c->flight);
 
 	if (!oldest && !c->pinging) {
@@ -131,10 +130,10 @@ static void watch(struct nfs_conn *c)
 	}
 	/* Others are answered, this one is not.  Its time grows with each try: a
 	 * slow line must not be reset for ever. */
-	if (oldest && now - oldest->sent_ms >= (limit * 4)
-						       << (oldest->losses < 8 ? oldest->losses : 8))
+	waited = oldest ? now - oldest->sent_us / 1000 : 0;
+	if (oldest && waited >= (limit * 4) << (oldest->losses < 8 ? oldest->losses : 8))
 		nfs_conn_break(c, "no answer to one %s for %u ms", nfs_op_name(oldest->op),
-			       (unsigned int)(now - oldest->sent_ms));
+			       (unsigned int)waited);
 }
 
 static int poll_ms(const struct nfs_conn *c)
