@@ -10,6 +10,7 @@ of a run that was killed are removed by sweep_stale() of a later one.
 """
 import atexit
 import ctypes
+import errno
 import itertools
 import os
 import pathlib
@@ -129,11 +130,17 @@ class LoopVolume:
     def umount(self):
         """Unmount for good reasons (offline check, power cut); busy: error."""
         _run("umount", str(self.path))
-        wait_until(self._is_unused, 120, "%s, unmounted everywhere" % self.device)
+        wait_until(lambda: not self.is_in_use(), 120, "%s, unmounted everywhere" % self.device)
 
-    def _is_unused(self):
-        os.close(os.open(self.device, os.O_RDONLY | os.O_EXCL))     # EBUSY, if it is not
-        return True
+    def is_in_use(self):
+        """Is it mounted in any namespace?"""
+        try:
+            os.close(os.open(self.device, os.O_RDONLY | os.O_EXCL))
+        except OSError as err:
+            if err.errno != errno.EBUSY:
+                raise
+            return True
+        return False
 
     def remount(self, options=None):
         """Unmount and mount again: empties the kernel's caches of it."""

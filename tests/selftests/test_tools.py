@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """nfstree, and the servers and volumes the suite starts."""
 import contextlib
-import errno
 import hashlib
 import os
 import subprocess
@@ -245,15 +244,6 @@ def namespace(propagation):
             holder.kill()
 
 
-def is_in_use(volume):
-    try:
-        os.close(os.open(volume.device, os.O_RDONLY | os.O_EXCL))
-    except OSError as err:
-        assert err.errno == errno.EBUSY
-        return True
-    return False
-
-
 def test_unmounted_is_unmounted_everywhere(moddir):
     """A new mount namespace has all that is mounted, as long as it lasts, or is unmounted."""
     with LoopVolume(moddir, "xfs", "1G") as volume, namespace("slave") as pid:
@@ -262,7 +252,7 @@ def test_unmounted_is_unmounted_everywhere(moddir):
         volume.umount()
         with open("/proc/%d/mountinfo" % pid) as f:
             assert str(volume.path) not in f.read()
-        assert not is_in_use(volume)
+        assert not volume.is_in_use()
         volume.mount()
 
 
@@ -272,9 +262,9 @@ def test_who_unmounts_waits_for_others(moddir):
             unmounting = threading.Thread(target=volume.umount)
             unmounting.start()
             wait_until(lambda: not is_mounted(volume.path), 60, "unmounted here")
-            assert is_in_use(volume) and unmounting.is_alive()
+            assert volume.is_in_use() and unmounting.is_alive()
         unmounting.join(120)
-        assert not is_in_use(volume) and not unmounting.is_alive()
+        assert not volume.is_in_use() and not unmounting.is_alive()
 
 
 def test_no_twin_of_a_file_system_that_is_in_use(moddir):
