@@ -18,6 +18,7 @@ import socket
 import subprocess
 import time
 
+import lib.line
 from lib.ganesha import Ganesha
 from lib.migration import Migration, SmbMigration
 from lib.programs import BUILD, MODULES, WORKER, build_rpcshim
@@ -154,10 +155,8 @@ def line(delay_ms, host, port):
     if not delay_ms:
         yield port
         return
-    with subprocess.Popen([str(DELAYPROXY), str(delay_ms * 500), host, str(port)],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as proxy:
-        yield int(proxy.stdout.readline())
-        proxy.stdin.close()
+    with lib.line.line(host, port, delay_ms * 500) as end:
+        yield end.port
 
 
 # -- migrations ----------------------------------------------------------------------------

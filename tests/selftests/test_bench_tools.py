@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from lib.line import line
 from lib.programs import BUILD
 from lib.wait import wait_until
 from nfsclient.fakeserver import FakeServer
@@ -17,17 +18,6 @@ from nfsclient.faketree import Tree
 
 TOOLS = BUILD / "tests" / "tools"
 ONE_WAY = 0.05          # s
-
-
-@contextlib.contextmanager
-def line(port, one_way, *rate, proxy_too=False):
-    with subprocess.Popen([str(TOOLS / "delayproxy"), str(int(one_way * 1e6)), "127.0.0.1",
-                           str(port), *map(str, rate)], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, text=True) as proxy:
-        number = int(proxy.stdout.readline())
-        yield (number, proxy) if proxy_too else number
-        proxy.stdin.close()
-        assert proxy.wait(30) == 0
 
 
 @pytest.fixture
@@ -52,8 +42,9 @@ def copy(fake, port, target):
 
 @pytest.mark.parametrize("far", [False, True])
 def test_the_copy_is_whole(fake, tmp_path, far):
-    with line(fake.rpc.port, 0.002) if far else contextlib.nullcontext(fake.rpc.port) as port:
-        told = copy(fake, port, tmp_path)
+    with line("127.0.0.1", fake.rpc.port, 2000) if far else \
+            contextlib.nullcontext(fake.rpc) as end:
+        told = copy(fake, end.port, tmp_path)
     assert (told["files"], told["directories"], told["bytes"]) == (200, 5, 5 * 780 * 1000)
     assert {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.glob("*/*")} == fake.files
 
@@ -75,8 +66,8 @@ def test_a_line_is_long_and_not_narrow():
     sent = os.urandom(8 << 20)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=echo, args=(listener,), daemon=True).start()
-        with line(listener.getsockname()[1], ONE_WAY) as port, \
-                socket.create_connection(("127.0.0.1", port), timeout=300) as s:
+        with line("127.0.0.1", listener.getsockname()[1], ONE_WAY * 1e6) as end, \
+                socket.create_connection(("127.0.0.1", end.port), timeout=300) as s:
             for _ in range(3):
                 begin = time.monotonic()
                 s.sendall(b"x")
@@ -94,8 +85,8 @@ def test_a_line_may_be_narrow():
     sent, rate = os.urandom(1 << 20), 2 << 20
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=echo, args=(listener,), daemon=True).start()
-        with line(listener.getsockname()[1], 0, rate, proxy_too=True) as (port, proxy), \
-                socket.create_connection(("127.0.0.1", port), timeout=300) as s:
+        with line("127.0.0.1", listener.getsockname()[1], 0, rate) as end, \
+                socket.create_connection(("127.0.0.1", end.port), timeout=300) as s:
             def there_and_back():
                 begin, got = time.monotonic(), bytearray()
                 threading.Thread(target=s.sendall, args=(sent,), daemon=True).start()
@@ -105,6 +96,5 @@ def test_a_line_may_be_narrow():
                 return time.monotonic() - begin
 
             assert there_and_back() >= len(sent) / rate
-            proxy.stdin.write("%d\n" % (rate // 2))
-            proxy.stdin.flush()
+            end.widen(rate // 2)
             wait_until(lambda: there_and_back() >= 2 * len(sent) / rate, 60, "half as wide")
