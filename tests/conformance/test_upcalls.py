@@ -244,8 +244,8 @@ def test_attributes_that_are_filled_are_told(case, client, world):
     for i in range(TRIES):
         name, path = "f%d" % i, case.path("f%d" % i)
         fh = client.fh(path)
-        world.stubtool("dummy", path)
         case.node(name).mode = case.items[name].mode = 0o604
+        world.stubtool("dummy", path)   # from here on it may be filled at any time, ahead of an ask
         world.stubtool("ask", path, "attr")
         ctime = local(case, name).st_ctime_ns
         wait_until(lambda: client.getattr(fh).mode == 0o604, PATIENCE, "mode", 0.001)
