@@ -358,12 +358,13 @@ def test_of_a_real_smb_server(moddir, new_samba, make, tree):
     for i in range(300):
         os.setxattr(tree / "d/streams", "user.DosStream.s%03d:$DATA" % i,
                     b"%03d" % i * 20000 + b"\0")
-    m = make(new_samba("old", tree).url(), conf=CONF + SMALL,
-             allow=[" error: ", *FINE]).init().start()
+    old = new_samba("old", tree)
+    m = make(old.url(), conf=CONF + SMALL, allow=[" error: ", *FINE]).init().start()
     m.server.allow = FINE
     with m.client() as c:
         assert c.patient(60).read("d/changed", 0, 10)[0] == b"x" * 10
         m.server.stop()
+    wait_until(lambda: not old.has_open(tree / "d/changed"), 60, "the worker has closed it")
     (tree / "d/changed").write_bytes(b"y" * (3 << 20) + b"more")
     m.crawl()
     answer = told(m)

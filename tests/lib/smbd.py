@@ -268,6 +268,16 @@ map readonly = no
                         return pid
         raise AssertionError("no process of server %s has this connection" % self.name)
 
+    def has_open(self, path):
+        """For any client? Until it has not, smbd tells the write time that the file had when it was
+        opened, whatever programs beside it do."""
+        for pid in self.processes():
+            for fd in pathlib.Path("/proc/%d/fd" % pid).glob("*"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(fd) == str(path):
+                        return True
+        return False
+
     def kill_client(self, client):
         """Crash the process that serves this client, and no other."""
         os.kill(self.pid_of(client), signal.SIGKILL)
