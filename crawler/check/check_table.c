@@ -470,11 +470,11 @@ static void one_side(const struct check_sides *sides, unsigned int i, struct che
 	out->title = r->title;
 	out->seen = c->seen;
 	out->fate = c->fate;
-	/* the table is of NFSv3, of which 4.0 knows hardly more */
+	/* the table is of NFSv3 */
 	snprintf(out->why, sizeof(out->why), "%s",
 		 sides->traits->nfs4 && c->fate == FATE_LOST && c->seen == SEEN_NO &&
 				 !strncmp(c->why, "NFSv3 ", 6) ?
-			 "NFSv4.0 does not carry it" :
+			 "NFSv4 does not carry it" :
 			 c->why);
 	if (r->adjust)
 		r->adjust(sides, out);

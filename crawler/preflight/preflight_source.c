@@ -51,7 +51,7 @@ static const struct {
 	  "is it mounted over there?",
 	  "is it mounted?" },
 	{ -EPROTO, FAIL_PROTOCOL, "the server must speak NFSv3 over TCP",
-	  "the server must speak NFSv4.0 over TCP, with lasting handles and owners by number",
+	  "the server must speak that NFSv4 over TCP, with lasting handles and owners by number",
 	  "the server must speak SMB 2.1 or later",
 	  "take another directory, or another way to it" },
 };

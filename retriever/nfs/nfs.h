@@ -14,7 +14,7 @@
  *   nfs3_call.c  NFSv3: how a call is said, and what its reply says
  *   nfs3_dial.c  NFSv3: MOUNT, and what is asked of the root
  *   nfs3_traits.c  what it says of itself
- *   nfs4_*.c     NFSv4.0, see nfs4.h
+ *   nfs4_*.c     NFSv4, see nfs4.h; nfs41_*.c its sessions
  *   nfs_read.c   reading
  *   nfs_list.c   listing
  *   nfs_probe.c  probing
@@ -26,7 +26,7 @@
  *
  *      submit -> queue[priority] -> conn.inbox -> conn.flight -> done()
  *                   ^   ^                            |   |
- *                   |   `----- connection lost ------'   |
+ *                   |   `-- connection, session lost-'   |
  *                   `--- delayed <---- JUKEBOX ----------'
  *
  * done() is called exactly once, without any lock held.  Before it, the call has
@@ -80,8 +80,10 @@
 #define NFS_ACL_TRIES	     3 /* connections on which a server may keep quiet about ACLs */
 #define NFS_ASTRAY_MS	     60000 /* so long is an object in another's place news */
 #define NFS_PORT	     2049
+#define NFS_OWNER_MAX	     160 /* a client's name for NFSv4.1, terminated */
 
 struct nfs_version; /* a table of calls, below */
+struct nfs41_session; /* nfs41.h */
 struct smb_idmap; /* windows/smb_idmap.h: who NFSv4's names are */
 
 /* ---- nfs_uri.c ---- */
@@ -134,6 +136,13 @@ enum nfs_said { /* what an error says besides */
 	NFS_SAID_COOKIE, /* the directory was changed, and a cookie of it is known no more */
 };
 
+/* What is wrong beyond the call: the connection is made again, and the call asked again. */
+enum nfs_fault {
+	NFS_FAULT_NONE,
+	NFS_FAULT_SESSION, /* the server knows the session no more, which is no call's doing */
+	NFS_FAULT_GARBAGE, /* it answers something else than what was asked */
+};
+
 /* What a reply says, in no version's words; what it points at is valid as long as the reply. */
 struct nfs_answer {
 	int error; /* 0, an errno of source.h, or -EAGAIN: the server says "later" */
@@ -148,6 +157,8 @@ struct nfs_answer {
 	bool eof; /* READ */
 	uint32_t granted; /* ACCESS */
 	const void *reply; /* as libnfs has decoded it */
+	enum nfs_fault fault; /* not NONE: nothing else counts but why, one line */
+	char why[80];
 };
 
 struct nfs_call {
@@ -169,6 +180,7 @@ struct nfs_call {
 	uint32_t backoff_ms;
 	uint64_t due_ms; /* delayed: not before */
 	uint64_t sent_us; /* in flight: since */
+	uint32_t slot; /* of its connection's session, counted from 1; 0: it goes by none */
 	uint64_t trace, begun_us; /* what it is for, and since when; 0: it is not told of */
 
 	/* @a is what the reply says, valid during the call; with an error it may be NULL: there was
@@ -188,11 +200,14 @@ struct nfs_conn {
 	bool usable;
 	bool solo; /* has a suspect, and takes no other call */
 	unsigned int inflight; /* calls in inbox and flight */
+	unsigned int window; /* so many at most */
 	uint64_t load; /* reply bytes these may bring */
 	struct nfs_calls inbox; /* for the thread to send */
 
 	/* the thread's own */
 	struct rpc_context *rpc;
+	struct nfs41_session *session; /* NFSv4.1 and later */
+	char owner[NFS_OWNER_MAX]; /* by which the server knows that it is the same client */
 	struct nfs_calls flight; /* sent, oldest first */
 	uint64_t heard_ms; /* last reply, or when the wait for one began */
 	bool pinging;
@@ -200,6 +215,7 @@ struct nfs_conn {
 	bool ever; /* was connected before */
 	char broken[NFS_WHY_MAX]; /* why the connection must be closed; "": it need not */
 	bool framing; /* ... because replies could not be told apart */
+	bool blameless; /* ... by no call's doing */
 };
 
 struct nfs_source {
@@ -238,6 +254,12 @@ struct nfs_dial {
 	int wake; /* poll this too; -1: none */
 	bool (*stopped)(void *arg); /* asked when wake is readable; may be NULL */
 	void *arg;
+	const char *owner; /* NFSv4.1: who we are; NULL: somebody new */
+	unsigned int slots; /* NFSv4.1: calls that may be in flight; 0: one */
+	/* NFSv4.1: of the connection that nfs_dial_nfs() made last, and goes with it: taken out of
+	 * here by who keeps that, or ended by nfs_dial_close() */
+	struct nfs41_session *session;
+	bool minor_refused; /* the server has no such minor version */
 	char why[NFS_WHY_MAX]; /* set on failure */
 	/* nfs_dial.c's own */
 	bool fired;
@@ -256,8 +278,10 @@ struct nfs_addresses {
 	char text[NFS_ADDRESSES_MAX][64]; /* numeric */
 };
 int nfs_dial_resolve(struct nfs_dial *d, struct nfs_addresses *out);
-/* A connection whose server has answered NULL. */
+/* A connection whose server has answered NULL; NFSv4.1: with a session, in d->session. */
 int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct rpc_context **out);
+/* End that connection, and the session in d->session.  d->why stays. */
+void nfs_dial_close(struct nfs_dial *d, struct rpc_context *rpc);
 /* To @program of @version at port @given (0: the portmapper is asked); @what is its name. */
 int nfs_dial_program(struct nfs_dial *d, const char *address, uint16_t given, uint32_t program,
 		     uint32_t version, const char *what, struct rpc_context **out);
@@ -278,11 +302,17 @@ struct nfs_page;
 
 struct nfs_version {
 	const char *name; /* for people */
+	const char *option; /* version=... */
 	uint32_t number; /* for the portmapper */
+	uint32_t minor; /* NFSv4.N */
 	uint16_t port; /* of a server of which the URI tells none; 0: the portmapper is asked */
 
 	/* for libnfs, on the thread of the connection: 0, or there is no memory */
 	int (*null)(struct rpc_context *rpc, rpc_cb cb, void *arg);
+	/* a call that says nothing but "still there"; what its reply @reply says: NULL, or why the
+	 * connection must be made again.  NULL: null() */
+	int (*ping)(struct nfs_conn *c, rpc_cb cb, void *arg);
+	const char *(*pinged)(struct nfs_conn *c, const void *reply);
 	int (*send)(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
 	/* libnfs's result of @c */
 	void (*answer)(struct nfs_source *s, const struct nfs_call *c, const void *reply,
@@ -292,6 +322,9 @@ struct nfs_version {
 		    struct nfs_page *out, const char **why);
 
 	/* errors as of nfs_dial_*() */
+	/* what belongs to a connection, into d->session, and its orderly end; NULL: nothing */
+	int (*greet)(struct nfs_dial *d, struct rpc_context *rpc);
+	void (*part)(struct nfs_dial *d, struct rpc_context *rpc);
 	/* the root of the export, over connections of its own */
 	int (*root)(struct nfs_dial *d, const char *address, struct stub_origin *root);
 	/* limits of what @root belongs to, clipped by @config */
@@ -306,7 +339,8 @@ struct nfs_version {
 	bool acl_beside; /* ACLs are told by the protocol of nfs_acl.c */
 };
 
-extern const struct nfs_version nfs3_version, nfs4_version;
+/* nfs4_version: NFSv4.0 */
+extern const struct nfs_version nfs3_version, nfs4_version, nfs41_version;
 
 /* ---- nfs3_call.c ---- */
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * nfs4.h - what the rooms of NFSv4.0 (RFC 7530) share.
+ * nfs4.h - what the rooms of NFSv4.0 (RFC 7530) and 4.1 (RFC 8881) share.
  *
  *   nfs4_wire.c  bytes of compounds and of their replies
  *   nfs4_attr.c  codes and attributes into ours
  *   nfs4_acl.c   a mode that gives no more than the ACL beside it
  *   nfs4_call.c  how a call is said, and what its reply says
  *   nfs4_dial.c  the way to the export's root, and what is asked of it
+ *   nfs41_*.c    sessions: see nfs41.h
  *
  * libnfs carries the bytes (nfs_zdr.c), and does not know what they say: its own NFSv4 ends with
  * 4.0, and believes what it decodes (docs/decisions/0075).
@@ -16,7 +17,7 @@
 
 #include "nfs/nfs.h"
 
-/* ---- numbers of RFC 7530 ---- */
+/* ---- numbers of RFC 7530, and behind 39 of RFC 8881 ---- */
 
 enum nfs4_op {
 	NFS4_ACCESS = 3,
@@ -28,6 +29,12 @@ enum nfs4_op {
 	NFS4_READ = 25,
 	NFS4_READDIR = 26,
 	NFS4_READLINK = 27,
+	NFS4_EXCHANGE_ID = 42,
+	NFS4_CREATE_SESSION = 43,
+	NFS4_DESTROY_SESSION = 44,
+	NFS4_SEQUENCE = 53,
+	NFS4_DESTROY_CLIENTID = 57,
+	NFS4_RECLAIM_COMPLETE = 58,
 };
 
 enum nfs4_status {
@@ -55,6 +62,19 @@ enum nfs4_status {
 	NFS4_NOT_SAME = 10027,
 	NFS4_SYMLINK = 10029,
 	NFS4_ATTRNOTSUPP = 10032,
+	/* of the session or the client: the call itself was not looked at */
+	NFS4_EXPIRED = 10011,
+	NFS4_STALE_CLIENTID = 10022,
+	NFS4_BADSESSION = 10052,
+	NFS4_BADSLOT = 10053,
+	NFS4_COMPLETE_ALREADY = 10054,
+	NFS4_CONN_NOT_BOUND = 10055,
+	NFS4_SEQ_MISORDERED = 10063,
+	NFS4_SEQUENCE_POS = 10064,
+	NFS4_RETRY_UNCACHED = 10068,
+	NFS4_SEQ_FALSE_RETRY = 10076,
+	NFS4_BAD_HIGH_SLOT = 10077,
+	NFS4_DEADSESSION = 10078,
 };
 
 /* Numbers of attributes. */
@@ -66,6 +86,7 @@ enum nfs4_attribute {
 	FATTR4_LINK_SUPPORT = 5,
 	FATTR4_SYMLINK_SUPPORT = 6,
 	FATTR4_FSID = 8,
+	FATTR4_LEASE_TIME = 10,
 	FATTR4_RDATTR_ERROR = 11,
 	FATTR4_ACL = 12,
 	FATTR4_ACLSUPPORT = 13,
@@ -112,10 +133,12 @@ struct nfs4_out {
 	bool full; /* there was more than has room */
 };
 
-void nfs4_begin(struct nfs4_out *o);
+void nfs4_begin(struct nfs4_out *o); /* of NFSv4.0 */
+void nfs4_minor(struct nfs4_out *o, uint32_t minor); /* of another, once it has begun */
 void nfs4_put_op(struct nfs4_out *o, enum nfs4_op op);
 void nfs4_put32(struct nfs4_out *o, uint32_t n);
 void nfs4_put64(struct nfs4_out *o, uint64_t n);
+void nfs4_put_fixed(struct nfs4_out *o, const void *p, size_t len); /* without its length */
 void nfs4_put_opaque(struct nfs4_out *o, const void *p, size_t len);
 void nfs4_put_bitmap(struct nfs4_out *o, uint64_t attributes);
 /* 0, or what libnfs cannot take: -1. */
@@ -129,6 +152,8 @@ struct nfs4_in {
 
 uint32_t nfs4_get32(struct nfs4_in *in);
 uint64_t nfs4_get64(struct nfs4_in *in);
+/* Bytes whose number is known; bad, and zeros, if there are fewer. */
+void nfs4_get_fixed(struct nfs4_in *in, void *out, size_t len);
 /* At most @max bytes; they stay where they are. */
 const uint8_t *nfs4_get_opaque(struct nfs4_in *in, uint32_t max, uint32_t *len);
 /* An attribute beyond 63: bad, or passed over (@any). */
@@ -153,6 +178,7 @@ struct nfs4_attrs {
 	uint64_t have; /* NFS4_BIT() of each that came */
 	uint64_t supported;
 	uint32_t type, fh_expire, rdattr_error, aclsupport, maxlink, maxname, mode, numlinks;
+	uint32_t lease_time; /* seconds */
 	uint32_t link_support, symlink_support, case_insensitive, case_preserving,
 		chown_restricted;
 	uint64_t size, fsid, fileid, files_free, files_total, maxfilesize, maxread;

@@ -142,6 +142,7 @@ static const struct value {
 	[FATTR4_LINK_SUPPORT] = WORD_AT(link_support),
 	[FATTR4_SYMLINK_SUPPORT] = WORD_AT(symlink_support),
 	[FATTR4_FSID] = BY(get_fsid),
+	[FATTR4_LEASE_TIME] = WORD_AT(lease_time),
 	[FATTR4_RDATTR_ERROR] = WORD_AT(rdattr_error),
 	[FATTR4_ACL] = BY(nfs4_get_acl),
 	[FATTR4_ACLSUPPORT] = WORD_AT(aclsupport),

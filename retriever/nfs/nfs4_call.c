@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nfs4_call.c - NFSv4.0: how a call is said, and what its reply says.
+ * nfs4_call.c - NFSv4: how a call is said, and what its reply says.
  *
- * Each call is one compound, by file handle:
+ * Each call is one compound, by file handle (from NFSv4.1 on behind SEQUENCE):
  *
  *   GETATTR    PUTFH  GETATTR
  *   LOOKUP     PUTFH  GETATTR (of the directory)  LOOKUP  GETFH  GETATTR
@@ -19,9 +19,10 @@
  */
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "nfs/nfs4.h"
+#include "nfs/nfs41.h"
 #include "nfs/nfs_page.h"
 
 #define TARGET_MAX     (64 * 1024)
@@ -51,6 +52,12 @@ void nfs4_put_getattr(struct nfs4_out *o, uint64_t attributes)
 	nfs4_put_bitmap(o, attributes);
 }
 
+/* NULL: NFSv4.0 has none. */
+static struct nfs41_session *session_of(const struct nfs_call *c)
+{
+	return c->conn ? c->conn->session : NULL;
+}
+
 static void put_lookup(struct nfs4_out *o, const char *name)
 {
 	nfs4_put_getattr(o, NFS4_OF_DIRS);
@@ -67,12 +74,13 @@ static void put_read(struct nfs4_out *o, const struct nfs_call *c)
 	nfs4_put32(o, 0);
 	nfs4_put64(o, 0);
 	nfs4_put64(o, c->offset);
-	nfs4_put32(o, c->count);
+	nfs4_put32(o, nfs41_fit(session_of(c), c->count)); /* the rest is asked for then */
 	nfs4_put_getattr(o, OF_READS);
 }
 
 static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
 {
+	uint32_t bytes = nfs41_fit(session_of(c), c->count);
 	uint64_t verf;
 
 	memcpy(&verf, c->verf, sizeof(verf));
@@ -80,8 +88,8 @@ static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
 	nfs4_put_op(o, NFS4_READDIR);
 	nfs4_put64(o, c->offset);
 	nfs4_put64(o, be64toh(verf));
-	nfs4_put32(o, c->count); /* of names and cookies; of all */
-	nfs4_put32(o, c->count);
+	nfs4_put32(o, bytes); /* of names and cookies; of all */
+	nfs4_put32(o, bytes);
 	nfs4_put_bitmap(o, c->op == NFS_OP_READDIR ? OF_NAMES : OF_ENTRIES);
 }
 
@@ -98,36 +106,58 @@ static int send_access(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, s
 	return r;
 }
 
-int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
+/* Begin the compound of @c, on a slot of its connection's session. */
+static void begin(struct nfs_call *c, struct nfs4_out *o)
 {
-	struct nfs4_out o;
+	struct nfs41_session *s = session_of(c);
 
-	nfs4_begin(&o);
-	nfs4_put_handle(&o, &c->fh);
+	nfs4_begin(o);
+	c->slot = 0;
+	if (s) {
+		nfs4_minor(o, c->conn->s->uri.version->minor);
+		c->slot = nfs41_put_sequence(o, s);
+	}
+	nfs4_put_handle(o, &c->fh);
+}
+
+static int send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct nfs4_out *o)
+{
 	switch (c->op) {
 	case NFS_OP_GETATTR:
-		nfs4_put_getattr(&o, nfs4_of_objects);
+		nfs4_put_getattr(o, nfs4_of_objects);
 		break;
 	case NFS_OP_LOOKUP:
-		put_lookup(&o, c->name);
+		put_lookup(o, c->name);
 		break;
 	case NFS_OP_READLINK:
-		nfs4_put_getattr(&o, nfs4_of_objects);
-		nfs4_put_op(&o, NFS4_READLINK);
+		nfs4_put_getattr(o, nfs4_of_objects);
+		nfs4_put_op(o, NFS4_READLINK);
 		break;
 	case NFS_OP_ACCESS:
-		return send_access(c, rpc, cb, &o);
+		return send_access(c, rpc, cb, o);
 	case NFS_OP_READ:
-		put_read(&o, c);
+		put_read(o, c);
 		break;
 	case NFS_OP_READDIRPLUS:
 	case NFS_OP_READDIR:
-		put_readdir(&o, c);
+		put_readdir(o, c);
 		break;
 	case NFS_OP_GETACL: /* of NFSv3 alone */
 		return -1;
 	}
-	return nfs4_queue(&o, rpc, cb, c);
+	return nfs4_queue(o, rpc, cb, c);
+}
+
+int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
+{
+	struct nfs4_out o;
+	int r;
+
+	begin(c, &o);
+	r = send(c, rpc, cb, &o);
+	if (r && c->slot)
+		nfs41_unsent(session_of(c), c->slot);
+	return r;
 }
 
 /* ---- answers ---- */
@@ -313,16 +343,35 @@ static int take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_repl
 	return -EBADMSG;
 }
 
+/* What SEQUENCE says.  Not 0: of what comes then nothing was done. */
+static int take_sequence(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int status = c->slot ? nfs41_take_sequence(r, session_of(c), c->slot) : 0;
+
+	if (status < 0) {
+		a->fault = NFS_FAULT_GARBAGE;
+		snprintf(a->why, sizeof(a->why), "SEQUENCE is of another call");
+	} else if (nfs41_is_lost(status)) {
+		a->fault = NFS_FAULT_SESSION;
+		snprintf(a->why, sizeof(a->why), "the server has dropped the session (status %d)",
+			 status);
+	}
+	return nfs4_errno(status);
+}
+
 void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
 		 struct nfs_answer *out)
 {
 	struct nfs4_reply r;
 
 	out->said = NFS_SAID_NOTHING;
+	out->fault = NFS_FAULT_NONE;
 	out->have_attr = out->have_dir = false;
 	out->reply = reply;
 	nfs4_open(reply, &r);
-	out->error = take(s, c, &r, out);
+	out->error = take_sequence(c, &r, out);
+	if (!out->error)
+		out->error = take(s, c, &r, out);
 	if (out->error == -EBADMSG)
 		out->have_attr = out->have_dir = false;
 }
@@ -417,6 +466,8 @@ int nfs4_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_a
 
 	*why = NULL;
 	nfs4_open(a->reply, &r);
+	if (c->slot && nfs41_pass_sequence(&r))
+		return -EBADMSG;
 	if (nfs4_next(&r, NFS4_PUTFH) || take_dir(&r, &dir) || nfs4_next(&r, NFS4_READDIR))
 		return -EBADMSG; /* nfs4_answer() has seen that it is not so */
 	verf = htobe64(nfs4_get64(&r.in));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nfs4_dial.c - NFSv4.0: from the server's root to the export's, and what is asked of that.
+ * nfs4_dial.c - NFSv4: from the server's root to the export's, and what is asked of that.
  *
  * There is no MOUNT: the export's path is walked from the server's root, through what it calls its
  * pseudo file system.  This is the only walk; all else goes by handle.  So handles must last.
@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nfs/nfs4.h"
+#include "nfs/nfs41.h"
 
 #define STEPS	       8 /* names in one compound */
+#define BESIDE	       4 /* SEQUENCE, PUTROOTFH or PUTFH, GETFH, GETATTR */
 #define VOLATILE       0x2u /* FH4_VOLATILE_ANY: a handle may expire at any time */
 #define SUPPORTS_ALLOW 0x1u /* ACL4_SUPPORT_ALLOW_ACL */
 
@@ -30,6 +31,7 @@
 
 struct asked {
 	unsigned int names; /* LOOKUP, and GETFH then */
+	uint32_t slot;
 	uint64_t attributes;
 	int status; /* of the answer: 0, nfsstat4, -EBADMSG */
 	struct stub_origin fh;
@@ -44,7 +46,9 @@ static void take(struct nfs_dial *d, void *data)
 	struct nfs4_reply r;
 
 	nfs4_open(data, &r);
-	a->status = nfs4_next(&r, a->fh.len ? NFS4_PUTFH : NFS4_PUTROOTFH);
+	a->status = d->session ? nfs41_take_sequence(&r, d->session, a->slot) : 0;
+	if (!a->status)
+		a->status = nfs4_next(&r, a->fh.len ? NFS4_PUTFH : NFS4_PUTROOTFH);
 	for (unsigned int i = 0; i < a->names && !a->status; i++)
 		a->status = nfs4_next(&r, NFS4_LOOKUP);
 	if (!a->status)
@@ -70,6 +74,9 @@ static int ask(struct nfs_dial *d, struct rpc_context *rpc, const char *const *n
 	struct nfs4_out o;
 
 	nfs4_begin(&o);
+	nfs4_minor(&o, d->uri->version->minor);
+	if (d->session)
+		a->slot = nfs41_put_sequence(&o, d->session);
 	if (a->fh.len)
 		nfs4_put_handle(&o, &a->fh);
 	else
@@ -117,7 +124,8 @@ static int refused(struct nfs_dial *d, int status)
 				     "mounted over there any more, or another fsid",
 				     path);
 	case NFS4_MINOR_VERS_MISMATCH:
-		return nfs_dial_fail(d, -EPROTO, "%s has no NFSv4.0", d->uri->host);
+		return nfs_dial_fail(d, -EPROTO, "%s has no %s", d->uri->host,
+				     d->uri->version->name);
 	case -EBADMSG:
 		return nfs_dial_fail(d, -EPROTO, "impossible answer about the root of %.200s", path);
 	default:
@@ -150,12 +158,12 @@ static int check_root(struct nfs_dial *d, const struct asked *a)
 	return 0;
 }
 
-/* The next names of @path, which is cut into them. */
-static unsigned int split(char **path, const char **names)
+/* The next names of @path, at most @most, which is cut into them. */
+static unsigned int split(char **path, const char **names, unsigned int most)
 {
 	unsigned int n = 0;
 
-	while (n < STEPS) {
+	while (n < most) {
 		char *name = *path + strspn(*path, "/");
 
 		if (!*name)
@@ -173,12 +181,15 @@ static int walk(struct nfs_dial *d, struct rpc_context *rpc, struct stub_origin 
 	struct asked a = { .attributes = OF_ROOT };
 	char text[STUB_URI_MAX + 1], *path = text;
 	const char *names[STEPS];
+	unsigned int most = STEPS;
 	bool more = true;
 	int r = 0;
 
+	if (d->session && d->session->ops_max - BESIDE < most)
+		most = d->session->ops_max - BESIDE;
 	snprintf(text, sizeof(text), "%s", d->uri->path);
 	while (!r && more) {
-		a.names = split(&path, names);
+		a.names = split(&path, names, most);
 		more = *(path + strspn(path, "/"));
 		r = ask(d, rpc, names, &a);
 		if (!r && a.status)
@@ -201,7 +212,7 @@ static int find_root(struct nfs_dial *d, const char *address, struct stub_origin
 	if (r)
 		return r;
 	r = walk(d, rpc, root);
-	rpc_destroy_context(rpc);
+	nfs_dial_close(d, rpc);
 	return r;
 }
 
@@ -235,7 +246,9 @@ static int ask_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct 
 	/* a server that tells no limit has none */
 	out->read_bytes = a.attrs.maxread ? clip(a.attrs.maxread, 512, config->read_bytes) :
 					    config->read_bytes;
-	out->readdir_bytes = config->readdir_bytes;
+	if (d->session && nfs41_fit(d->session, out->read_bytes) < out->read_bytes)
+		out->read_bytes = nfs41_fit(d->session, out->read_bytes) & ~4095u;
+	out->readdir_bytes = nfs41_fit(d->session, config->readdir_bytes);
 	out->max_file_size = a.attrs.maxfilesize && a.attrs.maxfilesize < INT64_MAX ?
 				     a.attrs.maxfilesize :
 				     INT64_MAX;
@@ -288,22 +301,19 @@ static int ask_traits(struct nfs_dial *d, const char *address, const struct stub
 	if (r)
 		return r;
 	r = of_root(d, rpc, root, OF_TRAITS, &a);
-	rpc_destroy_context(rpc);
+	nfs_dial_close(d, rpc);
 	if (!r)
 		take_traits(&a.attrs, out);
 	return r;
 }
 
-const struct nfs_version nfs4_version = {
-	.name = "NFSv4.0",
-	.number = 4,
-	.port = NFS_PORT,
-	.null = nfs4_null,
-	.send = nfs4_send,
-	.answer = nfs4_answer,
-	.page = nfs4_page,
-	.root = find_root,
-	.limits = ask_limits,
-	.getattr = ask_attr,
-	.traits = ask_traits,
+#define CALLS                                                                             \
+	.number = 4, .port = NFS_PORT, .null = nfs4_null, .send = nfs4_send,              \
+	.answer = nfs4_answer, .page = nfs4_page, .root = find_root, .limits = ask_limits, \
+	.getattr = ask_attr, .traits = ask_traits
+#define SESSION .greet = nfs41_greet, .part = nfs41_part, .ping = nfs41_ping, .pinged = nfs41_pinged
+
+const struct nfs_version nfs4_version = { .name = "NFSv4.0", .option = "4.0", CALLS };
+const struct nfs_version nfs41_version = {
+	.name = "NFSv4.1", .option = "4.1", .minor = 1, CALLS, SESSION
 };

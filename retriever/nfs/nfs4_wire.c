@@ -52,16 +52,20 @@ void nfs4_put64(struct nfs4_out *o, uint64_t n)
 	nfs4_put32(o, (uint32_t)n);
 }
 
-void nfs4_put_opaque(struct nfs4_out *o, const void *p, size_t len)
+void nfs4_put_fixed(struct nfs4_out *o, const void *p, size_t len)
 {
-	uint8_t *at;
+	uint8_t *at = room(o, len);
 
-	nfs4_put32(o, (uint32_t)len);
-	at = room(o, len);
 	if (!at || !len)
 		return;
 	memset(at + padded(len) - 4, 0, 4);
 	memcpy(at, p, len);
+}
+
+void nfs4_put_opaque(struct nfs4_out *o, const void *p, size_t len)
+{
+	nfs4_put32(o, (uint32_t)len);
+	nfs4_put_fixed(o, p, len);
 }
 
 void nfs4_put_bitmap(struct nfs4_out *o, uint64_t attributes)
@@ -71,7 +75,8 @@ void nfs4_put_bitmap(struct nfs4_out *o, uint64_t attributes)
 	nfs4_put32(o, (uint32_t)(attributes >> 32));
 }
 
-#define OPS_AT 8 /* behind an empty tag and the minor version */
+#define MINOR_AT 4 /* behind an empty tag */
+#define OPS_AT	 8
 
 void nfs4_begin(struct nfs4_out *o)
 {
@@ -80,6 +85,12 @@ void nfs4_begin(struct nfs4_out *o)
 	nfs4_put32(o, 0);
 	nfs4_put32(o, 0);
 	nfs4_put32(o, 0);
+}
+
+void nfs4_minor(struct nfs4_out *o, uint32_t minor)
+{
+	minor = htobe32(minor);
+	memcpy(o->bytes + MINOR_AT, &minor, 4);
 }
 
 void nfs4_put_op(struct nfs4_out *o, enum nfs4_op op)
@@ -130,6 +141,15 @@ uint64_t nfs4_get64(struct nfs4_in *in)
 	uint64_t high = nfs4_get32(in);
 
 	return high << 32 | nfs4_get32(in);
+}
+
+void nfs4_get_fixed(struct nfs4_in *in, void *out, size_t len)
+{
+	const uint8_t *at = take(in, len);
+
+	memset(out, 0, len);
+	if (at)
+		memcpy(out, at, len);
 }
 
 const uint8_t *nfs4_get_opaque(struct nfs4_in *in, uint32_t max, uint32_t *len)

@@ -6,6 +6,7 @@
  *
  *   a reply        NFS3ERR_JUKEBOX: again after a back-off; else done()
  *   unusable       the connection is reset; third time: done(-EBADMSG or -EIO)
+ *   no session     (NFSv4.1) the connection is reset; the call is not to blame, however often
  *   RPC refused    done() with an error: asking again would not help
  *   anything else  the connection broke: the call stays in its flight, from where
  *                  nfs_conn.c takes it back
@@ -99,6 +100,24 @@ static enum called kind_of(enum nfs_op op)
 	}
 }
 
+/* What came is no answer to the call. */
+static void on_fault(struct nfs_call *c, const struct nfs_answer *a)
+{
+	struct nfs_conn *conn = c->conn;
+
+	if (a->fault == NFS_FAULT_SESSION) {
+		conn->blameless = true;
+		nfs_conn_break(conn, "%s", a->why);
+		return;
+	}
+	nfs_conn_break(conn, "unusable answer to %s: %s", nfs_op_name(c->op), a->why);
+	if (++c->garbage < NFS_GARBAGE_MAX)
+		return;
+	nfs_log(conn->s, STUB_LOG_ERROR, "source %s: %s failed: %s", conn->s->uri.host,
+		nfs_op_name(c->op), a->why);
+	finish(c, -EBADMSG, NULL);
+}
+
 static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 {
 	struct nfs_call *c = arg;
@@ -112,8 +131,13 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 	}
 	called(kind_of(c->op), c->sent_us);
 	conn->heard_ms = stub_now_ms();
-	conn->replied = true;
+	a.fault = NFS_FAULT_NONE;
 	conn->s->uri.version->answer(conn->s, c, data, &a);
+	if (a.fault) {
+		on_fault(c, &a);
+		return;
+	}
+	conn->replied = true;
 	if (a.error == -EAGAIN) {
 		trace(c->trace, "source %s: JUKEBOX, connection %u", nfs_op_name(c->op),
 		      conn->index);

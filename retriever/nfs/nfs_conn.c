@@ -15,6 +15,9 @@
  *
  * If replies could not even be told apart, each call in flight is a suspect and is
  * sent alone, until it is known which one breaks connections.
+ *
+ * NFSv4.1: the connection has a session, which ends with it; a server that has dropped the session
+ * is met with another connection, and so another session.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,11 +25,12 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "nfs/nfs.h"
+#include "nfs/nfs41.h"
 
 static bool is_stopped(void *arg)
 {
@@ -65,36 +69,50 @@ static void send_inbox(struct nfs_conn *c)
 		return;
 	if (idle)
 		c->heard_ms = now;
-	while ((call = TAILQ_FIRST(&list))) {
+	while ((call = TAILQ_FIRST(&list)) && (!c->session || nfs41_has_slot(c->session))) {
 		TAILQ_REMOVE(&list, call, link);
 		TAILQ_INSERT_TAIL(&c->flight, call, link);
 		call->sent_us = now_us;
 		if (nfs_call_send(call))
 			nfs_conn_break(c, "out of memory");
 	}
+	if (TAILQ_EMPTY(&list))
+		return;
+	/* for these the server has no slot now: after the next answer */
+	pthread_mutex_lock(&c->s->pool.lock);
+	TAILQ_CONCAT(&list, &c->inbox, link);
+	TAILQ_CONCAT(&c->inbox, &list, link);
+	pthread_mutex_unlock(&c->s->pool.lock);
 }
 
 static void on_ping(struct rpc_context *rpc, int status, void *data, void *arg)
 {
+	const struct nfs_version *v = ((struct nfs_conn *)arg)->s->uri.version;
 	struct nfs_conn *c = arg;
+	const char *why = NULL;
 
 	(void)rpc;
-	(void)data;
 	c->pinging = false;
 	c->heard_ms = stub_now_ms();
-	if (status == RPC_STATUS_SUCCESS)
-		c->replied = true;
+	if (status != RPC_STATUS_SUCCESS)
+		why = "connection closed";
+	else if (v->pinged)
+		why = v->pinged(c, data);
+	if (why)
+		nfs_conn_break(c, "%s", why);
 	else
-		nfs_conn_break(c, "connection closed");
+		c->replied = true;
 }
 
-/* An idle connection is tried now and then: so that a lost source is noticed, and
- * servers do not close what is not used. */
+/* An idle connection is tried now and then: so that a lost source is noticed, servers do not close
+ * what is not used, and (NFSv4.1) its lease does not end. */
 static void ping(struct nfs_conn *c)
 {
+	const struct nfs_version *v = c->s->uri.version;
+
 	c->heard_ms = stub_now_ms();
 	c->pinging = true;
-	if (c->s->uri.version->null(c->rpc, on_ping, c)) {
+	if (v->ping ? v->ping(c, on_ping, c) : v->null(c->rpc, on_ping, c)) {
 		c->pinging = false;
 		nfs_conn_break(c, "out of memory");
 	}
@@ -120,7 +138,7 @@ static void watch(struct nfs_conn *c)
 	struct nfs_call *oldest = TAILQ_FIRST(&c->flight);
 
 	if (!oldest && !c->pinging) {
-		if (now - c->heard_ms >= NFS_PING_MS)
+		if (now - c->heard_ms >= nfs41_idle_ms(c->session))
 			ping(c);
 		return;
 	}
@@ -141,7 +159,7 @@ static int poll_ms(const struct nfs_conn *c)
 	uint64_t ms = c->s->silence_ms / 4;
 
 	if (TAILQ_EMPTY(&c->flight) && !c->pinging)
-		return NFS_PING_MS;
+		return (int)nfs41_idle_ms(c->session);
 	return ms < 10 ? 10 : ms > 1000 ? 1000 : (int)ms;
 }
 
@@ -203,6 +221,8 @@ static void suspect_all(struct nfs_conn *c)
 
 	for (call = TAILQ_FIRST(&c->flight); call; call = next) {
 		next = TAILQ_NEXT(call, link);
+		if (c->blameless)
+			continue;
 		call->losses++;
 		if (c->framing || call->losses >= NFS_LOSSES_MAX)
 			call->suspect = true;
@@ -215,6 +235,25 @@ static void suspect_all(struct nfs_conn *c)
 	}
 }
 
+/*
+ * Every call's callback comes now, if it has not: the flight stays as it is.  At the source's end
+ * with nothing under way the server is told of the session's end; else its lease ends it.
+ */
+static void hang_up(struct nfs_conn *c)
+{
+	bool orderly = is_stopped(c) && TAILQ_EMPTY(&c->flight) && !c->pinging;
+	struct nfs_dial d = { .uri = &c->s->uri,
+			      .wake = -1,
+			      .deadline_ms = stub_now_ms() + c->s->config.call_timeout_ms,
+			      .session = orderly ? c->session : NULL };
+
+	if (!orderly)
+		free(c->session);
+	c->session = NULL;
+	nfs_dial_close(&d, c->rpc); /* d outlives its callbacks */
+	c->rpc = NULL;
+}
+
 static void lose(struct nfs_conn *c)
 {
 	uint64_t silent = stub_now_ms() - c->heard_ms;
@@ -225,9 +264,7 @@ static void lose(struct nfs_conn *c)
 		nfs_log(c->s, STUB_LOG_WARN, "source %s: connection %u lost: %s", c->s->uri.host,
 			c->index, c->broken);
 	nfs_conn_down(c, silent);
-	/* Every call's callback comes now, if it has not: the flight stays as it is. */
-	rpc_destroy_context(c->rpc);
-	c->rpc = NULL;
+	hang_up(c);
 	if (!is_stopped(c))
 		suspect_all(c);
 	nfs_give_back(c);
@@ -247,6 +284,13 @@ static bool wait_turn(struct nfs_conn *c)
 	return known;
 }
 
+static int forget(struct nfs_conn *c, struct nfs_dial *d, int error)
+{
+	nfs_dial_close(d, c->rpc);
+	c->rpc = NULL;
+	return error;
+}
+
 static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address,
 		 unsigned int attempt)
 {
@@ -264,11 +308,8 @@ static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address,
 	r = nfs_root_check(s, d, c->rpc, &root);
 	if (!r)
 		r = s->uri.version->limits(d, c->rpc, &root, &s->config, &limits);
-	if (r) {
-		rpc_destroy_context(c->rpc);
-		c->rpc = NULL;
-		return r;
-	}
+	if (r)
+		return forget(c, d, r);
 	pthread_mutex_lock(&s->pool.lock);
 	s->root = root;
 	s->limits = limits;
@@ -289,11 +330,7 @@ static int come_back(struct nfs_conn *c, struct nfs_dial *d, const char *address
 	root = c->s->root;
 	pthread_mutex_unlock(&c->s->pool.lock);
 	r = nfs_root_check(c->s, d, c->rpc, &root);
-	if (r) {
-		rpc_destroy_context(c->rpc);
-		c->rpc = NULL;
-	}
-	return r;
+	return r ? forget(c, d, r) : 0;
 }
 
 /* @turn: which of the host's addresses. */
@@ -306,6 +343,8 @@ static int connect_once(struct nfs_conn *c, unsigned int turn, unsigned int atte
 		.wake = c->wake,
 		.stopped = is_stopped,
 		.arg = c,
+		.owner = c->owner,
+		.slots = c->s->config.inflight,
 	};
 	struct nfs_addresses a;
 	bool known = wait_turn(c);
@@ -319,6 +358,8 @@ static int connect_once(struct nfs_conn *c, unsigned int turn, unsigned int atte
 	}
 	if (r)
 		snprintf(why, why_size, "%s", d.why);
+	else
+		c->session = d.session;
 	return r;
 }
 
@@ -362,7 +403,7 @@ static void *conn_main(void *arg)
 				nfs_log(c->s, STUB_LOG_INFO, "source %s: connection %u is back",
 					c->s->uri.host, c->index);
 			c->broken[0] = '\0';
-			c->framing = c->pinging = c->replied = false;
+			c->framing = c->blameless = c->pinging = c->replied = false;
 			c->heard_ms = stub_now_ms();
 			nfs_conn_up(c);
 			serve(c);
@@ -386,6 +427,7 @@ int nfs_conn_start(struct nfs_source *s, unsigned int index)
 
 	c->s = s;
 	c->index = index;
+	nfs41_owner(c->owner, index);
 	TAILQ_INIT(&c->inbox);
 	TAILQ_INIT(&c->flight);
 	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -291,9 +291,22 @@ int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct rpc_context **o
 		return r;
 	nfs_dial_begin(d, NULL, NULL);
 	r = nfs_dial_finish(d, rpc, v->null(rpc, nfs_dial_on_step, d), "NFS service");
+	if (!r && v->greet)
+		r = v->greet(d, rpc);
 	if (r)
 		rpc_destroy_context(rpc);
 	else
 		*out = rpc;
 	return r;
+}
+
+void nfs_dial_close(struct nfs_dial *d, struct rpc_context *rpc)
+{
+	char why[NFS_WHY_MAX];
+
+	memcpy(why, d->why, sizeof(why));
+	if (d->session && d->uri->version->part)
+		d->uri->version->part(d, rpc);
+	memcpy(d->why, why, sizeof(why));
+	rpc_destroy_context(rpc);
 }

@@ -28,7 +28,7 @@ static int try_address(struct nfs_dial *d, const char *address, void *arg)
 		snprintf(d->why, sizeof(d->why), "%.200s is not a directory", d->uri->path);
 		r = -EPROTO;
 	}
-	rpc_destroy_context(rpc);
+	nfs_dial_close(d, rpc);
 	return r;
 }
 

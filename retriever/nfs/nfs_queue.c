@@ -4,7 +4,8 @@
  *
  * Invariants, with nfs_source.pool.lock held:
  *   - a call is in one list: queue[], delayed, or one connection's inbox or flight
- *   - conn.inflight and conn.load are those of its inbox and flight
+ *   - conn.inflight and conn.load are those of its inbox and flight; inflight is at most window,
+ *     which is no more than the server has slots for (NFSv4.1)
  *   - after nfs_pump() no call waits that some connection could take
  *   - demand goes before background, first come first served within each
  *   - background leaves a quarter of each window to demand, and connection 0
@@ -18,13 +19,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "nfs/nfs.h"
+#include "nfs/nfs41.h"
 
 /* ---- spreading ---- */
 
 static bool has_room(const struct nfs_conn *c, const struct nfs_call *call)
 {
-	unsigned int window = c->s->config.inflight;
+	unsigned int window = c->window;
 
 	if (!c->usable || c->solo)
 		return false;
@@ -127,6 +128,9 @@ void nfs_conn_up(struct nfs_conn *c)
 
 	pthread_mutex_lock(&s->pool.lock);
 	c->usable = true;
+	c->window = s->config.inflight;
+	if (c->session && c->session->slots < c->window)
+		c->window = c->session->slots;
 	source_pool_up(&s->pool, c->ever);
 	c->ever = true;
 	nfs_pump(s);

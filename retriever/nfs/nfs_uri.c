@@ -7,7 +7,8 @@
  *   export     as in the server's list of exports; %XX for bytes that URIs reserve
  *   nfsport, mountport   ports of the two services; else the portmapper is asked (NFSv4: no
  *              mountport, and nfsport is 2049)
- *   version    3, which is taken if none is given, or 4: NFSv4.0
+ *   version    3, which is taken if none is given, 4.0 or 4.1.  4: the same as 4.0, as volumes have
+ *              it that were made before there was a choice
  */
 #include <errno.h>
 #include <stdio.h>
@@ -60,7 +61,10 @@ static int parse_version(const char *p, const char *end, struct nfs_uri *out, ch
 	static const struct {
 		const char *text;
 		const struct nfs_version *version;
-	} known[] = { { "3", &nfs3_version }, { "4", &nfs4_version }, { "4.0", &nfs4_version } };
+	} known[] = { { "3", &nfs3_version },
+		      { "4", &nfs4_version },
+		      { "4.0", &nfs4_version },
+		      { "4.1", &nfs41_version } };
 	size_t len = (size_t)(end - p);
 
 	if (out->version)
@@ -68,7 +72,7 @@ static int parse_version(const char *p, const char *end, struct nfs_uri *out, ch
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strlen(known[i].text) == len && !memcmp(known[i].text, p, len))
 			out->version = known[i].version;
-	return out->version ? 0 : bad(why, size, "only version=3 and version=4 are supported");
+	return out->version ? 0 : bad(why, size, "version is none of 3, 4, 4.0 and 4.1");
 }
 
 static int parse_port(const char *name, const char *p, const char *end, uint16_t *port, char *why,
@@ -127,7 +131,7 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 	}
 	if (!out->version)
 		out->version = &nfs3_version;
-	if (!r && out->mountport && out->version == &nfs4_version)
+	if (!r && out->mountport && out->version->number == 4)
 		return bad(why, why_size, "mountport is of version=3: NFSv4 has no mount service");
 	return r;
 }

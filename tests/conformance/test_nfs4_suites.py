@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests/nfs4.txt names holds by NFSv4, too: the same tests, with a source of that version."""
+"""What tests/nfs4.txt names holds by NFSv4.0 and 4.1, too: the same tests, with a source of that
+version."""
 import os
 import subprocess
 import sys
@@ -14,12 +15,13 @@ LIST = [line.strip() for line in (TESTS / "nfs4.txt").read_text().splitlines()
 
 
 @pytest.mark.parametrize("what", LIST, ids=lambda what: what.rpartition("/")[2])
-def test_by_nfsv4(what, workdir):
+@pytest.mark.parametrize("version", ["4.0", "4.1"])
+def test_by_nfsv4(version, what, workdir):
     home = tempfile.mkdtemp(prefix="4-", dir=workdir.parent)     # paths of sockets are short
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", what],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace", timeout=1200, cwd=TESTS.parent,
-        env=dict(os.environ, POSTCOPY_TEST_DIR=home, POSTCOPY_SOURCE_VERSION="4"))
+        env=dict(os.environ, POSTCOPY_TEST_DIR=home, POSTCOPY_SOURCE_VERSION=version))
     assert done.returncode == 0, done.stdout[-20000:]
     assert " passed" in done.stdout, done.stdout

@@ -52,7 +52,7 @@ def counted(status, scan, *found):
 
 AT_ONCE = "finish_delay = 0\n"
 
-# 4: what the old server tells by NFSv3 is read by NFSv4, in every test.
+# 4.0, 4.1: what the old server tells by NFSv3 is read by that version, in every test.
 SOURCE_VERSION = os.environ.get("POSTCOPY_SOURCE_VERSION", "3")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A programmable NFSv3 and MOUNT3 server: an old server as bad as you like.  It speaks
-NFSv4.0, too, as far as a reader needs it (gateway4.py).
+NFSv4.0 and 4.1, too, as far as a reader needs it (gateway4.py).
 
     tree = Tree(); tree.file(tree.root, "f", b"hello")
     with FakeServer(tree) as server:
@@ -20,6 +20,7 @@ from typing import Optional
 
 from . import errors, gateway4
 from .faketree import Node, Tree
+from .gateway4_session import Sessions
 from .nfs3 import (MOUNT_PROCS, MOUNT_PROGRAM, MOUNT_V3, NFS_PROGRAM, NFS_V3,
                    PROCS, put_time)
 from .nfstypes import (ACCESS_DELETE, ACCESS_EXECUTE, ACCESS_EXTEND,
@@ -99,7 +100,9 @@ class FakeServer:
         self.entry_handles = True      # ... and handles
         self.page_limit = None         # entries per READDIR(PLUS) reply
         self.acls = False              # the ACL protocol beside NFS, as Linux and Solaris
-        self.v4 = True                 # NFSv4.0 on the same port
+        self.v4 = True                 # NFSv4 on the same port,
+        self.minor = 1                 # up to this minor version
+        self.sessions = Sessions()
         self.owner_names = {}          # uid -> name that NFSv4 tells for the number
 
     # -- life ---------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NFSv4.0 of FakeServer: a compound becomes the one NFSv3 call that it stands for.
+"""NFSv4 of FakeServer: a compound becomes the one NFSv3 call that it stands for.
 
 So hooks, counters and lies are those of NFSv3, and its suites run by NFSv4 (lib/migration.py,
 POSTCOPY_SOURCE_VERSION).  Only the compounds are known that a reader by handle sends:
@@ -10,15 +10,16 @@ POSTCOPY_SOURCE_VERSION).  Only the compounds are known that a reader by handle 
     PUTROOTFH LOOKUP... GETFH GETATTR      MNT, GETATTR
     PUTFH GETFH GETATTR                    GETATTR, and FSINFO where limits are asked for
 
-A result that NFSv3 could not have sent goes out as it is: it is no compound either.
+From 4.1 on behind SEQUENCE (gateway4_session.py); the highest version is server.minor.  A result
+that NFSv3 could not have sent goes out as it is: it is no compound either.
 """
 import struct
 
-from . import errors, nfs3
+from . import errors, gateway4_session, nfs3
 from .nfs4 import OPS
-from .nfs4_attrs import (FH_EXPIRE, FILEHANDLE, FILEID, FSID, MAXFILESIZE, MAXREAD, MODE, NUMLINKS,
-                         OWNER, OWNER_GROUP, RAWDEV, RDATTR_ERROR, SIZE, SPACE_USED, TIME_ACCESS,
-                         TIME_METADATA, TIME_MODIFY, TYPE, get_bitmap, put_bitmap)
+from .nfs4_attrs import (FH_EXPIRE, FILEHANDLE, FILEID, FSID, LEASE_TIME, MAXFILESIZE, MAXREAD, MODE,
+                         NUMLINKS, OWNER, OWNER_GROUP, RAWDEV, RDATTR_ERROR, SIZE, SPACE_USED,
+                         TIME_ACCESS, TIME_METADATA, TIME_MODIFY, TYPE, get_bitmap, put_bitmap)
 from .xdr import Packer, Unpacker, XdrError
 
 NAMES = {number: name for name, number in OPS.items()}
@@ -44,24 +45,25 @@ def _readdir(u):
 
 ARGS = {"PUTFH": lambda u: u.opaque(128), "GETATTR": get_bitmap, "LOOKUP": lambda u: u.opaque(4096),
         "ACCESS": lambda u: u.u32(), "READ": lambda u: (u.fixed(16), u.u64(), u.u32()),
-        "READDIR": _readdir}
+        "READDIR": _readdir, **gateway4_session.ARGS}
 
 
 WITHOUT = ("PUTROOTFH", "GETFH", "READLINK")
 
 
-def get_compound(u):
-    """[(name, arguments)]; ValueError: not one of ours."""
+def get_compound(u, highest):
+    """Minor version and [(name, arguments)]; ValueError: not one of ours."""
     u.opaque(1024)
-    if u.u32() != 0:
-        raise ValueError("minor version")
+    minor = u.u32()
+    if minor > highest:
+        return minor, []
     ops = []
     for _ in range(u.u32()):
         name = NAMES.get(u.u32())
         if name not in ARGS and name not in WITHOUT:
             raise ValueError(name)
         ops.append((name, ARGS[name](u) if name in ARGS else None))
-    return ops
+    return minor, ops
 
 
 def stands_for(ops):
@@ -113,10 +115,10 @@ def put_attrs(p, wanted, a, names, more=()):
 
 
 class Compound:
-    """One compound, and its results so far."""
+    """One compound, and its results so far; head: those before, of SEQUENCE."""
 
-    def __init__(self, server, ops, cred):
-        self.server, self.cred, self.results = server, cred, []
+    def __init__(self, server, ops, cred, head=()):
+        self.server, self.cred, self.results = server, cred, list(head)
         self.ops = ops
         self.fh, self.reply = ops[0][1], b""
 
@@ -139,8 +141,7 @@ class Compound:
     def done(self, status=0, op=None):
         if status:
             self.results.append(Packer().u32(OPS[op]).u32(status).done())
-        p = Packer().u32(status).opaque(b"").u32(len(self.results))
-        return p.raw(b"".join(self.results)).done()
+        return reply(status, self.results)
 
     def of_tree(self):
         """Attributes of the handle that no answer brought."""
@@ -280,10 +281,47 @@ class Compound:
         return None
 
 
+def reply(status, results):
+    return Packer().u32(status).opaque(b"").u32(len(results)).raw(b"".join(results)).done()
+
+
+def result(name, status, body=b""):
+    return Packer().u32(OPS[name]).u32(status).raw(body).done()
+
+
+def first_call(server, ops, head):
+    """RECLAIM_COMPLETE PUTROOTFH GETATTR, which a new session begins with."""
+    lease = Packer()
+    put_bitmap(lease, [LEASE_TIME])
+    lease.opaque(Packer().u32(server.sessions.lease).done())
+    bodies = [b"", b"", lease.done()]
+    names = ["RECLAIM_COMPLETE", "PUTROOTFH", "GETATTR"]
+    if [name for name, _ in ops] != names or ops[2][1] != [LEASE_TIME]:
+        raise ValueError(ops)
+    return reply(0, head + [result(n, 0, body) for n, body in zip(names, bodies)])
+
+
 def compound(server, u, cred):
     """The reply to one; u is behind the header of its call."""
-    running = Compound(server, get_compound(u), cred)
+    minor, ops = get_compound(u, server.minor)
+    head = []
+    if minor > server.minor:
+        return reply(errors.MINOR_VERS_MISMATCH, [])
+    if minor:
+        (name, args), ops = ops[0], ops[1:]
+        if name != "SEQUENCE" and (name not in gateway4_session.NOT_IN_SESSIONS or ops):
+            return reply(errors.OP_NOT_IN_SESSION, [result(name, errors.OP_NOT_IN_SESSION)])
+        status, body = getattr(server.sessions, name.lower())(args)
+        head = [result(name, status, body if not status else b"")]
+        if status or not ops:
+            server.sessions.alone += name == "SEQUENCE" and not status
+            return reply(status, head)
+        if ops[0][0] == "RECLAIM_COMPLETE":
+            return first_call(server, ops, head)
+    running = Compound(server, ops, cred, head)
     try:
         return running.run()
     except XdrError:
-        return running.reply
+        if not head:
+            return running.reply
+        return Packer().u32(0).opaque(b"").u32(3).raw(b"".join(head)).raw(running.reply).done()

@@ -31,6 +31,7 @@ static void uri_good(void **state)
 		{ "nfs://h/a?mountport=7&version=3", "h", "/a", 0, 7 },
 		{ "nfs://h/a?version=4", "h", "/a", 0, 0 },
 		{ "nfs://h/?version=4.0&nfsport=9", "h", "/", 9, 0 },
+		{ "nfs://h/a?version=4.1", "h", "/a", 0, 0 },
 		{ "nfs://h/a%20b%3fc%2Fd", "h", "/a b?c/d", 0, 0 },
 		{ "nfs://h/a:b@c&d", "h", "/a:b@c&d", 0, 0 },
 	};
@@ -46,8 +47,9 @@ static void uri_good(void **state)
 		assert_string_equal(u.path, good[i].path);
 		assert_int_equal(u.nfsport, good[i].nfsport);
 		assert_int_equal(u.mountport, good[i].mountport);
-		assert_ptr_equal(u.version, strstr(good[i].uri, "version=4") ? &nfs4_version :
-									       &nfs3_version);
+		assert_ptr_equal(u.version, strstr(good[i].uri, "version=4.1") ? &nfs41_version :
+					    strstr(good[i].uri, "version=4")   ? &nfs4_version :
+										 &nfs3_version);
 	}
 }
 
@@ -84,7 +86,8 @@ static void uri_bad(void **state)
 		"nfs://h/a?nfsport=70000",
 		"nfs://h:1/a?nfsport=2",
 		"nfs://h/a?mountport=1&mountport=1",
-		"nfs://h/a?version=4.1",
+		"nfs://h/a?version=4.3",
+		"nfs://h/a?version=4.1&mountport=1",
 		"nfs://h/a?version=2",
 		"nfs://h/a?version=",
 		"nfs://h/a?version=4&mountport=1",

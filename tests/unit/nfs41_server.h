@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * nfs41_server.h - a server of NFSv4.1 and later for unit tests: a thread behind a loopback socket.
+ *
+ * It knows one export, "/e", whose root is a directory with file id 2, and looks at sessions as a
+ * server has to: slots, their numbers, who asks.  What it says wrong is told by its switches.
+ */
+#ifndef NFS41_SERVER_H
+#define NFS41_SERVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "nfs/nfs41.h"
+
+struct nfs41_server {
+	/* set before it is started */
+	uint32_t minor; /* the highest that it has */
+	uint32_t slots, reply_max, ops_max, lease_s;
+
+	/* while it runs: so many calls from now on are answered so */
+	atomic_uint lose; /* BADSESSION */
+	atomic_uint garble; /* SEQUENCE with another slot */
+	atomic_uint later; /* SEQUENCE says DELAY */
+	atomic_uint hang_up; /* the connection is closed instead */
+	atomic_uint flags; /* sr_status_flags, of all */
+
+	/* what was seen */
+	atomic_uint sessions, destroyed, clients_destroyed, sequences, alone; /* SEQUENCE alone */
+	atomic_uint wrong; /* calls that break the protocol */
+	atomic_uint most; /* the highest slot, from 1 */
+
+	int fd;
+	uint16_t port;
+	pthread_t thread;
+	atomic_bool stop;
+};
+
+void nfs41_server_start(struct nfs41_server *s);
+void nfs41_server_stop(struct nfs41_server *s);
+
+#endif
