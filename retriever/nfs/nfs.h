@@ -14,7 +14,7 @@
  *   nfs3_call.c  NFSv3: how a call is said, and what its reply says
  *   nfs3_dial.c  NFSv3: MOUNT, and what is asked of the root
  *   nfs3_traits.c  what it says of itself
- *   nfs4_*.c     NFSv4, see nfs4.h; nfs41_*.c its sessions
+ *   nfs4_*.c     NFSv4, see nfs4.h; nfs41_*.c its sessions; nfs42_*.c what 4.2 tells more
  *   nfs_read.c   reading
  *   nfs_list.c   listing
  *   nfs_probe.c  probing
@@ -127,6 +127,7 @@ enum nfs_op {
 	NFS_OP_READDIRPLUS,
 	NFS_OP_READDIR,
 	NFS_OP_GETACL, /* of the ACL protocol, on the same connection */
+	NFS_OP_SEEK, /* NFSv4.2 */
 };
 
 enum nfs_said { /* what an error says besides */
@@ -154,7 +155,8 @@ struct nfs_answer {
 	struct stub_origin origin; /* LOOKUP */
 	const char *data; /* READ; READLINK: without a zero byte */
 	uint32_t len;
-	bool eof; /* READ */
+	bool eof; /* READ, SEEK */
+	uint64_t at; /* SEEK; UINT64_MAX: there is none */
 	uint32_t granted; /* ACCESS */
 	const void *reply; /* as libnfs has decoded it */
 	enum nfs_fault fault; /* not NONE: nothing else counts but why, one line */
@@ -169,8 +171,8 @@ struct nfs_call {
 	enum source_priority prio;
 	struct stub_origin fh;
 	const char *name; /* LOOKUP: terminated, stays the caller's */
-	uint64_t offset; /* READ; the cookie of READDIR* */
-	uint32_t count; /* READ, READDIR*: bytes; ACCESS: the wanted bits */
+	uint64_t offset; /* READ, SEEK; the cookie of READDIR* */
+	uint32_t count; /* READ, READDIR*: bytes; ACCESS: the wanted bits; SEEK: what */
 	uint32_t uid; /* ACCESS */
 	char verf[NFS3_COOKIEVERFSIZE];
 
@@ -231,6 +233,7 @@ struct nfs_source {
 	/* guarded by pool.lock */
 	pthread_cond_t schedule; /* wakes the timer thread */
 	bool acl; /* the server has the ACL protocol; constant once known */
+	bool no_holes; /* what the server says of holes is not to be believed */
 	bool wrong_root; /* the root is not the one that the migration began with */
 	uint64_t astray_ms; /* when another object was met in the place of one; 0: never */
 	uint64_t nameless_ms; /* when an owner without a number was told of; 0: never */
@@ -340,7 +343,7 @@ struct nfs_version {
 };
 
 /* nfs4_version: NFSv4.0 */
-extern const struct nfs_version nfs3_version, nfs4_version, nfs41_version;
+extern const struct nfs_version nfs3_version, nfs4_version, nfs41_version, nfs42_version;
 
 /* ---- nfs3_call.c ---- */
 

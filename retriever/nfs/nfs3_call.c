@@ -80,6 +80,8 @@ int nfs3_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
 
 		return rpc_nfsacl_getacl_async(rpc, cb, &args, c);
 	}
+	case NFS_OP_SEEK: /* NFSv4.2 */
+		break;
 	}
 	return -1;
 }
@@ -185,6 +187,7 @@ void nfs3_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 	case NFS_OP_READDIRPLUS:
 	case NFS_OP_READDIR: /* nfs3_page() */
 	case NFS_OP_GETACL: /* nfs_acl.c */
+	case NFS_OP_SEEK:
 		break;
 	}
 	if (r) {

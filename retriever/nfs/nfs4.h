@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * nfs4.h - what the rooms of NFSv4.0 (RFC 7530) and 4.1 (RFC 8881) share.
+ * nfs4.h - what the rooms of NFSv4.0 (RFC 7530), 4.1 (RFC 8881) and 4.2 (RFC 7862) share.
  *
  *   nfs4_wire.c  bytes of compounds and of their replies
  *   nfs4_attr.c  codes and attributes into ours
@@ -8,6 +8,7 @@
  *   nfs4_call.c  how a call is said, and what its reply says
  *   nfs4_dial.c  the way to the export's root, and what is asked of it
  *   nfs41_*.c    sessions: see nfs41.h
+ *   nfs42_*.c    holes: see nfs42.h
  *
  * libnfs carries the bytes (nfs_zdr.c), and does not know what they say: its own NFSv4 ends with
  * 4.0, and believes what it decodes (docs/decisions/0075).
@@ -35,12 +36,14 @@ enum nfs4_op {
 	NFS4_SEQUENCE = 53,
 	NFS4_DESTROY_CLIENTID = 57,
 	NFS4_RECLAIM_COMPLETE = 58,
+	NFS4_SEEK = 69, /* of RFC 7862 */
 };
 
 enum nfs4_status {
 	NFS4_PERM = 1,
 	NFS4_NOENT = 2,
 	NFS4_EIO = 5,
+	NFS4_NXIO = 6,
 	NFS4_EACCESS = 13,
 	NFS4_NOTDIR = 20,
 	NFS4_INVAL = 22,
@@ -59,9 +62,13 @@ enum nfs4_status {
 	NFS4_RESOURCE = 10018,
 	NFS4_MOVED = 10019,
 	NFS4_MINOR_VERS_MISMATCH = 10021,
+	NFS4_BAD_STATEID = 10025,
 	NFS4_NOT_SAME = 10027,
 	NFS4_SYMLINK = 10029,
 	NFS4_ATTRNOTSUPP = 10032,
+	NFS4_OP_ILLEGAL = 10044,
+	NFS4_WRONG_TYPE = 10083,
+	NFS4_UNION_NOTSUPP = 10090,
 	/* of the session or the client: the call itself was not looked at */
 	NFS4_EXPIRED = 10011,
 	NFS4_STALE_CLIENTID = 10022,

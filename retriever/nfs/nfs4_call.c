@@ -9,6 +9,7 @@
  *   READLINK   PUTFH  GETATTR  READLINK
  *   ACCESS     PUTFH  ACCESS
  *   READ       PUTFH  READ  GETATTR
+ *   SEEK       PUTFH  SEEK  GETATTR       (NFSv4.2)
  *   READDIR    PUTFH  GETATTR (of the directory)  READDIR, with handles and attributes; or with
  *              none, where the server does not take that (Ganesha 6.5 has no ACLs of what lies in
  *              its pseudo file system, and says INVAL): then each entry is looked up
@@ -67,12 +68,27 @@ static void put_lookup(struct nfs4_out *o, const char *name)
 	nfs4_put_getattr(o, nfs4_of_objects);
 }
 
+/* The anonymous stateid: no open file. */
+static void put_stateid(struct nfs4_out *o)
+{
+	static const uint8_t anonymous[16];
+
+	nfs4_put_fixed(o, anonymous, sizeof(anonymous));
+}
+
+static void put_seek(struct nfs4_out *o, const struct nfs_call *c)
+{
+	nfs4_put_op(o, NFS4_SEEK);
+	put_stateid(o);
+	nfs4_put64(o, c->offset);
+	nfs4_put32(o, c->count);
+	nfs4_put_getattr(o, OF_READS);
+}
+
 static void put_read(struct nfs4_out *o, const struct nfs_call *c)
 {
 	nfs4_put_op(o, NFS4_READ);
-	nfs4_put32(o, 0); /* the anonymous stateid: 16 bytes of zeros */
-	nfs4_put32(o, 0);
-	nfs4_put64(o, 0);
+	put_stateid(o);
 	nfs4_put64(o, c->offset);
 	nfs4_put32(o, nfs41_fit(session_of(c), c->count)); /* the rest is asked for then */
 	nfs4_put_getattr(o, OF_READS);
@@ -142,6 +158,9 @@ static int send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct n
 	case NFS_OP_READDIR:
 		put_readdir(o, c);
 		break;
+	case NFS_OP_SEEK:
+		put_seek(o, c);
+		break;
 	case NFS_OP_GETACL: /* of NFSv3 alone */
 		return -1;
 	}
@@ -190,7 +209,8 @@ static void find_owner(struct nfs_source *s, struct nfs4_attrs *a)
 static int take_attr(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
 		     struct nfs_answer *a)
 {
-	uint64_t asked = c->op == NFS_OP_READ ? OF_READS : nfs4_of_objects;
+	bool content = c->op == NFS_OP_READ || c->op == NFS_OP_SEEK;
+	uint64_t asked = content ? OF_READS : nfs4_of_objects;
 	int status = nfs4_next(r, NFS4_GETATTR);
 	struct nfs4_attrs attrs;
 	const char *why;
@@ -276,17 +296,6 @@ static int take_read(struct nfs_source *s, const struct nfs_call *c, struct nfs4
 	return a->data ? take_attr(s, c, r, a) : -EBADMSG;
 }
 
-static int take_access(struct nfs4_reply *r, struct nfs_answer *a)
-{
-	int e = nfs4_errno(nfs4_next(r, NFS4_ACCESS));
-
-	if (e)
-		return e;
-	nfs4_get32(&r->in); /* which of them it can tell */
-	a->granted = nfs4_get32(&r->in);
-	return r->in.bad ? -EBADMSG : 0;
-}
-
 static enum nfs_said said(int status)
 {
 	switch (status) {
@@ -298,10 +307,40 @@ static enum nfs_said said(int status)
 	case NFS4_INVAL:
 	case NFS4_NOTSUPP:
 	case NFS4_ATTRNOTSUPP:
+	case NFS4_OP_ILLEGAL:
+	case NFS4_UNION_NOTSUPP:
+	case NFS4_BAD_STATEID:
+	case NFS4_WRONG_TYPE:
 		return NFS_SAID_NOTSUPP;
 	default:
 		return NFS_SAID_NOTHING;
 	}
+}
+
+static int take_seek(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
+		     struct nfs_answer *a)
+{
+	int status = nfs4_next(r, NFS4_SEEK);
+
+	a->eof = status == NFS4_NXIO;
+	a->at = UINT64_MAX;
+	a->said = said(status);
+	if (status)
+		return a->eof ? 0 : nfs4_errno(status); /* nothing of the kind to the file's end */
+	a->eof = nfs4_get32(&r->in);
+	a->at = nfs4_get64(&r->in);
+	return r->in.bad ? -EBADMSG : take_attr(s, c, r, a);
+}
+
+static int take_access(struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int e = nfs4_errno(nfs4_next(r, NFS4_ACCESS));
+
+	if (e)
+		return e;
+	nfs4_get32(&r->in); /* which of them it can tell */
+	a->granted = nfs4_get32(&r->in);
+	return r->in.bad ? -EBADMSG : 0;
 }
 
 static int take_readdir(struct nfs4_reply *r, struct nfs_answer *a)
@@ -337,6 +376,8 @@ static int take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_repl
 	case NFS_OP_READDIRPLUS:
 	case NFS_OP_READDIR:
 		return take_readdir(r, a);
+	case NFS_OP_SEEK:
+		return take_seek(s, c, r, a);
 	case NFS_OP_GETACL:
 		break;
 	}

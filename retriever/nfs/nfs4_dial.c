@@ -317,3 +317,6 @@ const struct nfs_version nfs4_version = { .name = "NFSv4.0", .option = "4.0", CA
 const struct nfs_version nfs41_version = {
 	.name = "NFSv4.1", .option = "4.1", .minor = 1, CALLS, SESSION
 };
+const struct nfs_version nfs42_version = {
+	.name = "NFSv4.2", .option = "4.2", .minor = 2, CALLS, SESSION
+};

@@ -26,7 +26,8 @@ void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...)
 const char *nfs_op_name(enum nfs_op op)
 {
 	static const char *const names[] = { "GETATTR", "LOOKUP",      "READLINK", "ACCESS",
-					     "READ",	"READDIRPLUS", "READDIR",  "GETACL" };
+					     "READ",	"READDIRPLUS", "READDIR",  "GETACL",
+					     "SEEK" };
 
 	return names[op];
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nfs/nfs.h"
+#include "nfs/nfs42.h"
 #include "windows/smb_idmap.h"
 
 /* ---- life ---- */
@@ -344,6 +344,7 @@ const struct source_ops nfs_source_ops = {
 	.readlink = read_link,
 	.access = check_access,
 	.list = nfs_source_list,
+	.holes = nfs42_holes,
 	.read = nfs_source_read,
 	.limits = nfs_source_limits,
 };

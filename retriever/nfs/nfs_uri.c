@@ -7,8 +7,8 @@
  *   export     as in the server's list of exports; %XX for bytes that URIs reserve
  *   nfsport, mountport   ports of the two services; else the portmapper is asked (NFSv4: no
  *              mountport, and nfsport is 2049)
- *   version    3, which is taken if none is given, 4.0 or 4.1.  4: the same as 4.0, as volumes have
- *              it that were made before there was a choice
+ *   version    3, which is taken if none is given, 4.0, 4.1 or 4.2.  4: the same as 4.0, as volumes
+ *              have it that were made before there was a choice
  */
 #include <errno.h>
 #include <stdio.h>
@@ -64,7 +64,8 @@ static int parse_version(const char *p, const char *end, struct nfs_uri *out, ch
 	} known[] = { { "3", &nfs3_version },
 		      { "4", &nfs4_version },
 		      { "4.0", &nfs4_version },
-		      { "4.1", &nfs41_version } };
+		      { "4.1", &nfs41_version },
+		      { "4.2", &nfs42_version } };
 	size_t len = (size_t)(end - p);
 
 	if (out->version)
@@ -72,7 +73,7 @@ static int parse_version(const char *p, const char *end, struct nfs_uri *out, ch
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strlen(known[i].text) == len && !memcmp(known[i].text, p, len))
 			out->version = known[i].version;
-	return out->version ? 0 : bad(why, size, "version is none of 3, 4, 4.0 and 4.1");
+	return out->version ? 0 : bad(why, size, "version is none of 3, 4, 4.0, 4.1 and 4.2");
 }
 
 static int parse_port(const char *name, const char *p, const char *end, uint16_t *port, char *why,

@@ -17,7 +17,7 @@ from nfsclient.faketree import Tree
 MIB = 1 << 20
 ALICE = 1001
 OLD = (-5 * 10 ** 9 + 7, -10 ** 9 + 1)          # before 1970
-VERSIONS = ("4.0", "4.1")
+VERSIONS = ("4.0", "4.1", "4.2")
 
 
 @pytest.fixture(params=VERSIONS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests/nfs4.txt names holds by NFSv4.0 and 4.1, too: the same tests, with a source of that
+"""What tests/nfs4.txt names holds by NFSv4.0 and 4.2, too: the same tests, with a source of that
 version."""
 import os
 import subprocess
@@ -15,7 +15,7 @@ LIST = [line.strip() for line in (TESTS / "nfs4.txt").read_text().splitlines()
 
 
 @pytest.mark.parametrize("what", LIST, ids=lambda what: what.rpartition("/")[2])
-@pytest.mark.parametrize("version", ["4.0", "4.1"])
+@pytest.mark.parametrize("version", ["4.0", "4.2"])
 def test_by_nfsv4(version, what, workdir):
     home = tempfile.mkdtemp(prefix="4-", dir=workdir.parent)     # paths of sockets are short
     done = subprocess.run(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A programmable NFSv3 and MOUNT3 server: an old server as bad as you like.  It speaks
-NFSv4.0 and 4.1, too, as far as a reader needs it (gateway4.py).
+NFSv4.0 to 4.2, too, as far as a reader needs it (gateway4.py).
 
     tree = Tree(); tree.file(tree.root, "f", b"hello")
     with FakeServer(tree) as server:
@@ -101,8 +101,9 @@ class FakeServer:
         self.page_limit = None         # entries per READDIR(PLUS) reply
         self.acls = False              # the ACL protocol beside NFS, as Linux and Solaris
         self.v4 = True                 # NFSv4 on the same port,
-        self.minor = 1                 # up to this minor version
+        self.minor = 2                 # up to this minor version
         self.sessions = Sessions()
+        self.seek_status = 0           # what SEEK says, if it is not what it should
         self.owner_names = {}          # uid -> name that NFSv4 tells for the number
 
     # -- life ---------------------------------------------------------------

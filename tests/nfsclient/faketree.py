@@ -54,6 +54,34 @@ class Bytes:
         return self.data[offset:offset + count]
 
 
+class Sparse:
+    """Contents with data at some places only: {offset: bytes}, and a size."""
+
+    def __init__(self, size, data):
+        self.size = size
+        self.data = sorted(data.items())
+
+    def read(self, offset, count):
+        count = max(0, min(count, self.size - offset))
+        out = bytearray(count)
+        for at, data in self.data:
+            start, end = max(at, offset), min(at + len(data), offset + count)
+            if start < end:
+                out[start - offset:end - offset] = data[start - at:end - at]
+        return bytes(out)
+
+    def seek(self, offset, what):
+        """Where the next data (what 0) or hole begins; None: there is none."""
+        for at, data in self.data:
+            if offset < at:
+                return offset if what else at
+            if offset < at + len(data):
+                if not what:
+                    return offset
+                offset = at + len(data)
+        return offset if what else None
+
+
 @dataclass(eq=False)
 class Node:
     """One object.  Change its fields at any time, also while being served."""

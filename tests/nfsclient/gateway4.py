@@ -9,6 +9,7 @@ POSTCOPY_SOURCE_VERSION).  Only the compounds are known that a reader by handle 
     PUTFH GETATTR READLINK                 READLINK    PUTFH GETATTR READDIR  READDIRPLUS
     PUTROOTFH LOOKUP... GETFH GETATTR      MNT, GETATTR
     PUTFH GETFH GETATTR                    GETATTR, and FSINFO where limits are asked for
+    PUTFH SEEK GETATTR                     none: by the ranges of node.content that have data
 
 From 4.1 on behind SEQUENCE (gateway4_session.py); the highest version is server.minor.  A result
 that NFSv3 could not have sent goes out as it is: it is no compound either.
@@ -45,7 +46,8 @@ def _readdir(u):
 
 ARGS = {"PUTFH": lambda u: u.opaque(128), "GETATTR": get_bitmap, "LOOKUP": lambda u: u.opaque(4096),
         "ACCESS": lambda u: u.u32(), "READ": lambda u: (u.fixed(16), u.u64(), u.u32()),
-        "READDIR": _readdir, **gateway4_session.ARGS}
+        "READDIR": _readdir, "SEEK": lambda u: (u.fixed(16), u.u64(), u.u32()),
+        **gateway4_session.ARGS}
 
 
 WITHOUT = ("PUTROOTFH", "GETFH", "READLINK")
@@ -244,6 +246,24 @@ class Compound:
         self.ok("PUTFH")
         self.ok("READ", Packer().boolean(eof).opaque(data).done())
         self.attrs(a or self.of_tree(), self.ops[2][1])
+        return self.done()
+
+    def seek(self):
+        """Contents that know where they have data (Sparse) tell; of others all is data."""
+        _stateid, offset, what = self.ops[1][1]
+        self.server.counts["SEEK"] += 1
+        node = self.server.tree.by_fh.get(self.fh)
+        if node is None or self.server.seek_status:
+            self.ok("PUTFH")
+            return self.done(self.server.seek_status or errors.STALE, "SEEK")
+        size = node.attrs().size
+        at = node.content.seek(offset, what) if hasattr(node.content, "seek") else (
+            offset if what == 0 else size)
+        self.ok("PUTFH")
+        if offset >= size or at is None:
+            return self.done(errors.NXIO, "SEEK")
+        self.ok("SEEK", Packer().boolean(at >= size).u64(at).done())
+        self.attrs(node.attrs(), self.ops[2][1])
         return self.done()
 
     def readdir(self):

@@ -16,7 +16,6 @@
 #include "nfs41_server.h"
 
 #define CONNECTIONS 16
-#define HEAD	    28 /* of an accepted reply, with the record's mark */
 
 struct peer { /* a connection, and its session */
 	struct nfs41_server *s;
@@ -25,6 +24,9 @@ struct peer { /* a connection, and its session */
 	uint32_t client; /* 0: none yet */
 	uint32_t session; /* 0: none */
 	uint32_t next[NFS41_SLOTS_MAX]; /* of each slot */
+	bool file; /* the current handle is that */
+	uint8_t *big; /* the results so far */
+	uint32_t len;
 };
 
 static bool use(atomic_uint *n)
@@ -59,6 +61,26 @@ static void put_result(struct nfs4_out *o, uint32_t op, uint32_t status)
 	nfs4_put32(o, status);
 }
 
+static uint64_t value(const struct peer *p, unsigned int attribute)
+{
+	switch (attribute) {
+	case FATTR4_TYPE:
+		return p->file ? NF3REG : NF3DIR;
+	case FATTR4_SIZE:
+		return p->file ? p->s->size : 1;
+	case FATTR4_FILEID:
+		return p->file ? 3 : 2;
+	case FATTR4_LEASE_TIME:
+		return p->s->lease_s;
+	case FATTR4_MODE:
+		return 0755;
+	case FATTR4_FH_EXPIRE_TYPE:
+		return 0;
+	default: /* links, file system, time */
+		return 1;
+	}
+}
+
 static void put_attrs(const struct peer *p, struct nfs4_out *o, uint64_t asked)
 {
 	struct nfs4_out v = { .len = 0 };
@@ -74,15 +96,11 @@ static void put_attrs(const struct peer *p, struct nfs4_out *o, uint64_t asked)
 			continue;
 		if (i == FATTR4_OWNER || i == FATTR4_OWNER_GROUP)
 			nfs4_put_opaque(&v, "0", 1);
-		else if (i == FATTR4_SIZE || i == FATTR4_FSID || i == FATTR4_TIME_MODIFY)
-			nfs4_put64(&v, 1);
-		else if (i == FATTR4_FILEID)
-			nfs4_put64(&v, 2);
+		else if (i == FATTR4_SIZE || i == FATTR4_FSID || i == FATTR4_TIME_MODIFY ||
+			 i == FATTR4_FILEID)
+			nfs4_put64(&v, value(p, i));
 		else
-			nfs4_put32(&v, i == FATTR4_TYPE	      ? NF3DIR :
-				       i == FATTR4_LEASE_TIME ? p->s->lease_s :
-				       i == FATTR4_MODE	      ? 0755 :
-								i == FATTR4_NUMLINKS);
+			nfs4_put32(&v, (uint32_t)value(p, i));
 		if (i == FATTR4_FSID)
 			nfs4_put64(&v, 0);
 		else if (i == FATTR4_TIME_MODIFY)
@@ -182,11 +200,87 @@ static uint32_t sequence(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 	return 0;
 }
 
+/* ---- content ---- */
+
+static bool is_data(const struct nfs41_server *s, uint64_t at)
+{
+	for (unsigned int i = 0; i < s->n_data; i++)
+		if (s->data[i].start <= at && at < s->data[i].end)
+			return true;
+	return s->liar;
+}
+
+/* Where the next data, or hole, from @at on begins; UINT64_MAX: there is none. */
+static uint64_t next(const struct nfs41_server *s, uint64_t at, bool hole)
+{
+	for (unsigned int i = 0; i < s->n_data; i++) {
+		const struct stub_range *r = &s->data[i];
+
+		if (at < r->start)
+			return hole ? at : r->start;
+		if (at < r->end && !hole)
+			return at;
+		if (at < r->end)
+			at = r->end;
+	}
+	return hole ? at : UINT64_MAX;
+}
+
+static uint32_t seek(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
+{
+	uint64_t high = nfs4_get64(in), low = nfs4_get64(in), from = nfs4_get64(in), at;
+	uint32_t what = nfs4_get32(in), status = p->s->seek_status;
+
+	atomic_fetch_add(&p->s->seeks, 1);
+	if (high || low || what > 1 || !p->file)
+		atomic_fetch_add(&p->s->wrong, 1);
+	at = next(p->s, from, what);
+	if (p->s->both && what == 0)
+		at = from;
+	if (!status && (from >= p->s->size || (at == UINT64_MAX && !p->s->no_end)))
+		status = NFS4_NXIO;
+	put_result(o, NFS4_SEEK, status);
+	if (status)
+		return status;
+	nfs4_put32(o, at >= p->s->size);
+	nfs4_put64(o, at == UINT64_MAX ? 0 : p->s->back ? from - 1 : at);
+	return 0;
+}
+
+/* The bytes go behind the other results at once. */
+static uint32_t read_file(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
+{
+	uint64_t high = nfs4_get64(in), low = nfs4_get64(in), from = nfs4_get64(in);
+	uint32_t count = nfs4_get32(in);
+
+	atomic_fetch_add(&p->s->reads, 1);
+	if (high || low || count > 65536 || count % 4)
+		atomic_fetch_add(&p->s->wrong, 1);
+	if (from >= p->s->size)
+		count = 0;
+	else if (count > p->s->size - from)
+		count = (uint32_t)(p->s->size - from);
+	put_result(o, NFS4_READ, 0);
+	nfs4_put32(o, from + count >= p->s->size);
+	nfs4_put32(o, count);
+	memcpy(p->big + p->len, o->bytes, o->len);
+	p->len += o->len;
+	o->len = 0;
+	for (uint32_t i = 0; i < count; i++)
+		p->big[p->len++] = is_data(p->s, from + i);
+	return 0;
+}
+
 static uint32_t operation(struct peer *p, uint32_t op, struct nfs4_in *in, struct nfs4_out *o)
 {
+	const uint8_t *fh;
 	uint32_t len;
 
 	switch (op) {
+	case NFS4_SEEK:
+		return seek(p, in, o);
+	case NFS4_READ:
+		return read_file(p, in, o);
 	case NFS4_EXCHANGE_ID:
 		return exchange(p, in, o);
 	case NFS4_CREATE_SESSION:
@@ -203,6 +297,12 @@ static uint32_t operation(struct peer *p, uint32_t op, struct nfs4_in *in, struc
 		nfs4_get32(in);
 		break;
 	case NFS4_PUTFH:
+		fh = nfs4_get_opaque(in, 4096, &len);
+		p->file = fh && len == 4 && !memcmp(fh, "file", 4);
+		break;
+	case NFS4_PUTROOTFH:
+		p->file = false;
+		break;
 	case NFS4_LOOKUP:
 		nfs4_get_opaque(in, 4096, &len);
 		break;
@@ -217,9 +317,9 @@ static uint32_t operation(struct peer *p, uint32_t op, struct nfs4_in *in, struc
 	return 0;
 }
 
+/* Results: into p->big. */
 static void compound(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 {
-	struct nfs4_out results = { .len = 0 };
 	uint32_t len, minor, n, op = 0, done = 0, status = 0;
 
 	nfs4_get_opaque(in, 1024, &len);
@@ -230,8 +330,12 @@ static void compound(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 		n = 0;
 	}
 	for (; done < n && !status; done++) {
+		struct nfs4_out results = { .len = 0 };
+
 		op = nfs4_get32(in);
 		status = operation(p, op, in, &results);
+		memcpy(p->big + p->len, results.bytes, results.len);
+		p->len += results.len;
 		if (!done && op < NFS4_EXCHANGE_ID)
 			atomic_fetch_add(&p->s->wrong, 1); /* no SEQUENCE */
 	}
@@ -240,7 +344,6 @@ static void compound(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 	nfs4_put32(o, status);
 	nfs4_put32(o, 0);
 	nfs4_put32(o, done);
-	nfs4_put_fixed(o, results.bytes, results.len);
 }
 
 /* ---- connections ---- */
@@ -274,19 +377,22 @@ static bool answer(struct peer *p)
 	nfs4_put32(&o, 1);
 	for (int i = 0; i < 4; i++)
 		nfs4_put32(&o, 0);
+	p->len = 0;
 	if (proc)
 		compound(p, &in, &o);
-	mark = htonl(0x80000000u | (o.len - 4));
+	mark = htonl(0x80000000u | (o.len - 4 + p->len));
 	memcpy(o.bytes, &mark, 4);
-	return all(p->fd, o.bytes, o.len, true);
+	return all(p->fd, o.bytes, o.len, true) && all(p->fd, p->big, p->len, true);
 }
 
 static void *peer_main(void *arg)
 {
 	struct peer *p = arg;
 
-	while (answer(p))
+	p->big = malloc(1 << 18);
+	while (p->big && answer(p))
 		;
+	free(p->big);
 	shutdown(p->fd, SHUT_RDWR);
 	return NULL;
 }

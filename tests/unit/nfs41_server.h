@@ -2,8 +2,9 @@
 /*
  * nfs41_server.h - a server of NFSv4.1 and later for unit tests: a thread behind a loopback socket.
  *
- * It knows one export, "/e", whose root is a directory with file id 2, and looks at sessions as a
- * server has to: slots, their numbers, who asks.  What it says wrong is told by its switches.
+ * It knows one export, "/e", whose root is a directory with file id 2, and beside it the handle "file",
+ * a file with file id 3.  It looks at sessions as a server has to: slots, their numbers, who asks.
+ * What it says wrong is told by its switches.
  */
 #ifndef NFS41_SERVER_H
 #define NFS41_SERVER_H
@@ -25,8 +26,19 @@ struct nfs41_server {
 	atomic_uint hang_up; /* the connection is closed instead */
 	atomic_uint flags; /* sr_status_flags, of all */
 
+	/* the file, between calls: its data is bytes of 1, else there are zeros */
+	uint64_t size;
+	struct stub_range data[64];
+	unsigned int n_data;
+	uint32_t seek_status; /* SEEK ends with it */
+	bool no_end; /* SEEK says of data behind the last: there is none; else NXIO */
+	bool back; /* SEEK answers one byte before what was asked about */
+	bool both; /* what is a hole is data, too */
+	bool liar; /* there is data everywhere */
+
 	/* what was seen */
 	atomic_uint sessions, destroyed, clients_destroyed, sequences, alone; /* SEQUENCE alone */
+	atomic_uint seeks, reads;
 	atomic_uint wrong; /* calls that break the protocol */
 	atomic_uint most; /* the highest slot, from 1 */
 

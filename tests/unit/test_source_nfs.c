@@ -32,6 +32,7 @@ static void uri_good(void **state)
 		{ "nfs://h/a?version=4", "h", "/a", 0, 0 },
 		{ "nfs://h/?version=4.0&nfsport=9", "h", "/", 9, 0 },
 		{ "nfs://h/a?version=4.1", "h", "/a", 0, 0 },
+		{ "nfs://h/a?version=4.2", "h", "/a", 0, 0 },
 		{ "nfs://h/a%20b%3fc%2Fd", "h", "/a b?c/d", 0, 0 },
 		{ "nfs://h/a:b@c&d", "h", "/a:b@c&d", 0, 0 },
 	};
@@ -47,7 +48,8 @@ static void uri_good(void **state)
 		assert_string_equal(u.path, good[i].path);
 		assert_int_equal(u.nfsport, good[i].nfsport);
 		assert_int_equal(u.mountport, good[i].mountport);
-		assert_ptr_equal(u.version, strstr(good[i].uri, "version=4.1") ? &nfs41_version :
+		assert_ptr_equal(u.version, strstr(good[i].uri, "version=4.2") ? &nfs42_version :
+					    strstr(good[i].uri, "version=4.1") ? &nfs41_version :
 					    strstr(good[i].uri, "version=4")   ? &nfs4_version :
 										 &nfs3_version);
 	}
