@@ -63,6 +63,7 @@ static const struct key {
 	K(NUMBER, fill_workers, 256, 1, 256),
 	K(NUMBER, small_file, 64 << 10, 0, 1 << 20),
 	K(NUMBER, digests, 0, 0, 1),
+	K(NUMBER, creation_times, 0, 0, 1),
 	K(NUMBER, throttle, 0, 0, 1 << 30),
 	K(NUMBER, recall_files_per_minute, 0, 0, 1000000),
 	K(NUMBER, recall_burst, 100, 1, 1000000),
@@ -554,6 +555,7 @@ void config_source(const struct config *c, struct source_config *out)
 		.jukebox_ms = 500, /* then others have their turn, see job_held.c */
 		.give_up_ms = c->give_up_after * 1000,
 		.inflight = c->inflight,
+		.born = c->creation_times,
 		.smb = {
 			.worker = c->smb_worker[0] ? c->smb_worker : NULL,
 			.credentials = c->smb_credentials,

@@ -124,6 +124,11 @@ static void print_source(struct json *j, const struct source_traits *t)
 	}
 	if (t->have_acl)
 		json_bool(j, t->nfs4 ? "nfs4_acl" : "posix_acl", t->acl);
+	if (t->nfs4) {
+		json_u64(j, "nfs4_minor", t->minor);
+		json_bool(j, "creation_times", t->born);
+		json_bool(j, "user_xattrs", t->xattrs);
+	}
 	json_object_end(j);
 }
 
@@ -355,6 +360,7 @@ int volume_check(struct verdict *v, int argc, char **argv)
 			.limits = c.o.dir ? &c.target.limits : NULL,
 			.exports = c.o.exports,
 			.depot = c.o.depot,
+			.born = c.facts.config.creation_times,
 		};
 		if (!c.sides.exports)
 			c.sides.exports = c.facts.join ? EXPORT_NFS | EXPORT_SMB :

@@ -285,7 +285,8 @@ static void print_not_migrated(struct json *j, const struct target *t,
 					   .join = facts->join ? &join_traits : NULL,
 					   .limits = &t->limits,
 					   .exports = facts->smb ? EXPORT_SMB : EXPORT_NFS,
-					   .depot = facts->depot };
+					   .depot = facts->depot,
+					   .born = facts->config.creation_times };
 	struct check_property p;
 
 	ask_traits(facts, facts->uri, &traits);

@@ -37,6 +37,7 @@ struct check_sides {
 	unsigned int exports;
 	const struct source_traits *join; /* of the share joined with it; NULL: none */
 	bool depot; /* streams go into a depot */
+	bool born; /* creation times of NFSv4 are wanted */
 };
 
 #define CHECK_WHY_MAX 256

@@ -33,6 +33,9 @@ static void adjust_room(const struct check_sides *s, struct check_property *p);
 static void adjust_xattrs(const struct check_sides *s, struct check_property *p);
 static void adjust_streams(const struct check_sides *s, struct check_property *p);
 static void adjust_nfs4_acl(const struct check_sides *s, struct check_property *p);
+static void adjust_holes(const struct check_sides *s, struct check_property *p);
+static void adjust_born(const struct check_sides *s, struct check_property *p);
+static void adjust_user_xattrs(const struct check_sides *s, struct check_property *p);
 
 #define NOT_NFS                                               \
 	{                                                     \
@@ -70,7 +73,7 @@ static const struct row {
 	  { SEEN_NO, FATE_APPROXIMATED, "blocks of zeros become holes, and are read over the wire" },
 	  { SEEN_YES, FATE_APPROXIMATED,
 	    "blocks of zeros become holes; large ones of files with the attribute SPARSE are not read" },
-	  NULL },
+	  adjust_holes },
 	{ "mode",
 	  "mode bits",
 	  { SEEN_YES, FATE_KEPT, "setuid, setgid and sticky too" },
@@ -105,7 +108,7 @@ static const struct row {
 	  "creation time",
 	  NOT_NFS,
 	  { SEEN_YES, FATE_KEPT, "as Samba stores it" },
-	  adjust_xattrs },
+	  adjust_born },
 	{ "hard-links",
 	  "hard links",
 	  { SEEN_YES, FATE_KEPT,
@@ -143,7 +146,7 @@ static const struct row {
 	  "user extended attributes",
 	  NOT_NFS,
 	  { SEEN_YES, FATE_KEPT, "those of SMB" },
-	  adjust_xattrs },
+	  adjust_user_xattrs },
 	{ "streams",
 	  "alternate data streams",
 	  NOT_NFS,
@@ -430,6 +433,51 @@ static void adjust_xattrs(const struct check_sides *s, struct check_property *p)
 	adjust_room(s, p);
 	if (p->fate != FATE_LOST && s->limits && !s->limits->user_xattrs)
 		worse(p, FATE_LOST, "the new file system has no user extended attributes");
+}
+
+static bool is_nfs4(const struct check_sides *s)
+{
+	return s->traits->nfs4 && !strcmp(s->protocol, "nfs");
+}
+
+static void adjust_holes(const struct check_sides *s, struct check_property *p)
+{
+	if (!is_nfs4(s) || s->traits->minor < 2)
+		return;
+	p->seen = SEEN_YES;
+	snprintf(p->why, sizeof(p->why),
+		 "blocks of zeros become holes; large ones are not read where the server tells of them");
+}
+
+/* Only SMB clients are shown it, and it makes each object cost a call more: who wants it says so. */
+static void adjust_born(const struct check_sides *s, struct check_property *p)
+{
+	if (is_nfs4(s) && s->traits->born) {
+		p->seen = SEEN_YES;
+		if (s->born)
+			p->fate = FATE_KEPT;
+		snprintf(p->why, sizeof(p->why), "%s",
+			 s->born ? "of files and directories, as Samba stores it" :
+				   "for SMB clients: 'creation_times = 1' in postcopy.conf keeps it");
+	} else if (is_nfs4(s)) {
+		snprintf(p->why, sizeof(p->why), "the old server does not tell it");
+	}
+	adjust_xattrs(s, p);
+}
+
+static void adjust_user_xattrs(const struct check_sides *s, struct check_property *p)
+{
+	if (is_nfs4(s) && s->traits->minor < 2) {
+		snprintf(p->why, sizeof(p->why), "NFSv4.%u does not carry them, 4.2 does",
+			 s->traits->minor);
+	} else if (is_nfs4(s) && !s->traits->xattrs) {
+		snprintf(p->why, sizeof(p->why), "the old server offers none");
+	} else if (is_nfs4(s)) {
+		p->seen = SEEN_YES;
+		p->fate = FATE_KEPT;
+		snprintf(p->why, sizeof(p->why), "user.*, of files and directories");
+	}
+	adjust_xattrs(s, p);
 }
 
 /* In a depot they are files, and need one attribute of one byte. */

@@ -127,7 +127,9 @@ enum nfs_op {
 	NFS_OP_READDIRPLUS,
 	NFS_OP_READDIR,
 	NFS_OP_GETACL, /* of the ACL protocol, on the same connection */
-	NFS_OP_SEEK, /* NFSv4.2 */
+	NFS_OP_SEEK, /* NFSv4.2, as the next two */
+	NFS_OP_LISTXATTRS,
+	NFS_OP_GETXATTR,
 };
 
 enum nfs_said { /* what an error says besides */
@@ -135,6 +137,7 @@ enum nfs_said { /* what an error says besides */
 	NFS_SAID_TOOSMALL,
 	NFS_SAID_NOTSUPP,
 	NFS_SAID_COOKIE, /* the directory was changed, and a cookie of it is known no more */
+	NFS_SAID_NOXATTR, /* there is no attribute of that name */
 };
 
 /* What is wrong beyond the call: the connection is made again, and the call asked again. */
@@ -153,11 +156,15 @@ struct nfs_answer {
 	bool have_attr, have_dir;
 	struct stub_attr attr, dir;
 	struct stub_origin origin; /* LOOKUP */
-	const char *data; /* READ; READLINK: without a zero byte */
+	bool have_born; /* of GETATTR, where creation times are kept */
+	struct timespec born;
+	bool xattrs; /* GETATTR, LOOKUP: its file system has extended attributes */
+	/* READ, GETXATTR; READLINK: without a zero byte; LISTXATTRS: the names, as they came */
+	const char *data;
 	uint32_t len;
-	bool eof; /* READ, SEEK */
-	uint64_t at; /* SEEK; UINT64_MAX: there is none */
-	uint32_t granted; /* ACCESS */
+	bool eof; /* READ, SEEK, LISTXATTRS */
+	uint64_t at; /* SEEK; UINT64_MAX: there is none; LISTXATTRS: the next cookie */
+	uint32_t granted; /* ACCESS; LISTXATTRS: names */
 	const void *reply; /* as libnfs has decoded it */
 	enum nfs_fault fault; /* not NONE: nothing else counts but why, one line */
 	char why[80];
@@ -170,9 +177,10 @@ struct nfs_call {
 	enum nfs_op op;
 	enum source_priority prio;
 	struct stub_origin fh;
-	const char *name; /* LOOKUP: terminated, stays the caller's */
-	uint64_t offset; /* READ, SEEK; the cookie of READDIR* */
-	uint32_t count; /* READ, READDIR*: bytes; ACCESS: the wanted bits; SEEK: what */
+	const char *name; /* LOOKUP, GETXATTR: terminated, stays the caller's */
+	uint64_t offset; /* READ, SEEK; the cookie of READDIR*, LISTXATTRS */
+	/* READ, READDIR*, *XATTR*: bytes; ACCESS: the wanted bits; SEEK: what */
+	uint32_t count;
 	uint32_t uid; /* ACCESS */
 	char verf[NFS3_COOKIEVERFSIZE];
 

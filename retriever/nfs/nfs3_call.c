@@ -81,6 +81,8 @@ int nfs3_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
 		return rpc_nfsacl_getacl_async(rpc, cb, &args, c);
 	}
 	case NFS_OP_SEEK: /* NFSv4.2 */
+	case NFS_OP_LISTXATTRS:
+	case NFS_OP_GETXATTR:
 		break;
 	}
 	return -1;
@@ -188,6 +190,8 @@ void nfs3_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 	case NFS_OP_READDIR: /* nfs3_page() */
 	case NFS_OP_GETACL: /* nfs_acl.c */
 	case NFS_OP_SEEK:
+	case NFS_OP_LISTXATTRS:
+	case NFS_OP_GETXATTR:
 		break;
 	}
 	if (r) {

@@ -8,7 +8,7 @@
  *   nfs4_call.c  how a call is said, and what its reply says
  *   nfs4_dial.c  the way to the export's root, and what is asked of it
  *   nfs41_*.c    sessions: see nfs41.h
- *   nfs42_*.c    holes: see nfs42.h
+ *   nfs42_*.c    holes, extended attributes, creation times: see nfs42.h
  *
  * libnfs carries the bytes (nfs_zdr.c), and does not know what they say: its own NFSv4 ends with
  * 4.0, and believes what it decodes (docs/decisions/0075).
@@ -37,6 +37,9 @@ enum nfs4_op {
 	NFS4_DESTROY_CLIENTID = 57,
 	NFS4_RECLAIM_COMPLETE = 58,
 	NFS4_SEEK = 69, /* of RFC 7862 */
+	NFS4_GETXATTR = 72, /* of RFC 8276 */
+	NFS4_LISTXATTRS = 74,
+	NFS4_ILLEGAL = 10044, /* in place of one that the server does not know */
 };
 
 enum nfs4_status {
@@ -69,6 +72,9 @@ enum nfs4_status {
 	NFS4_OP_ILLEGAL = 10044,
 	NFS4_WRONG_TYPE = 10083,
 	NFS4_UNION_NOTSUPP = 10090,
+	NFS4_NOXATTR = 10095,
+	NFS4_XATTR2BIG = 10096,
+	NFS4_REP_TOO_BIG = 10066,
 	/* of the session or the client: the call itself was not looked at */
 	NFS4_EXPIRED = 10011,
 	NFS4_STALE_CLIENTID = 10022,
@@ -117,12 +123,15 @@ enum nfs4_attribute {
 	FATTR4_SPACE_TOTAL = 44,
 	FATTR4_SPACE_USED = 45,
 	FATTR4_TIME_ACCESS = 47,
+	FATTR4_TIME_CREATE = 50,
 	FATTR4_TIME_DELTA = 51,
 	FATTR4_TIME_METADATA = 52,
 	FATTR4_TIME_MODIFY = 53,
+	FATTR4_XATTR_SUPPORT = 82, /* of RFC 8276 */
 };
 
-#define NFS4_BIT(n) (UINT64_C(1) << (n))
+#define NFS4_BIT(n)   (UINT64_C(1) << (n)) /* of the first two words of a bitmap */
+#define NFS4_THIRD(n) (1u << ((n) - 64))
 
 /* ---- nfs4_wire.c ---- */
 
@@ -148,6 +157,8 @@ void nfs4_put64(struct nfs4_out *o, uint64_t n);
 void nfs4_put_fixed(struct nfs4_out *o, const void *p, size_t len); /* without its length */
 void nfs4_put_opaque(struct nfs4_out *o, const void *p, size_t len);
 void nfs4_put_bitmap(struct nfs4_out *o, uint64_t attributes);
+/* With a third word, if it is not 0. */
+void nfs4_put_bitmap3(struct nfs4_out *o, uint64_t attributes, uint32_t third);
 /* 0, or what libnfs cannot take: -1. */
 int nfs4_queue(struct nfs4_out *o, struct rpc_context *rpc, rpc_cb cb, void *arg);
 
@@ -165,6 +176,8 @@ void nfs4_get_fixed(struct nfs4_in *in, void *out, size_t len);
 const uint8_t *nfs4_get_opaque(struct nfs4_in *in, uint32_t max, uint32_t *len);
 /* An attribute beyond 63: bad, or passed over (@any). */
 uint64_t nfs4_get_bitmap(struct nfs4_in *in, bool any);
+/* The same with three words: beyond 95. */
+uint64_t nfs4_get_bitmap3(struct nfs4_in *in, bool any, uint32_t *third);
 
 struct nfs4_reply {
 	struct nfs4_in in;
@@ -179,10 +192,13 @@ int nfs4_next(struct nfs4_reply *r, enum nfs4_op op);
 /* ---- nfs4_attr.c ---- */
 
 int nfs4_errno(int status); /* as nfs_errno(); what is negative stays */
+enum nfs_said nfs4_said(int status);
 
 /* What a fattr4 says. */
 struct nfs4_attrs {
 	uint64_t have; /* NFS4_BIT() of each that came */
+	uint32_t third; /* NFS4_THIRD() of those beyond */
+	uint32_t xattr_support;
 	uint64_t supported;
 	uint32_t type, fh_expire, rdattr_error, aclsupport, maxlink, maxname, mode, numlinks;
 	uint32_t lease_time; /* seconds */
@@ -191,7 +207,7 @@ struct nfs4_attrs {
 	uint64_t size, fsid, fileid, files_free, files_total, maxfilesize, maxread;
 	uint64_t space_free, space_total, space_used;
 	uint32_t uid, gid, rdev_major, rdev_minor;
-	struct timespec atime, mtime, ctime, time_delta;
+	struct timespec atime, mtime, ctime, time_delta, born;
 	const uint8_t *fh; /* in the reply */
 	uint32_t fh_len;
 	/* the ACL: what it leaves of the group's and the others' rights, and that it says more
@@ -207,6 +223,8 @@ extern const uint64_t nfs4_of_objects; /* what is asked of each */
 
 /* A fattr4 of which no others than @asked were asked for.  0 or -EBADMSG. */
 int nfs4_get_attrs(struct nfs4_in *in, uint64_t asked, struct nfs4_attrs *out);
+/* The same, of @asked and of @third beyond 63. */
+int nfs4_get_attrs3(struct nfs4_in *in, uint64_t asked, uint32_t third, struct nfs4_attrs *out);
 /* Names for which the table @ids (NULL: an empty one) has numbers become these; true: all that
  * there were. */
 bool nfs4_name_ids(const struct smb_idmap *ids, struct nfs4_attrs *a);

@@ -150,7 +150,8 @@ static int first_call(struct nfs_dial *d, struct rpc_context *rpc, struct step *
 	nfs4_put_op(&o, NFS4_RECLAIM_COMPLETE);
 	nfs4_put32(&o, 0); /* of all file systems */
 	nfs4_put_op(&o, NFS4_PUTROOTFH);
-	nfs4_put_getattr(&o, NFS4_BIT(FATTR4_LEASE_TIME));
+	nfs4_put_op(&o, NFS4_GETATTR);
+	nfs4_put_bitmap(&o, NFS4_BIT(FATTR4_LEASE_TIME));
 	return run(d, rpc, x, NFS4_SEQUENCE, &o);
 }
 

@@ -52,6 +52,31 @@ int nfs4_errno(int status)
 	return -EIO;
 }
 
+enum nfs_said nfs4_said(int status)
+{
+	switch (status) {
+	case NFS4_TOOSMALL:
+	case NFS4_XATTR2BIG:
+	case NFS4_REP_TOO_BIG:
+		return NFS_SAID_TOOSMALL;
+	case NFS4_NOXATTR:
+		return NFS_SAID_NOXATTR;
+	case NFS4_BAD_COOKIE:
+	case NFS4_NOT_SAME:
+		return NFS_SAID_COOKIE;
+	case NFS4_INVAL:
+	case NFS4_NOTSUPP:
+	case NFS4_ATTRNOTSUPP:
+	case NFS4_OP_ILLEGAL:
+	case NFS4_UNION_NOTSUPP:
+	case NFS4_BAD_STATEID:
+	case NFS4_WRONG_TYPE:
+		return NFS_SAID_NOTSUPP;
+	default:
+		return NFS_SAID_NOTHING;
+	}
+}
+
 /* ---- values ---- */
 
 const uint64_t nfs4_of_objects =
@@ -166,6 +191,7 @@ static const struct value {
 	[FATTR4_SPACE_TOTAL] = LONG_AT(space_total),
 	[FATTR4_SPACE_USED] = LONG_AT(space_used),
 	[FATTR4_TIME_ACCESS] = TIME_AT(atime),
+	[FATTR4_TIME_CREATE] = TIME_AT(born),
 	[FATTR4_TIME_DELTA] = TIME_AT(time_delta),
 	[FATTR4_TIME_METADATA] = TIME_AT(ctime),
 	[FATTR4_TIME_MODIFY] = TIME_AT(mtime),
@@ -199,20 +225,29 @@ static int get_value(struct nfs4_in *in, const struct value *v, struct nfs4_attr
 
 int nfs4_get_attrs(struct nfs4_in *in, uint64_t asked, struct nfs4_attrs *out)
 {
+	return nfs4_get_attrs3(in, asked, 0, out);
+}
+
+int nfs4_get_attrs3(struct nfs4_in *in, uint64_t asked, uint32_t third, struct nfs4_attrs *out)
+{
 	struct nfs4_in v = { 0 };
 	uint32_t len;
 	int r = 0;
 
 	memset(out, 0, sizeof(*out));
 	out->acl_mode = 07777;
-	out->have = nfs4_get_bitmap(in, false);
+	out->have = nfs4_get_bitmap3(in, false, &out->third);
 	v.p = nfs4_get_opaque(in, UINT32_MAX, &len);
 	v.left = len;
-	if (in->bad || out->have & ~asked)
+	if (in->bad || out->have & ~asked || out->third & ~third)
 		return -EBADMSG;
 	for (unsigned int i = 0; i < 64 && !r; i++)
 		if (out->have & NFS4_BIT(i))
 			r = get_value(&v, &values[i], out);
+	if (out->third & ~NFS4_THIRD(FATTR4_XATTR_SUPPORT))
+		return -EBADMSG; /* we ask for no other there */
+	if (out->third)
+		out->xattr_support = nfs4_get32(&v);
 	return v.bad || v.left ? -EBADMSG : r;
 }
 

@@ -5,11 +5,12 @@
  * Each call is one compound, by file handle (from NFSv4.1 on behind SEQUENCE):
  *
  *   GETATTR    PUTFH  GETATTR
- *   LOOKUP     PUTFH  GETATTR (of the directory)  LOOKUP  GETFH  GETATTR
+ *   LOOKUP     PUTFH  GETATTR (of the directory)  LOOKUP  GETFH  GETATTR; NFSv4.2: LISTXATTRS,
+ *              which tells whether there is more, and may fail
  *   READLINK   PUTFH  GETATTR  READLINK
  *   ACCESS     PUTFH  ACCESS
  *   READ       PUTFH  READ  GETATTR
- *   SEEK       PUTFH  SEEK  GETATTR       (NFSv4.2)
+ *   SEEK       PUTFH  SEEK  GETATTR       (NFSv4.2, as LISTXATTRS and GETXATTR, which are alone)
  *   READDIR    PUTFH  GETATTR (of the directory)  READDIR, with handles and attributes; or with
  *              none, where the server does not take that (Ganesha 6.5 has no ACLs of what lies in
  *              its pseudo file system, and says INVAL): then each entry is looked up
@@ -24,6 +25,7 @@
 #include <string.h>
 
 #include "nfs/nfs41.h"
+#include "nfs/nfs42.h"
 #include "nfs/nfs_page.h"
 
 #define TARGET_MAX     (64 * 1024)
@@ -59,13 +61,43 @@ static struct nfs41_session *session_of(const struct nfs_call *c)
 	return c->conn ? c->conn->session : NULL;
 }
 
-static void put_lookup(struct nfs4_out *o, const char *name)
+/* What is asked of objects beside nfs4_of_objects. */
+static uint64_t more_of(const struct nfs_source *s)
+{
+	return s && s->config.born ? NFS4_BIT(FATTR4_TIME_CREATE) : 0;
+}
+
+static uint32_t minor_of(const struct nfs_source *s)
+{
+	return s ? s->uri.version->minor : 0;
+}
+
+static const struct nfs_source *source_of(const struct nfs_call *c)
+{
+	return c->conn ? c->conn->s : NULL;
+}
+
+static uint32_t third_of(const struct nfs_source *s)
+{
+	return minor_of(s) >= 2 ? NFS4_THIRD(FATTR4_XATTR_SUPPORT) : 0;
+}
+
+/* Of one object, with what says whether there is more to be had of it. */
+static void put_whole(struct nfs4_out *o, const struct nfs_call *c)
+{
+	nfs4_put_op(o, NFS4_GETATTR);
+	nfs4_put_bitmap3(o, nfs4_of_objects | more_of(source_of(c)), third_of(source_of(c)));
+}
+
+static void put_lookup(struct nfs4_out *o, const struct nfs_call *c)
 {
 	nfs4_put_getattr(o, NFS4_OF_DIRS);
 	nfs4_put_op(o, NFS4_LOOKUP);
-	nfs4_put_opaque(o, name, strlen(name));
+	nfs4_put_opaque(o, c->name, strlen(c->name));
 	nfs4_put_op(o, NFS4_GETFH);
-	nfs4_put_getattr(o, nfs4_of_objects);
+	put_whole(o, c);
+	if (minor_of(source_of(c)) >= 2)
+		nfs42_put_list(o, 0, NFS42_LOOK_BYTES);
 }
 
 /* The anonymous stateid: no open file. */
@@ -106,7 +138,10 @@ static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
 	nfs4_put64(o, be64toh(verf));
 	nfs4_put32(o, bytes); /* of names and cookies; of all */
 	nfs4_put32(o, bytes);
-	nfs4_put_bitmap(o, c->op == NFS_OP_READDIR ? OF_NAMES : OF_ENTRIES);
+	if (c->op == NFS_OP_READDIR)
+		nfs4_put_bitmap(o, OF_NAMES);
+	else
+		nfs4_put_bitmap3(o, OF_ENTRIES | more_of(source_of(c)), third_of(source_of(c)));
 }
 
 /* Credentials are encoded when the call is queued. */
@@ -140,10 +175,10 @@ static int send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct n
 {
 	switch (c->op) {
 	case NFS_OP_GETATTR:
-		nfs4_put_getattr(o, nfs4_of_objects);
+		put_whole(o, c);
 		break;
 	case NFS_OP_LOOKUP:
-		put_lookup(o, c->name);
+		put_lookup(o, c);
 		break;
 	case NFS_OP_READLINK:
 		nfs4_put_getattr(o, nfs4_of_objects);
@@ -160,6 +195,13 @@ static int send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct n
 		break;
 	case NFS_OP_SEEK:
 		put_seek(o, c);
+		break;
+	case NFS_OP_LISTXATTRS:
+		nfs42_put_list(o, c->offset, nfs41_fit(session_of(c), c->count));
+		break;
+	case NFS_OP_GETXATTR:
+		nfs4_put_op(o, NFS4_GETXATTR);
+		nfs4_put_opaque(o, c->name, strlen(c->name));
 		break;
 	case NFS_OP_GETACL: /* of NFSv3 alone */
 		return -1;
@@ -206,23 +248,39 @@ static void find_owner(struct nfs_source *s, struct nfs4_attrs *a)
 			s->uri.host, a->owner.data ? "an owner" : "a group", who);
 }
 
+/* Files and directories have a place for it here: it comes with source_meta(). */
+static bool has_born(const struct nfs4_attrs *attrs, const struct stub_attr *attr)
+{
+	return attrs->have & NFS4_BIT(FATTR4_TIME_CREATE) &&
+	       (S_ISREG(attr->mode) || S_ISDIR(attr->mode));
+}
+
+static void take_born(const struct nfs4_attrs *attrs, struct nfs_answer *a)
+{
+	a->have_born = has_born(attrs, &a->attr);
+	a->born = attrs->born;
+	a->xattrs = attrs->xattr_support;
+	a->attr.more = a->attr.more || a->have_born;
+}
+
 static int take_attr(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
 		     struct nfs_answer *a)
 {
 	bool content = c->op == NFS_OP_READ || c->op == NFS_OP_SEEK;
-	uint64_t asked = content ? OF_READS : nfs4_of_objects;
+	uint64_t asked = content ? OF_READS : nfs4_of_objects | more_of(s);
 	int status = nfs4_next(r, NFS4_GETATTR);
 	struct nfs4_attrs attrs;
 	const char *why;
 
 	if (status)
 		return nfs4_errno(status);
-	if (nfs4_get_attrs(&r->in, asked, &attrs))
+	if (nfs4_get_attrs3(&r->in, asked, content ? 0 : third_of(s), &attrs))
 		return -EBADMSG;
 	find_owner(s, &attrs);
 	if (nfs4_attr(&attrs, &a->attr, &why))
 		return -EBADMSG;
 	a->have_attr = true;
+	take_born(&attrs, a);
 	return 0;
 }
 
@@ -268,7 +326,9 @@ static int take_lookup(struct nfs_source *s, const struct nfs_call *c, struct nf
 		e = nfs4_errno(nfs4_next(r, NFS4_GETFH));
 	if (!e)
 		e = nfs4_get_handle(r, &a->origin);
-	return e ? e : take_attr(s, c, r, a);
+	if (!e)
+		e = take_attr(s, c, r, a);
+	return e || minor_of(s) < 2 ? e : nfs42_look_behind(r, a);
 }
 
 static int take_readlink(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
@@ -296,27 +356,6 @@ static int take_read(struct nfs_source *s, const struct nfs_call *c, struct nfs4
 	return a->data ? take_attr(s, c, r, a) : -EBADMSG;
 }
 
-static enum nfs_said said(int status)
-{
-	switch (status) {
-	case NFS4_TOOSMALL:
-		return NFS_SAID_TOOSMALL;
-	case NFS4_BAD_COOKIE:
-	case NFS4_NOT_SAME:
-		return NFS_SAID_COOKIE;
-	case NFS4_INVAL:
-	case NFS4_NOTSUPP:
-	case NFS4_ATTRNOTSUPP:
-	case NFS4_OP_ILLEGAL:
-	case NFS4_UNION_NOTSUPP:
-	case NFS4_BAD_STATEID:
-	case NFS4_WRONG_TYPE:
-		return NFS_SAID_NOTSUPP;
-	default:
-		return NFS_SAID_NOTHING;
-	}
-}
-
 static int take_seek(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
 		     struct nfs_answer *a)
 {
@@ -324,7 +363,7 @@ static int take_seek(struct nfs_source *s, const struct nfs_call *c, struct nfs4
 
 	a->eof = status == NFS4_NXIO;
 	a->at = UINT64_MAX;
-	a->said = said(status);
+	a->said = nfs4_said(status);
 	if (status)
 		return a->eof ? 0 : nfs4_errno(status); /* nothing of the kind to the file's end */
 	a->eof = nfs4_get32(&r->in);
@@ -351,7 +390,7 @@ static int take_readdir(struct nfs4_reply *r, struct nfs_answer *a)
 		return e;
 	a->have_dir = true;
 	status = nfs4_next(r, NFS4_READDIR);
-	a->said = said(status);
+	a->said = nfs4_said(status);
 	return nfs4_errno(status); /* the entries: nfs4_page() */
 }
 
@@ -378,6 +417,10 @@ static int take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_repl
 		return take_readdir(r, a);
 	case NFS_OP_SEEK:
 		return take_seek(s, c, r, a);
+	case NFS_OP_LISTXATTRS:
+		return nfs42_take_list(r, a);
+	case NFS_OP_GETXATTR:
+		return nfs42_take_value(r, a);
 	case NFS_OP_GETACL:
 		break;
 	}
@@ -407,7 +450,7 @@ void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 
 	out->said = NFS_SAID_NOTHING;
 	out->fault = NFS_FAULT_NONE;
-	out->have_attr = out->have_dir = false;
+	out->have_attr = out->have_dir = out->have_born = out->xattrs = false;
 	out->reply = reply;
 	nfs4_open(reply, &r);
 	out->error = take_sequence(c, &r, out);
@@ -437,6 +480,8 @@ static void take_entry(struct nfs_source *s, struct nfs4_attrs *attrs, struct nf
 	i->have_attr = !nfs4_attr(attrs, &i->attr, &why);
 	if (!i->have_attr)
 		i->error = -EBADMSG;
+	i->attr.more = i->attr.more || (i->have_attr && has_born(attrs, &i->attr));
+	i->maybe = attrs->xattr_support && (S_ISREG(i->attr.mode) || S_ISDIR(i->attr.mode));
 }
 
 static int get_item(struct nfs_source *s, const struct nfs_call *c, struct nfs4_in *in,
@@ -451,7 +496,8 @@ static int get_item(struct nfs_source *s, const struct nfs_call *c, struct nfs4_
 	i->cookie = nfs4_get64(in);
 	i->name = (const char *)nfs4_get_opaque(in, NAME_BYTES_MAX, &len);
 	i->len = len;
-	r = nfs4_get_attrs(in, plain ? OF_NAMES : OF_ENTRIES, &attrs);
+	r = plain ? nfs4_get_attrs(in, OF_NAMES, &attrs) :
+		    nfs4_get_attrs3(in, OF_ENTRIES | more_of(s), third_of(s), &attrs);
 	if (in->bad)
 		return -EBADMSG;
 	if (r || memchr(i->name, '\0', len))
@@ -464,13 +510,13 @@ static int get_item(struct nfs_source *s, const struct nfs_call *c, struct nfs4_
 /* How many entries there are, and bytes of their names. */
 static void measure(struct nfs4_in in, size_t *n, size_t *text)
 {
-	uint32_t len, values;
+	uint32_t len, values, third;
 
 	*n = *text = 0;
 	while (nfs4_get32(&in)) {
 		nfs4_get64(&in);
 		nfs4_get_opaque(&in, NAME_BYTES_MAX, &len);
-		nfs4_get_bitmap(&in, false);
+		nfs4_get_bitmap3(&in, false, &third);
 		nfs4_get_opaque(&in, UINT32_MAX, &values);
 		++*n;
 		*text += len;

@@ -25,7 +25,8 @@
 	 NFS4_BIT(FATTR4_CHOWN_RESTRICTED) | NFS4_BIT(FATTR4_FILES_FREE) |                     \
 	 NFS4_BIT(FATTR4_FILES_TOTAL) | NFS4_BIT(FATTR4_MAXFILESIZE) |                         \
 	 NFS4_BIT(FATTR4_MAXLINK) | NFS4_BIT(FATTR4_MAXNAME) | NFS4_BIT(FATTR4_SPACE_FREE) |   \
-	 NFS4_BIT(FATTR4_SPACE_TOTAL) | NFS4_BIT(FATTR4_TIME_DELTA))
+	 NFS4_BIT(FATTR4_SPACE_TOTAL) | NFS4_BIT(FATTR4_TIME_DELTA) |                          \
+	 NFS4_BIT(FATTR4_TIME_CREATE))
 
 /* ---- one compound ---- */
 
@@ -33,6 +34,7 @@ struct asked {
 	unsigned int names; /* LOOKUP, and GETFH then */
 	uint32_t slot;
 	uint64_t attributes;
+	uint32_t third;
 	int status; /* of the answer: 0, nfsstat4, -EBADMSG */
 	struct stub_origin fh;
 	struct nfs4_attrs attrs;
@@ -58,7 +60,7 @@ static void take(struct nfs_dial *d, void *data)
 	if (!a->status)
 		a->status = nfs4_next(&r, NFS4_GETATTR);
 	if (!a->status)
-		a->status = nfs4_get_attrs(&r.in, a->attributes, &a->attrs);
+		a->status = nfs4_get_attrs3(&r.in, a->attributes, a->third, &a->attrs);
 	a->who[0] = '\0';
 	if (a->status || nfs4_name_ids(d->ids, &a->attrs))
 		return;
@@ -86,7 +88,8 @@ static int ask(struct nfs_dial *d, struct rpc_context *rpc, const char *const *n
 		nfs4_put_opaque(&o, names[i], strlen(names[i]));
 	}
 	nfs4_put_op(&o, NFS4_GETFH);
-	nfs4_put_getattr(&o, a->attributes);
+	nfs4_put_op(&o, NFS4_GETATTR);
+	nfs4_put_bitmap3(&o, a->attributes, a->third);
 	nfs_dial_begin(d, take, a);
 	return nfs_dial_finish(d, rpc, nfs4_queue(&o, rpc, nfs_dial_on_step, d), "NFS service");
 }
@@ -225,6 +228,9 @@ static int of_root(struct nfs_dial *d, struct rpc_context *rpc, const struct stu
 
 	a->names = 0;
 	a->attributes = attributes;
+	a->third = 0;
+	if (attributes == OF_TRAITS && d->uri->version->minor >= 2)
+		a->third = NFS4_THIRD(FATTR4_XATTR_SUPPORT);
 	a->fh = *root;
 	r = ask(d, rpc, NULL, a);
 	return !r && a->status ? refused(d, a->status) : r;
@@ -267,9 +273,12 @@ static int ask_attr(struct nfs_dial *d, struct rpc_context *rpc, const struct st
 	return r ? r : nfs4_attr(&a.attrs, out, &why);
 }
 
-static void take_traits(const struct nfs4_attrs *a, struct source_traits *t)
+static void take_traits(const struct nfs4_attrs *a, uint32_t minor, struct source_traits *t)
 {
 	t->nfs4 = true;
+	t->minor = minor;
+	t->born = a->have & NFS4_BIT(FATTR4_TIME_CREATE);
+	t->xattrs = a->xattr_support;
 	t->have_info = a->have & NFS4_BIT(FATTR4_LINK_SUPPORT);
 	t->max_file_size = a->maxfilesize;
 	t->time_delta = a->time_delta;
@@ -303,7 +312,7 @@ static int ask_traits(struct nfs_dial *d, const char *address, const struct stub
 	r = of_root(d, rpc, root, OF_TRAITS, &a);
 	nfs_dial_close(d, rpc);
 	if (!r)
-		take_traits(&a.attrs, out);
+		take_traits(&a.attrs, d->uri->version->minor, out);
 	return r;
 }
 

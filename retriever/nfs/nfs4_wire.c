@@ -16,7 +16,7 @@
 #include "nfs/nfs4.h"
 
 #define TAG_MAX	     1024
-#define BITMAP_WORDS 8 /* a server's; ours has two */
+#define BITMAP_WORDS 8 /* a server's; ours has two or three */
 
 static size_t padded(size_t len)
 {
@@ -68,11 +68,18 @@ void nfs4_put_opaque(struct nfs4_out *o, const void *p, size_t len)
 	nfs4_put_fixed(o, p, len);
 }
 
-void nfs4_put_bitmap(struct nfs4_out *o, uint64_t attributes)
+void nfs4_put_bitmap3(struct nfs4_out *o, uint64_t attributes, uint32_t third)
 {
-	nfs4_put32(o, 2);
+	nfs4_put32(o, third ? 3 : 2);
 	nfs4_put32(o, (uint32_t)attributes);
 	nfs4_put32(o, (uint32_t)(attributes >> 32));
+	if (third)
+		nfs4_put32(o, third);
+}
+
+void nfs4_put_bitmap(struct nfs4_out *o, uint64_t attributes)
+{
+	nfs4_put_bitmap3(o, attributes, 0);
 }
 
 #define MINOR_AT 4 /* behind an empty tag */
@@ -165,11 +172,12 @@ const uint8_t *nfs4_get_opaque(struct nfs4_in *in, uint32_t max, uint32_t *len)
 	return at;
 }
 
-uint64_t nfs4_get_bitmap(struct nfs4_in *in, bool any)
+uint64_t nfs4_get_bitmap3(struct nfs4_in *in, bool any, uint32_t *third)
 {
 	uint32_t words = nfs4_get32(in);
 	uint64_t out = 0;
 
+	*third = 0;
 	if (words > BITMAP_WORDS)
 		in->bad = true;
 	for (uint32_t i = 0; i < words && !in->bad; i++) {
@@ -177,9 +185,23 @@ uint64_t nfs4_get_bitmap(struct nfs4_in *in, bool any)
 
 		if (i < 2)
 			out |= word << 32 * i;
+		else if (i == 2)
+			*third = (uint32_t)word;
 		else if (word && !any)
 			in->bad = true;
 	}
+	if (in->bad)
+		*third = 0;
+	return in->bad ? 0 : out;
+}
+
+uint64_t nfs4_get_bitmap(struct nfs4_in *in, bool any)
+{
+	uint32_t third;
+	uint64_t out = nfs4_get_bitmap3(in, any, &third);
+
+	if (third && !any)
+		in->bad = true;
 	return in->bad ? 0 : out;
 }
 
@@ -201,6 +223,8 @@ int nfs4_next(struct nfs4_reply *r, enum nfs4_op op)
 		return (int)r->status; /* it did not come so far */
 	got = nfs4_get32(&r->in);
 	status = nfs4_get32(&r->in);
+	if (got == NFS4_ILLEGAL && status == NFS4_OP_ILLEGAL)
+		got = op; /* the server does not know it */
 	if (r->in.bad || !r->left || got != op || status > INT32_MAX)
 		return -EBADMSG;
 	r->left--;

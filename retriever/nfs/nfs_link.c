@@ -27,7 +27,7 @@ const char *nfs_op_name(enum nfs_op op)
 {
 	static const char *const names[] = { "GETATTR", "LOOKUP",      "READLINK", "ACCESS",
 					     "READ",	"READDIRPLUS", "READDIR",  "GETACL",
-					     "SEEK" };
+					     "SEEK",	"LISTXATTRS",  "GETXATTR" };
 
 	return names[op];
 }
@@ -71,6 +71,8 @@ uint32_t nfs_call_load(const struct nfs_call *c)
 	case NFS_OP_READ:
 	case NFS_OP_READDIRPLUS:
 	case NFS_OP_READDIR:
+	case NFS_OP_LISTXATTRS:
+	case NFS_OP_GETXATTR:
 		return 256 + c->count;
 	case NFS_OP_GETACL:
 		return 1024;

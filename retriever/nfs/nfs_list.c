@@ -6,7 +6,7 @@
  *              |                    |
  *        LOOKUP what is      LOOKUP ...                     (LIST_WINDOW at a time)
  *        incomplete
- *        READLINK symlinks, GETACL the others if the server has ACLs
+ *        READLINK symlinks, GETACL the others if the server has ACLs; NFSv4.2: LISTXATTRS
  *              |
  *           fn(entries)
  *
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nfs/nfs42.h"
 #include "nfs/nfs_page.h"
 
 #define LIST_WINDOW 64
@@ -181,6 +182,8 @@ static int next_op(const struct listing *l, const struct nfs_page *p, const stru
 		return NFS_OP_READLINK;
 	if (!p->narrowed[e - p->entries] && nfs_acl_wanted(l->s, &e->attr))
 		return NFS_OP_GETACL;
+	if (p->maybe[e - p->entries])
+		return NFS_OP_LISTXATTRS;
 	return -1;
 }
 
@@ -192,9 +195,12 @@ static int take(struct complete *c, const struct nfs_answer *a)
 			c->e->attr = a->attr;
 		else
 			memset(&c->e->attr, 0, sizeof(c->e->attr)); /* no half of an old reply */
+		c->e->dummy = c->e->attr.more;
+		c->page->maybe[c->e - c->page->entries] = false; /* LOOKUP has said it */
 		return nfs_page_handle(c->page, c->e, a->origin.bytes, a->origin.len);
 	case NFS_OP_GETATTR:
 		c->e->attr = a->attr;
+		c->e->dummy = c->e->attr.more;
 		return 0;
 	default:
 		return take_target(c, a);
@@ -229,6 +235,11 @@ static void on_part(struct nfs_call *call, int err, const struct nfs_answer *a)
 		c->e->dummy = c->e->attr.more;
 		c->page->narrowed[c->e - c->page->entries] = true;
 		err = 0;
+	} else if (call->op == NFS_OP_LISTXATTRS && err != -ECANCELED && err != -ETIMEDOUT) {
+		nfs42_met(err, a, &c->e->attr);
+		c->e->dummy = c->e->attr.more;
+		c->page->maybe[c->e - c->page->entries] = false;
+		err = 0;
 	} else if (a && call->op == NFS_OP_LOOKUP && is_elsewhere(c->l, a)) {
 		err = -ENOMEDIUM;
 	} else if (!err) {
@@ -245,7 +256,9 @@ static void send(struct complete *c)
 	int err;
 
 	c->call.op = (enum nfs_op)next_op(c->l, c->page, c->e);
-	c->call.count = c->call.op == NFS_OP_GETACL ? nfs_acl_mask(&c->e->attr) : 0;
+	c->call.count = c->call.op == NFS_OP_GETACL	? nfs_acl_mask(&c->e->attr) :
+			c->call.op == NFS_OP_LISTXATTRS ? NFS42_LOOK_BYTES :
+							  0;
 	c->call.prio = c->l->prio;
 	if (c->call.op == NFS_OP_LOOKUP) {
 		c->call.fh = c->l->dir;

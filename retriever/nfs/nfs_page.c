@@ -24,8 +24,9 @@ int nfs_page_reserve(struct nfs_page *p, size_t n, size_t text)
 	p->handles = calloc(n + 1, sizeof(*p->handles));
 	p->complete = calloc(n + 1, sizeof(*p->complete));
 	p->narrowed = calloc(n + 1, sizeof(*p->narrowed));
+	p->maybe = calloc(n + 1, sizeof(*p->maybe));
 	p->text = malloc(text + 1);
-	if (p->entries && p->handles && p->complete && p->narrowed && p->text)
+	if (p->entries && p->handles && p->complete && p->narrowed && p->maybe && p->text)
 		return 0;
 	nfs_page_finish(p);
 	return -ENOMEM;
@@ -64,6 +65,8 @@ int nfs_page_add(struct nfs_page *p, const struct nfs_item *i, const char **why)
 	e->name = memcpy(p->text + p->text_used, i->name, i->len);
 	e->name_len = i->len;
 	p->text_used += i->len;
+	p->maybe[p->n] = i->maybe;
+	e->dummy = e->attr.more;
 	p->complete[p->n++] = i->have_attr && i->have_handle;
 	return 0;
 }
@@ -146,6 +149,7 @@ void nfs_page_finish(struct nfs_page *p)
 	free(p->handles);
 	free(p->complete);
 	free(p->narrowed);
+	free(p->maybe);
 	free(p->text);
 	memset(p, 0, sizeof(*p));
 }

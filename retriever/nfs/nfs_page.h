@@ -9,6 +9,7 @@ struct nfs_page {
 	struct stub_entry *entries; /* names point into text; "." and ".." are left out */
 	uint8_t (*handles)[NFS_HANDLE_MAX]; /* entry i has its origin in handles[i] */
 	bool *complete; /* entry i has attributes and a handle */
+	bool *maybe; /* ... and extended attributes, perhaps: it is to be asked for them (NFSv4.2) */
 	bool *narrowed; /* ... and a mode that may be used: its ACL was asked for */
 	size_t n;
 	bool have_dir; /* the reply had the directory's attributes */
@@ -28,6 +29,7 @@ struct nfs_item {
 	uint64_t cookie;
 	bool have_attr;
 	struct stub_attr attr;
+	bool maybe; /* it may have extended attributes */
 	bool have_handle;
 	const void *handle;
 	size_t handle_len;

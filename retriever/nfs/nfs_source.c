@@ -139,6 +139,8 @@ struct blocking {
 	char *buf;
 	size_t size;
 	size_t len;
+	bool have_born, xattrs;
+	struct timespec born;
 	bool kept; /* GETACL: of what is kept here */
 	struct source_meta *meta; /* GETACL: all that it brings; NULL: the mode */
 };
@@ -158,6 +160,9 @@ static void take(struct blocking *b, const struct nfs_answer *a)
 	b->have_dir = a->have_dir;
 	if (a->have_attr)
 		b->attr = a->attr;
+	b->have_born = a->have_attr && a->have_born;
+	b->born = a->born;
+	b->xattrs = a->have_attr && a->xattrs;
 	if (a->have_dir)
 		b->dir = a->dir;
 	if (a->error)
@@ -247,16 +252,22 @@ static int meta(struct source *base, enum source_priority p, const struct stub_o
 		const struct stub_attr *as, struct source_meta *out)
 {
 	struct nfs_source *s = nfs_of(base);
-	struct blocking b = { .kept = nfs_acl_kept(s), .meta = out };
-	int r = getattr(base, p, o, &out->attr);
+	struct blocking b = { .kept = nfs_acl_kept(s), .meta = out }, g = { 0 };
+	int r = call(s, &g, NFS_OP_GETATTR, p, o);
 
 	(void)as;
+	out->attr = g.attr;
 	if (!r)
 		r = nfs_wait_known(s);
-	if (r || !nfs_acl_wanted(s, &out->attr))
-		return r;
-	b.call.count = nfs_acl_mask(&out->attr);
-	return call(s, &b, NFS_OP_GETACL, p, o);
+	if (!r && nfs_acl_wanted(s, &out->attr)) {
+		b.call.count = nfs_acl_mask(&out->attr);
+		r = call(s, &b, NFS_OP_GETACL, p, o);
+	}
+	if (!r)
+		r = nfs42_extras(s, p, o, g.xattrs, g.have_born ? &g.born : NULL, out);
+	if (r)
+		out->n = 0;
+	return r;
 }
 
 static int root(struct source *base, struct stub_origin *out, struct stub_attr *attr)
@@ -270,6 +281,8 @@ static int root(struct source *base, struct stub_origin *out, struct stub_attr *
 	*out = s->root;
 	pthread_mutex_unlock(&s->pool.lock);
 	r = getattr(base, SOURCE_DEMAND, out, attr);
+	if (!r)
+		r = nfs42_look(s, SOURCE_DEMAND, out, attr);
 	return r ? r : narrow(s, SOURCE_DEMAND, out, nfs_acl_kept(s), attr);
 }
 
@@ -292,7 +305,7 @@ static int lookup(struct source *s, enum source_priority p, const struct stub_or
 		return of_dir ? of_dir : r;
 	*out = b.origin;
 	*attr = b.attr;
-	r = b.have_attr ? 0 : getattr(s, p, out, attr);
+	r = b.have_attr ? 0 : getattr(s, p, out, attr); /* NFSv4 always has them */
 	return r ? r : narrow(nfs_of(s), p, out, nfs_acl_kept(nfs_of(s)), attr);
 }
 

@@ -73,6 +73,7 @@ struct source_config {
 	struct source_id root;
 	bool no_acl; /* NFS: the new file system keeps no POSIX ACLs, so they are only asked for
 		      * to narrow modes */
+	bool born; /* NFSv4: creation times are kept, as Samba stores them */
 	unsigned int connections;	/* TCP connections, 1..16 */
 	unsigned int readdir_bytes;	/* READDIRPLUS reply size wanted, 64..256 KiB */
 	unsigned int read_bytes;	/* largest READ, up to 1 MiB */
@@ -129,6 +130,9 @@ struct source_traits {
 	bool have_acl; /* it was asked, and answered, whether it has ACLs on offer: POSIX ACLs */
 	bool acl;
 	bool nfs4; /* NFSv4 has answered; NFSv4's ACLs are meant then */
+	/* NFSv4: the minor version; of the root, it tells creation times, and has extended attributes */
+	uint32_t minor;
+	bool born, xattrs;
 };
 
 /* Ask, within timeout_ms, without the endless reconnect.  Errors and @why as above. */
@@ -189,7 +193,8 @@ int source_rights(struct source *s, enum source_priority p, const struct stub_or
 /*
  * What is kept of an object beside its data: attributes, and the extended attributes
  * that hold what a server of its kind knows of it (ACLs, streams, DOS attributes), in
- * the order in which they are to be stored.  NFSv3 has POSIX ACLs, if the server has the ACL
+ * the order in which they are to be stored.  NFSv4.2 has users' extended attributes, NFSv4 creation
+ * times (source_config.born).  NFSv3 has POSIX ACLs, if the server has the ACL
  * protocol beside it; where one does not come (attr.acl), the mode is narrowed.  Freed with
  * source_meta_free(), also after a failure.
  */
@@ -215,6 +220,11 @@ struct source_stream {
 int source_meta(struct source *s, enum source_priority p, const struct stub_origin *o,
 		struct source_meta *out);
 void source_meta_free(struct source_meta *m);
+
+/* For backends: @x behind what @m has, in one piece of memory; a line of what is lost, without its
+ * end.  0 or -ENOMEM. */
+int source_meta_append(struct source_meta *m, const struct stub_xattr *x, size_t n);
+int source_meta_lose(struct source_meta *m, const char *line);
 
 /* As stub_fill_attr() wants them. */
 static inline const struct timespec *source_meta_times(const struct source_meta *m)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sessions of old servers that are read by NFSv4.1: kept, lost, small, given back.  (What is the same by
-all versions: test_nfs4_source.py.)"""
+"""Sessions of old servers that are read by NFSv4.1: kept, lost, small, given back.  (What is the
+same by all versions: test_nfs4_source.py.)"""
 import random
 
 import pytest

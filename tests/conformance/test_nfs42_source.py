@@ -2,6 +2,7 @@
 """What old servers tell by NFSv4.2 and not before."""
 import os
 import random
+import struct
 
 import pytest
 
@@ -104,3 +105,88 @@ def test_a_real_server(old_server, new_volume, new_migration, fresh_dir):
     assert (fresh_dir / "f").read_bytes() == (top / "f").read_bytes()
     assert used(fresh_dir / "f") <= MIB
     right(m)
+
+
+# -- extended attributes ------------------------------------------------------------------------
+
+def test_extended_attributes(fake, new_migration, fresh_dir):
+    at = fake.tree.mkdir(fake.tree.root, "d")
+    big = bytes(range(256)) * 16
+    wanted = {
+        "d": {b"of": b"a directory"},
+        "d/some": {b"one": b"1", b"two": big, b"empty": b"", b"a/b c": b"\0\1"},
+        "d/none": {},
+        "d/no-such-thing": None,
+    }
+    at.xattrs = wanted["d"]
+    for path in list(wanted)[1:]:
+        fake.tree.file(at, path[2:], b"content").xattrs = wanted[path]
+    m = new_migration(fake.url(version="4.2"), fresh_dir).init().start()
+    with m.client("v4.1") as c:         # one way in, the crawler the other
+        assert c.read_file("d/some") == b"content"
+    complete(m)
+    for path, xattrs in wanted.items():
+        here = {n: os.getxattr(fresh_dir / path, n) for n in os.listxattr(fresh_dir / path)
+                if n.startswith("user.")}
+        assert here == {"user." + n.decode(): v for n, v in (xattrs or {}).items()}, path
+    right(m)
+    fake.tree.by_fh[at.fh].entries[0][1].xattrs[b"one"] = b"another"
+    answer = m.tool("verify", "--all", "--config", m.workdir / "postcopy.conf", m.volume,
+                    check=False)
+    assert answer["result"] != "right", answer
+
+
+def test_objects_without_cost_no_calls_of_their_own(fake, new_migration, fresh_dir):
+    for i in range(50):
+        fake.tree.file(fake.tree.root, "f%d" % i, b"x" * 100).xattrs = None
+    m = new_migration(fake.url(version="4.2"), fresh_dir).init().start()
+    fake.reset_counts()
+    complete(m)
+    assert not fake.counts["LISTXATTRS"] and not fake.counts["GETXATTR"]
+
+
+def test_what_is_too_large_is_told(fake, new_migration, new_volume):
+    volume = new_volume("ext4", "512M").path / "volume"
+    volume.mkdir()
+    node = fake.tree.file(fake.tree.root, "f", b"content")
+    node.xattrs = {b"small": b"x", b"large": bytes(60000), b"n" * 251: b"x"}
+    m = new_migration(fake.url(version="4.2"), volume).init().start()
+    complete(m)
+    assert os.listxattr(volume / "f").count("user.small") == 1
+    assert "attribute user.large: more than the new file system takes" in m.log.read_text()
+
+
+# -- creation times ---------------------------------------------------------------------------
+
+BORN = 1_000_000_000 * 10 ** 9 + 1234500
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.1", "4.2"])
+def test_creation_times_as_samba_stores_them(version, fake, new_migration, fresh_dir):
+    fake.tree.mkdir(fake.tree.root, "d").born = BORN
+    fake.tree.file(fake.tree.root, "f", b"f").born = BORN
+    fake.tree.symlink(fake.tree.root, "l", "f").born = BORN
+    fake.tree.file(fake.tree.root, "unknown", b"f")
+    m = new_migration(fake.url(version=version), fresh_dir,
+                      conf="creation_times = 1\n").init().start()
+    complete(m)
+    ticks = BORN // 100 + 11644473600 * 10 ** 7
+    for name, kind in (("d", 0x10), ("f", 0)):
+        value = os.getxattr(fresh_dir / name, "user.DOSATTRIB")
+        assert value == struct.pack("<HHIIIQ", 0, 5, 5, 0x11, kind, ticks)
+    assert "user.DOSATTRIB" not in os.listxattr(fresh_dir / "unknown")
+    assert os.readlink(fresh_dir / "l") == "f"
+    right(m)
+
+
+def test_creation_times_are_kept_by_choice(fake, new_migration, fresh_dir):
+    fake.tree.root.born = BORN
+    fake.tree.file(fake.tree.root, "f", b"f").born = BORN
+    m = new_migration(fake.url(version="4.2"), fresh_dir)
+    rows = {p["property"]: p for p in
+            m.tool("check", "--source", m.url, fresh_dir, check=False)["properties"]}
+    assert rows["btime"]["volume"] == "lost" and "creation_times = 1" in rows["btime"]["why"]
+    assert rows["user-xattrs"]["volume"] == "kept"
+    m.init().start()
+    complete(m)
+    assert "user.DOSATTRIB" not in os.listxattr(fresh_dir / "f")

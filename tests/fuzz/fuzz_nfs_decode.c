@@ -6,11 +6,11 @@
  * nfs_submit() is replaced (by the linker): a call is over at once, with the next
  * bytes of the input as its result, decoded by libnfs with our guards before it, in
  * memory that is gone when the callback returns.  So everything above the queue is
- * under test: nfs3_call.c, nfs4_call.c, nfs4_attr.c, nfs_list.c, nfs_page.c, nfs_read.c,
+ * under test: nfs3_call.c, nfs4_call.c, nfs4_attr.c, nfs42_*.c, nfs_list.c, nfs_page.c, nfs_read.c,
  * nfs_attr.c, nfs_acl.c, nfs_zdr.c, source.c.
  *
  * A byte says what to call, with its top bit of a server that has ACLs, with the next one
- * by NFSv4, and what follows are its results; and so again.  A result is u16 length, bytes; with
+ * by NFSv4.0, with both by NFSv4.2 (whose sessions are made elsewhere), and what follows are its results; and so again.  A result is u16 length, bytes; with
  * the top bit of the length: u16 length, u16 count, bytes, so often behind the first.
  */
 #include <errno.h>
@@ -106,7 +106,7 @@ int __wrap_nfs_submit(struct nfs_source *s, struct nfs_call *c)
 
 		memset(&r, 0, sizeof(r));
 		libnfs_zdrmem_create(&z, bytes, (uint32_t)size, ZDR_DECODE);
-		if (s->uri.version == &nfs4_version) {
+		if (s->uri.version->number == 4) {
 			r.compound = (struct nfs4_bytes){ (uint8_t *)bytes, (uint32_t)size };
 			decoded = true;
 		} else {
@@ -139,9 +139,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int calls = 0; calls < CALLS_MAX && input.left; calls++) {
 		unsigned int what = (unsigned int)fuzz_take(&input, 1);
 
-		s->uri.version = what & 0x40 ? &nfs4_version : &nfs3_version;
+		s->uri.version = !(what & 0x40) ? &nfs3_version :
+				 what & 0x80	? &nfs42_version :
+						  &nfs4_version;
 		s->acl = what & 0x80 && s->uri.version == &nfs3_version;
-		nfs_calls_make(&s->base, what % (s->acl ? 8 : 7));
+		s->no_holes = false;
+		s->config.born = s->uri.version == &nfs42_version;
+		nfs_calls_make(&s->base, what % (s->config.born ? 9 : s->acl ? 8 : 7));
 	}
 	pthread_mutex_destroy(&s->pool.lock);
 	free(s);

@@ -118,6 +118,20 @@ static int all_of(struct source *s, const struct stub_origin *o, struct stub_att
 	return r == -ENOMEDIUM ? -ESTALE : r; /* the attributes of two calls may be two objects' */
 }
 
+static int holes_of(struct source *s, const struct stub_origin *o)
+{
+	struct source_holes h;
+	int r = source_holes(s, SOURCE_BACKGROUND, o, 1000, &h);
+	uint64_t at = 1000;
+
+	for (uint32_t i = 0; r == 0 && i < h.n; at = h.hole[i++].end) {
+		CHECK(h.hole[i].start >= at && h.hole[i].end > h.hole[i].start);
+		CHECK(h.hole[i].end <= h.end && h.end <= h.attr.size);
+	}
+	free(h.hole);
+	return r == -EOPNOTSUPP ? -EIO : r;
+}
+
 /* ---- calls ---- */
 
 void nfs_calls_make(struct source *s, unsigned int what)
@@ -153,6 +167,9 @@ void nfs_calls_make(struct source *s, unsigned int what)
 		break;
 	case 7:
 		r = all_of(s, &o, &attr);
+		break;
+	case 8:
+		r = holes_of(s, &o);
 		break;
 	}
 	CHECK(r == 0 || is_error(r) || (what == 5 && r == -EAGAIN));

@@ -31,7 +31,7 @@ COMPLETE_ALREADY = 10054
 BADCHAR = 10040
 WRONG_TYPE = 10083
 ATTRNOTSUPP = 10032
-OP_ILLEGAL = 10044
+OP_ILLEGAL, NOXATTR = 10044, 10095
 
 NAMES = {value: name for name, value in list(globals().items())
          if name.isupper() and isinstance(value, int) and name != "DELAY"}

@@ -104,6 +104,8 @@ class Node:
     acl: list = None                                 # of (type, id, rights); None: the mode
     default_acl: list = field(default_factory=list)
     gone: bool = False                               # answers STALE
+    xattrs: Optional[dict] = field(default_factory=dict)     # by NFSv4.2; None: NOTSUPP
+    born: Optional[int] = None                       # by NFSv4: ns; None: it is not told
 
     def claim(self, **lies):
         """Show these attributes instead of the true ones; returns self."""

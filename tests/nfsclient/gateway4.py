@@ -10,20 +10,22 @@ POSTCOPY_SOURCE_VERSION).  Only the compounds are known that a reader by handle 
     PUTROOTFH LOOKUP... GETFH GETATTR      MNT, GETATTR
     PUTFH GETFH GETATTR                    GETATTR, and FSINFO where limits are asked for
     PUTFH SEEK GETATTR                     none: by the ranges of node.content that have data
+    LOOKUP's with LISTXATTRS behind it, PUTFH LISTXATTRS, PUTFH GETXATTR: node.xattrs
 
-From 4.1 on behind SEQUENCE (gateway4_session.py); the highest version is server.minor.  A result
+From 4.1 on behind SEQUENCE (gateway4_session.py); server.minor is the highest version.  A result
 that NFSv3 could not have sent goes out as it is: it is no compound either.
 """
 import struct
 
 from . import errors, gateway4_session, nfs3
 from .nfs4 import OPS
-from .nfs4_attrs import (FH_EXPIRE, FILEHANDLE, FILEID, FSID, LEASE_TIME, MAXFILESIZE, MAXREAD, MODE,
-                         NUMLINKS, OWNER, OWNER_GROUP, RAWDEV, RDATTR_ERROR, SIZE, SPACE_USED,
+from .nfs4_attrs import (FH_EXPIRE, FILEHANDLE, FILEID, FSID, LEASE_TIME, MAXFILESIZE, MAXREAD,
+                         MODE, NUMLINKS, OWNER, OWNER_GROUP, RAWDEV, RDATTR_ERROR, SIZE, SPACE_USED,
                          TIME_ACCESS, TIME_METADATA, TIME_MODIFY, TYPE, get_bitmap, put_bitmap)
 from .xdr import Packer, Unpacker, XdrError
 
 NAMES = {number: name for name, number in OPS.items()}
+TIME_CREATE, XATTR_SUPPORT = 50, 82
 LINK_SUPPORT, SYMLINK_SUPPORT, ACLSUPPORT, CASE_INSENSITIVE, CASE_PRESERVING = 5, 6, 13, 16, 17
 CHOWN_RESTRICTED, MAXLINK, MAXNAME = 18, 28, 29
 OF_HANDLE = (errors.STALE, errors.BADHANDLE)        # what PUTFH would say
@@ -46,7 +48,8 @@ def _readdir(u):
 
 ARGS = {"PUTFH": lambda u: u.opaque(128), "GETATTR": get_bitmap, "LOOKUP": lambda u: u.opaque(4096),
         "ACCESS": lambda u: u.u32(), "READ": lambda u: (u.fixed(16), u.u64(), u.u32()),
-        "READDIR": _readdir, "SEEK": lambda u: (u.fixed(16), u.u64(), u.u32()),
+        "READDIR": _readdir, "LISTXATTRS": lambda u: (u.u64(), u.u32()),
+        "GETXATTR": lambda u: u.opaque(), "SEEK": lambda u: (u.fixed(16), u.u64(), u.u32()),
         **gateway4_session.ARGS}
 
 
@@ -182,6 +185,7 @@ class Compound:
             more = self.limits() if MAXREAD in wanted else {}
         except Failed as err:
             return self.done(err.status, self.ops[0][0])
+        more.update(self.more(self.fh))
         more.update({LINK_SUPPORT: Packer().u32(1), SYMLINK_SUPPORT: Packer().u32(1),
                      ACLSUPPORT: Packer().u32(0), CASE_INSENSITIVE: Packer().u32(0),
                      CASE_PRESERVING: Packer().u32(1), CHOWN_RESTRICTED: Packer().u32(1),
@@ -205,7 +209,50 @@ class Compound:
     def getattr(self):
         a = get_attrs(self.call("GETATTR", Packer().opaque(self.fh).done()))
         self.ok("PUTFH")
-        self.attrs(a, self.ops[1][1])
+        self.attrs(a, self.ops[1][1], self.more(self.fh))
+        return self.done()
+
+    def more(self, fh):
+        """Attributes that NFSv3 does not have."""
+        node = self.server.tree.by_fh.get(fh)
+        values = {XATTR_SUPPORT: Packer().u32(node is not None and node.xattrs is not None)}
+        if node is not None and node.born:
+            values[TIME_CREATE] = a_time(node.born)
+        return values
+
+    # -- extended attributes ---------------------------------------------------------------
+
+    def list_names(self, fh, args):
+        node = self.server.tree.by_fh.get(fh)
+        if node is None or node.xattrs is None:
+            return self.done(errors.NOTSUPP, "LISTXATTRS")
+        first, count = args
+        names, room = [], count - 16
+        for name in sorted(node.xattrs)[first:]:
+            room -= 8 + len(name)
+            if room < 0:
+                break
+            names.append(name)
+        left = len(node.xattrs) - first - len(names)
+        if left and not names:
+            return self.done(errors.TOOSMALL, "LISTXATTRS")
+        p = Packer().u64(first + len(names)).array(names, Packer.opaque).boolean(not left)
+        self.ok("LISTXATTRS", p.done())
+        return self.done()
+
+    def listxattrs(self):
+        self.server.counts["LISTXATTRS"] += 1
+        self.ok("PUTFH")
+        return self.list_names(self.fh, self.ops[1][1])
+
+    def getxattr(self):
+        self.server.counts["GETXATTR"] += 1
+        node = self.server.tree.by_fh.get(self.fh)
+        value = (node.xattrs or {}).get(self.ops[1][1]) if node else None
+        self.ok("PUTFH")
+        if value is None:
+            return self.done(errors.NOXATTR, "GETXATTR")
+        self.ok("GETXATTR", Packer().opaque(value).done())
         return self.done()
 
     def lookup(self):
@@ -218,8 +265,8 @@ class Compound:
         self.attrs(of or self.of_tree(), self.ops[1][1])
         self.ok("LOOKUP")
         self.ok("GETFH", Packer().opaque(fh).done())
-        self.attrs(a, self.ops[4][1])
-        return self.done()
+        self.attrs(a, self.ops[4][1], self.more(fh))
+        return self.list_names(fh, self.ops[5][1]) if len(self.ops) > 5 else self.done()
 
     def readlink(self):
         u = self.call("READLINK", Packer().opaque(self.fh).done())
@@ -297,6 +344,7 @@ class Compound:
             a, more = None, {RDATTR_ERROR: Packer().u32(errors.DELAY)}
         else:
             more[FILEHANDLE] = Packer().opaque(fh)
+            more.update(self.more(fh))
         put_attrs(out, wanted, a, self.server.owner_names, more)
         return None
 

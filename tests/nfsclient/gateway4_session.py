@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sessions of FakeServer (NFSv4.1 and 4.2), as strict as a server may be: what breaks the protocol is
-counted in `broken`, with what it was.
+"""Sessions of FakeServer (NFSv4.1 and 4.2), as strict as a server may be: what breaks the protocol
+is in `broken`.
 
     sessions = Sessions(slots=4)
     sessions.drop = 1                   # the next SEQUENCE: BADSESSION

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -24,7 +25,7 @@ struct peer { /* a connection, and its session */
 	uint32_t client; /* 0: none yet */
 	uint32_t session; /* 0: none */
 	uint32_t next[NFS41_SLOTS_MAX]; /* of each slot */
-	bool file; /* the current handle is that */
+	enum { ROOT, FILE_WITH, FILE_PLAIN } at; /* the current handle's */
 	uint8_t *big; /* the results so far */
 	uint32_t len;
 };
@@ -65,30 +66,36 @@ static uint64_t value(const struct peer *p, unsigned int attribute)
 {
 	switch (attribute) {
 	case FATTR4_TYPE:
-		return p->file ? NF3REG : NF3DIR;
+		return p->at == ROOT ? NF3DIR : NF3REG;
 	case FATTR4_SIZE:
-		return p->file ? p->s->size : 1;
+		return p->at == FILE_WITH ? p->s->size : 0;
 	case FATTR4_FILEID:
-		return p->file ? 3 : 2;
+		return 2 + p->at;
 	case FATTR4_LEASE_TIME:
 		return p->s->lease_s;
 	case FATTR4_MODE:
 		return 0755;
 	case FATTR4_FH_EXPIRE_TYPE:
+	case FATTR4_RDATTR_ERROR:
 		return 0;
 	default: /* links, file system, time */
 		return 1;
 	}
 }
 
-static void put_attrs(const struct peer *p, struct nfs4_out *o, uint64_t asked)
+static const char *const handles[] = { "root", "file", "none" };
+
+static void put_attrs(const struct peer *p, struct nfs4_out *o, uint64_t asked, uint32_t third)
 {
+	bool born = p->s->born.tv_sec || p->s->born.tv_nsec;
 	struct nfs4_out v = { .len = 0 };
 	uint64_t have = asked & (NFS4_BIT(FATTR4_TYPE) | NFS4_BIT(FATTR4_FH_EXPIRE_TYPE) |
 				 NFS4_BIT(FATTR4_SIZE) | NFS4_BIT(FATTR4_FSID) |
 				 NFS4_BIT(FATTR4_LEASE_TIME) | NFS4_BIT(FATTR4_FILEID) |
 				 NFS4_BIT(FATTR4_MODE) | NFS4_BIT(FATTR4_NUMLINKS) |
 				 NFS4_BIT(FATTR4_OWNER) | NFS4_BIT(FATTR4_OWNER_GROUP) |
+				 NFS4_BIT(FATTR4_RDATTR_ERROR) | NFS4_BIT(FATTR4_FILEHANDLE) |
+				 (born ? NFS4_BIT(FATTR4_TIME_CREATE) : 0) |
 				 NFS4_BIT(FATTR4_TIME_MODIFY));
 
 	for (unsigned int i = 0; i < 64; i++) {
@@ -96,6 +103,10 @@ static void put_attrs(const struct peer *p, struct nfs4_out *o, uint64_t asked)
 			continue;
 		if (i == FATTR4_OWNER || i == FATTR4_OWNER_GROUP)
 			nfs4_put_opaque(&v, "0", 1);
+		else if (i == FATTR4_FILEHANDLE)
+			nfs4_put_opaque(&v, handles[p->at], 4);
+		else if (i == FATTR4_TIME_CREATE)
+			nfs4_put64(&v, (uint64_t)p->s->born.tv_sec);
 		else if (i == FATTR4_SIZE || i == FATTR4_FSID || i == FATTR4_TIME_MODIFY ||
 			 i == FATTR4_FILEID)
 			nfs4_put64(&v, value(p, i));
@@ -105,8 +116,13 @@ static void put_attrs(const struct peer *p, struct nfs4_out *o, uint64_t asked)
 			nfs4_put64(&v, 0);
 		else if (i == FATTR4_TIME_MODIFY)
 			nfs4_put32(&v, 0);
+		else if (i == FATTR4_TIME_CREATE)
+			nfs4_put32(&v, (uint32_t)p->s->born.tv_nsec);
 	}
-	nfs4_put_bitmap(o, have);
+	third &= NFS4_THIRD(FATTR4_XATTR_SUPPORT);
+	if (third)
+		nfs4_put32(&v, !p->s->no_support);
+	nfs4_put_bitmap3(o, have, third);
 	nfs4_put_opaque(o, v.bytes, v.len);
 }
 
@@ -232,7 +248,7 @@ static uint32_t seek(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 	uint32_t what = nfs4_get32(in), status = p->s->seek_status;
 
 	atomic_fetch_add(&p->s->seeks, 1);
-	if (high || low || what > 1 || !p->file)
+	if (high || low || what > 1 || p->at != FILE_WITH)
 		atomic_fetch_add(&p->s->wrong, 1);
 	at = next(p->s, from, what);
 	if (p->s->both && what == 0)
@@ -271,12 +287,117 @@ static uint32_t read_file(struct peer *p, struct nfs4_in *in, struct nfs4_out *o
 	return 0;
 }
 
+/* ---- extended attributes ---- */
+
+static uint32_t list(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
+{
+	const struct nfs41_server *s = p->s;
+	uint64_t from = nfs4_get64(in), cookie;
+	unsigned int all = p->at == FILE_WITH ? s->n_xattrs : 0, n;
+
+	nfs4_get32(in);
+	atomic_fetch_add(&p->s->lists, 1);
+	/* an operation that is not known has another number */
+	put_result(o, s->list_status == NFS4_OP_ILLEGAL ? NFS4_ILLEGAL : NFS4_LISTXATTRS,
+		   s->list_status);
+	if (s->list_status)
+		return s->list_status;
+	n = from > all ? 0 : all - (unsigned int)from;
+	if (s->page && n > s->page)
+		n = s->page;
+	cookie = s->stuck ? from : from + n;
+	if (s->endless) {
+		n = 500;
+		cookie = from + n;
+	}
+	nfs4_put64(o, cookie);
+	nfs4_put32(o, n);
+	memcpy(p->big + p->len, o->bytes, o->len);
+	p->len += o->len;
+	for (unsigned int i = 0; i < n; i++) {
+		char made[16];
+
+		*o = (struct nfs4_out){ .len = 0 };
+		snprintf(made, sizeof(made), "%08u", (unsigned int)from + i);
+		if (s->endless)
+			nfs4_put_opaque(o, made, 8);
+		else
+			nfs4_put_opaque(o, s->xattrs[from + i].name, s->xattrs[from + i].name_len);
+		memcpy(p->big + p->len, o->bytes, o->len);
+		p->len += o->len;
+	}
+	*o = (struct nfs4_out){ .len = 0 };
+	nfs4_put32(o, !s->endless && !s->stuck && from + n >= all);
+	return 0;
+}
+
+static uint32_t get(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
+{
+	const struct nfs41_server *s = p->s;
+	uint32_t len, status = s->get_status ? s->get_status : NFS4_NOXATTR;
+	const uint8_t *name = nfs4_get_opaque(in, 255, &len);
+	unsigned int i = 0;
+
+	while (i < s->n_xattrs && (s->xattrs[i].name_len != len || !name ||
+				   memcmp(s->xattrs[i].name, name, len)))
+		i++;
+	if (i < s->n_xattrs && s->xattrs[i].value && !s->get_status)
+		status = 0;
+	put_result(o, NFS4_GETXATTR, status);
+	if (!status)
+		nfs4_put_opaque(o, s->xattrs[i].value, s->xattrs[i].len);
+	return status;
+}
+
+/* ---- the directory ---- */
+
+static void entries(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
+{
+	static const char *const names[] = { "", "with", "plain" };
+	uint64_t attributes;
+	uint32_t third;
+
+	nfs4_get64(in);
+	nfs4_get64(in);
+	nfs4_get32(in);
+	nfs4_get32(in);
+	attributes = nfs4_get_bitmap3(in, true, &third);
+	nfs4_put64(o, 1);
+	for (p->at = FILE_WITH; p->at <= FILE_PLAIN; p->at++) {
+		nfs4_put32(o, 1);
+		nfs4_put64(o, 10 + p->at);
+		nfs4_put_opaque(o, names[p->at], strlen(names[p->at]));
+		put_attrs(p, o, attributes, third);
+	}
+	p->at = ROOT;
+	nfs4_put32(o, 0);
+	nfs4_put32(o, 1);
+}
+
+static void enter(struct peer *p, uint32_t op, struct nfs4_in *in)
+{
+	uint32_t len;
+	const uint8_t *text = nfs4_get_opaque(in, 4096, &len);
+
+	if (op == NFS4_PUTFH)
+		p->at = !text || len != 4	     ? ROOT :
+			!memcmp(text, "file", 4) ? FILE_WITH :
+			!memcmp(text, "none", 4) ? FILE_PLAIN :
+						   ROOT;
+	else
+		p->at = text && len == 4 ? FILE_WITH : text && len == 5 ? FILE_PLAIN : ROOT;
+}
+
 static uint32_t operation(struct peer *p, uint32_t op, struct nfs4_in *in, struct nfs4_out *o)
 {
-	const uint8_t *fh;
-	uint32_t len;
+	uint64_t attributes;
+	uint32_t third;
 
 	switch (op) {
+	case NFS4_LISTXATTRS:
+		return list(p, in, o);
+	case NFS4_GETXATTR:
+		return get(p, in, o);
 	case NFS4_SEEK:
 		return seek(p, in, o);
 	case NFS4_READ:
@@ -297,23 +418,24 @@ static uint32_t operation(struct peer *p, uint32_t op, struct nfs4_in *in, struc
 		nfs4_get32(in);
 		break;
 	case NFS4_PUTFH:
-		fh = nfs4_get_opaque(in, 4096, &len);
-		p->file = fh && len == 4 && !memcmp(fh, "file", 4);
+	case NFS4_LOOKUP:
+		enter(p, op, in);
 		break;
 	case NFS4_PUTROOTFH:
-		p->file = false;
-		break;
-	case NFS4_LOOKUP:
-		nfs4_get_opaque(in, 4096, &len);
+		p->at = ROOT;
 		break;
 	default:
 		break;
 	}
 	put_result(o, op, 0);
 	if (op == NFS4_GETFH)
-		nfs4_put_opaque(o, "root", 4);
-	else if (op == NFS4_GETATTR)
-		put_attrs(p, o, nfs4_get_bitmap(in, true));
+		nfs4_put_opaque(o, handles[p->at], 4);
+	else if (op == NFS4_READDIR)
+		entries(p, in, o);
+	if (op != NFS4_GETATTR)
+		return 0;
+	attributes = nfs4_get_bitmap3(in, true, &third);
+	put_attrs(p, o, attributes, third);
 	return 0;
 }
 
@@ -325,7 +447,7 @@ static void compound(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 	nfs4_get_opaque(in, 1024, &len);
 	minor = nfs4_get32(in);
 	n = nfs4_get32(in);
-	if (!minor || minor > p->s->minor) {
+	if (minor > p->s->minor) {
 		status = NFS4_MINOR_VERS_MISMATCH;
 		n = 0;
 	}
@@ -336,7 +458,7 @@ static void compound(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 		status = operation(p, op, in, &results);
 		memcpy(p->big + p->len, results.bytes, results.len);
 		p->len += results.len;
-		if (!done && op < NFS4_EXCHANGE_ID)
+		if (!done && minor && op < NFS4_EXCHANGE_ID)
 			atomic_fetch_add(&p->s->wrong, 1); /* no SEQUENCE */
 	}
 	if (n == 1 && op == NFS4_SEQUENCE)

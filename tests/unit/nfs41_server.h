@@ -2,8 +2,8 @@
 /*
  * nfs41_server.h - a server of NFSv4.1 and later for unit tests: a thread behind a loopback socket.
  *
- * It knows one export, "/e", whose root is a directory with file id 2, and beside it the handle "file",
- * a file with file id 3.  It looks at sessions as a server has to: slots, their numbers, who asks.
+ * It knows one export, "/e", whose root is a directory with file id 2.  In that are "with" (handle "file",
+ * file id 3) and "plain" (handle "none", file id 4), an empty one without extended attributes.  It looks at sessions as a server has to: slots, their numbers, who asks.
  * What it says wrong is told by its switches.
  */
 #ifndef NFS41_SERVER_H
@@ -36,7 +36,21 @@ struct nfs41_server {
 	bool both; /* what is a hole is data, too */
 	bool liar; /* there is data everywhere */
 
+	/* extended attributes of the file, and how they are told */
+	struct {
+		const char *name, *value; /* value NULL: it is gone when it is asked for */
+		uint32_t name_len, len;
+	} xattrs[16];
+	unsigned int n_xattrs;
+	unsigned int page; /* names in one answer; 0: all */
+	bool stuck; /* cookies stand still */
+	bool endless; /* 500 names more with each answer */
+	bool no_support; /* its file system has no extended attributes */
+	uint32_t list_status, get_status; /* LISTXATTRS, GETXATTR end with it */
+	struct timespec born; /* all 0: no creation times are told */
+
 	/* what was seen */
+	atomic_uint lists;
 	atomic_uint sessions, destroyed, clients_destroyed, sequences, alone; /* SEQUENCE alone */
 	atomic_uint seeks, reads;
 	atomic_uint wrong; /* calls that break the protocol */

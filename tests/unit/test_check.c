@@ -431,7 +431,7 @@ static void table_of_nfs(void **state)
 				   .time_unit = 1,
 				   .acl = true,
 				   .user_xattrs = true };
-	struct check_sides s = { "nfs", &t, &l, EXPORT_NFS, NULL, false };
+	struct check_sides s = { "nfs", &t, &l, EXPORT_NFS, NULL, false, false };
 
 	(void)state;
 	expect(&s, "names", SEEN_YES, FATE_KEPT, "byte for byte");
@@ -482,9 +482,24 @@ static void table_of_nfs4(void **state)
 				   .hard_links = true, .symlinks = true, .have_acl = true,
 				   .nfs4 = true };
 	struct target_limits l = { .acl = true, .user_xattrs = true };
-	struct check_sides s = { "nfs", &t, &l, EXPORT_NFS, NULL, false };
+	struct check_sides s = { "nfs", &t, &l, EXPORT_NFS, NULL, false, false };
 
-	expect(&s, "btime", SEEN_NO, FATE_LOST, "NFSv4 does");
+	expect(&s, "btime", SEEN_NO, FATE_LOST, "does not tell it");
+	expect(&s, "user-xattrs", SEEN_NO, FATE_LOST, "NFSv4.0 does not carry them");
+	expect(&s, "holes", SEEN_NO, FATE_APPROXIMATED, "read over the wire");
+	expect(&s, "streams", SEEN_NO, FATE_LOST, "NFSv4 does");
+	t.born = true;
+	expect(&s, "btime", SEEN_YES, FATE_LOST, "creation_times = 1");
+	s.born = true;
+	expect(&s, "btime", SEEN_YES, FATE_KEPT, "as Samba");
+	l.user_xattrs = false;
+	expect(&s, "btime", SEEN_YES, FATE_LOST, "has no user");
+	l.user_xattrs = true;
+	t.minor = 2;
+	expect(&s, "user-xattrs", SEEN_NO, FATE_LOST, "offers none");
+	expect(&s, "holes", SEEN_YES, FATE_APPROXIMATED, "not read");
+	t.xattrs = true;
+	expect(&s, "user-xattrs", SEEN_YES, FATE_KEPT, "user.*");
 	expect(&s, "posix-acl", SEEN_NO, FATE_LOST, "NFSv4 does");
 	expect(&s, "nfs4-acl", SEEN_NO, FATE_LOST, "offers none");
 	expect(&s, "mode", SEEN_YES, FATE_KEPT, "");
@@ -532,7 +547,7 @@ static void table_of_both(void **state)
 				     .have_acl = true },
 			     smb = { .windows = true };
 	struct target_limits l = { .user_xattrs = true, .acl = true };
-	struct check_sides s = { "nfs", &nfs, &l, EXPORT_NFS | EXPORT_SMB, &smb, false };
+	struct check_sides s = { "nfs", &nfs, &l, EXPORT_NFS | EXPORT_SMB, &smb, false, false };
 	static const char *const of_nfs[] = { "names", "data", "owner", "group", "mtime",
 					      "hard-links", "symlinks", "special-files" },
 				 *const of_smb[] = { "btime", "security-descriptor", "streams",
@@ -615,7 +630,7 @@ static void table_of_smb(void **state)
 					       "btime", "user-xattrs" };
 	struct source_traits t = { .windows = true };
 	struct target_limits l = { .user_xattrs = true, .acl = true };
-	struct check_sides s = { "smb", &t, &l, EXPORT_SMB, NULL, false };
+	struct check_sides s = { "smb", &t, &l, EXPORT_SMB, NULL, false, false };
 
 	(void)state;
 	expect(&s, "names", SEEN_YES, FATE_KEPT, "UTF-8");

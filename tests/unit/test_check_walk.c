@@ -145,7 +145,7 @@ static struct check_walk walk(struct source *s, unsigned int exports, unsigned i
 			      struct told *t, int expect)
 {
 	static const struct source_traits traits;
-	const struct check_sides sides = { "nfs", &traits, NULL, exports, NULL, false };
+	const struct check_sides sides = { "nfs", &traits, NULL, exports, NULL, false, false };
 	struct check_walk w = { .sides = &sides, .workers = workers, .found = found, .arg = t };
 	struct source_facts facts = { 0 };
 
