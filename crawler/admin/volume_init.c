@@ -351,6 +351,7 @@ int volume_init(struct verdict *v, int argc, char **argv)
 	r = make_info(v, &o, &t, &info);
 	if (r == 0)
 		r = preflight(v, &t, &facts);
+	snprintf(info.source, sizeof(info.source), "%s", facts.uri);
 	info.join_root = facts.join_root;
 	if (r == 0)
 		r = preflight_depot(v, &t, o.depot, &info);

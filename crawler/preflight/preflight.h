@@ -51,7 +51,8 @@ struct target {
 };
 
 struct source_facts {
-	const char *uri;
+	const char *uri; /* once preflight_source() has answered: as the volume keeps it */
+	char settled[STUB_URI_MAX + 1];
 	const char *join; /* smb:// URI of what Windows knows of the same tree, or NULL */
 	uint64_t join_root; /* file id of its root */
 	struct config config; /* what the retriever will work with */

@@ -164,6 +164,8 @@ int preflight_source(struct verdict *v, struct source_facts *facts, struct sourc
 
 	preflight_config(facts, &c);
 	c.join = NULL;
+	if (source_settle(&c, PREFLIGHT_TIMEOUT_MS, facts->settled, sizeof(facts->settled)) == 0)
+		c.uri = facts->uri = facts->settled; /* else the next line says why */
 	r = source_probe(&c, PREFLIGHT_TIMEOUT_MS, why, sizeof(why));
 	if (r < 0)
 		return probe_failed(v, facts, false, r, why);

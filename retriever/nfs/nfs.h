@@ -18,6 +18,7 @@
  *   nfs_read.c   reading
  *   nfs_list.c   listing
  *   nfs_probe.c  probing
+ *   nfs_settle.c which version of NFSv4 a migration begins with
  *   nfs_traits.c what the server says of itself
  *   nfs_zdr.c    guards before libnfs's decoders, and bytes instead of them
  *   nfs_source.c life, state and the other calls: the backend's table
@@ -429,7 +430,11 @@ int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_o
 int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
 		  const struct stub_origin *root, unsigned int attempt);
 
-/* ---- nfs_probe.c ---- */
+/* ---- nfs_settle.c, nfs_probe.c ---- */
+
+/* source_settle() */
+int nfs_source_settle(const struct source_config *c, unsigned int timeout_ms, char *uri,
+		      size_t size);
 
 /* Call @try with the addresses of the source one after another, until one works or fails in a
  * way that another address would not mend.  The errors of source_probe(), with @why. */

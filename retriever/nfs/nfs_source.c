@@ -345,6 +345,7 @@ const struct source_ops nfs_source_ops = {
 	.destroy = destroy,
 	.probe = nfs_source_probe,
 	.traits = nfs_source_traits,
+	.settle = nfs_source_settle,
 	.state = state,
 	.root = root,
 	.lookup = lookup,

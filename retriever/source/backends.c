@@ -56,3 +56,12 @@ int source_traits(const struct source_config *c, unsigned int timeout_ms, struct
 
 	return ops ? ops->traits(c, timeout_ms, out, why, why_size) : unknown(why, why_size);
 }
+
+int source_settle(const struct source_config *c, unsigned int timeout_ms, char *uri, size_t size)
+{
+	const struct source_ops *ops = backend_of(c);
+
+	if ((size_t)snprintf(uri, size, "%s", c->uri) >= size)
+		return -EPROTO;
+	return ops && ops->settle ? ops->settle(c, timeout_ms, uri, size) : 0;
+}

@@ -101,6 +101,13 @@ void source_destroy(struct source *s);
 int source_probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t why_size);
 
 /*
+ * The URI by which a migration that begins now is to go on, into @uri: as c->uri, but for what it
+ * leaves to the server (version=4 becomes the highest minor version that it has).  Errors as above;
+ * @uri is c->uri then.
+ */
+int source_settle(const struct source_config *c, unsigned int timeout_ms, char *uri, size_t size);
+
+/*
  * What the old server says of itself and of the file system behind the export, for
  * `postcopy init --check`.  It may leave anything unanswered: a group of answers counts
  * only if its have_* is set, and nothing of it is checked for sense.

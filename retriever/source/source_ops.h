@@ -21,6 +21,9 @@ struct source_ops {
 		     size_t why_size);
 	int (*traits)(const struct source_config *c, unsigned int timeout_ms,
 		      struct source_traits *out, char *why, size_t why_size);
+	/* NULL: there is nothing to be settled */
+	int (*settle)(const struct source_config *c, unsigned int timeout_ms, char *uri,
+		      size_t size);
 	void (*state)(struct source *s, struct source_state *out);
 	void (*reload)(struct source *s); /* NULL: there is nothing to read again */
 	int (*root)(struct source *s, struct stub_origin *out, struct stub_attr *attr);

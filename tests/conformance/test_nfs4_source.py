@@ -263,6 +263,21 @@ def test_a_server_without_that_version_is_refused(minor, version, fake, new_migr
     refused(new_migration(fake.url(version=version), fresh_dir), "has no NFSv" + version)
 
 
+def test_the_highest_version_is_taken_and_kept(fake, new_migration, fresh_dir):
+    """What the server is updated to in the middle of it changes nothing."""
+    fake.minor = 1
+    fake.tree.file(fake.tree.root, "f", b"f")
+    m = new_migration(fake.url(version=4), fresh_dir)
+    answer = m.init(check=False)
+    assert answer["ok"] and "version=4.1" in answer["source"], answer
+    assert "version=4.1" in (fresh_dir / ".postcopy/volume.conf").read_text()
+    fake.minor = 2
+    m.start()
+    m.crawl()
+    m.audit(complete=True)
+    assert "version=4.1" in m.status()["source"]
+
+
 @pytest.mark.parametrize("code, text", [
     (errors.WRONGSEC, "sec=sys"), (errors.MOVED, "referral"), (errors.ACCES, "may not be used"),
     (errors.NOENT, "is not there"), (errors.STALE, "stale")])

@@ -552,6 +552,46 @@ static void what_samba_has_stored_counts_more(void **state)
 	end(f);
 }
 
+/* ---- source_settle() ---- */
+
+static void the_highest_version_is_taken(void **state)
+{
+	static const char *const versions[] = { "4.0", "4.1", "4.2" };
+
+	for (unsigned int minor = 0; minor < 4; minor++) {
+		struct fixture *f = start("4.0");
+		struct source_config c = { .uri = f->uri, .call_timeout_ms = 60000 };
+		char uri[256], expected[256];
+
+		f->server.minor = minor;
+		snprintf(f->uri, sizeof(f->uri), "nfs://127.0.0.1/e?version=4&nfsport=%u",
+			 f->server.port);
+		assert_int_equal(source_settle(&c, 60000, uri, sizeof(uri)), 0);
+		snprintf(expected, sizeof(expected), "nfs://127.0.0.1/e?version=%s&nfsport=%u",
+			 versions[minor < 2 ? minor : 2], f->server.port);
+		assert_string_equal(uri, expected);
+		end(f);
+	}
+}
+
+static void what_leaves_no_choice_stays(void **state)
+{
+	static const char *const uris[] = { "nfs://127.0.0.1:9/e?version=4.0", "nfs://127.0.0.1:9/e",
+					    "nfs://127.0.0.1:9/e?version=4.1&nfsport=9",
+					    "nfs://127.0.0.1:9/version=4", "file:///x?version=4" };
+	struct source_config c = { .call_timeout_ms = 1000 };
+	char uri[256];
+
+	for (size_t i = 0; i < sizeof(uris) / sizeof(uris[0]); i++) {
+		c.uri = uris[i];
+		assert_int_equal(source_settle(&c, 1000, uri, sizeof(uri)), 0);
+		assert_string_equal(uri, uris[i]);
+	}
+	c.uri = "nfs://127.0.0.1:9/e?version=4"; /* nobody answers there */
+	assert_int_equal(source_settle(&c, 1000, uri, sizeof(uri)), -ECONNREFUSED);
+	assert_string_equal(uri, c.uri);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -568,6 +608,8 @@ int main(void)
 		cmocka_unit_test(times_as_samba_stores_them),
 		cmocka_unit_test(creation_times_are_kept_if_wanted),
 		cmocka_unit_test(what_samba_has_stored_counts_more),
+		cmocka_unit_test(the_highest_version_is_taken),
+		cmocka_unit_test(what_leaves_no_choice_stays),
 	};
 
 	return cmocka_run_group_tests_name("nfs42", tests, NULL, NULL);
