@@ -26,6 +26,7 @@ struct peer { /* a connection, and its session */
 	uint32_t session; /* 0: none */
 	uint32_t next[NFS41_SLOTS_MAX]; /* of each slot */
 	enum { ROOT, FILE_WITH, FILE_PLAIN } at; /* the current handle's */
+	bool silent; /* it says nothing any more */
 	uint8_t *big; /* the results so far */
 	uint32_t len;
 };
@@ -410,6 +411,7 @@ static uint32_t operation(struct peer *p, uint32_t op, struct nfs4_in *in, struc
 		return sequence(p, in, o);
 	case NFS4_DESTROY_SESSION:
 		atomic_fetch_add(&p->s->destroyed, 1);
+		p->silent = atomic_load(&p->s->mute);
 		break;
 	case NFS4_DESTROY_CLIENTID:
 		atomic_fetch_add(&p->s->clients_destroyed, 1);
@@ -502,6 +504,8 @@ static bool answer(struct peer *p)
 	p->len = 0;
 	if (proc)
 		compound(p, &in, &o);
+	if (p->silent)
+		return true;
 	mark = htonl(0x80000000u | (o.len - 4 + p->len));
 	memcpy(o.bytes, &mark, 4);
 	return all(p->fd, o.bytes, o.len, true) && all(p->fd, p->big, p->len, true);

@@ -25,6 +25,7 @@ struct nfs41_server {
 	atomic_uint later; /* SEQUENCE says DELAY */
 	atomic_uint hang_up; /* the connection is closed instead */
 	atomic_uint flags; /* sr_status_flags, of all */
+	atomic_bool mute; /* the end of a session is not answered */
 
 	/* the file, between calls: its data is bytes of 1, else there are zeros */
 	uint64_t size;

@@ -523,6 +523,25 @@ static void a_connection_has_its_session(void **state)
 	end(f);
 }
 
+static void an_end_is_not_waited_for_long(void **state)
+{
+	struct fixture *f = start();
+	struct source_config c = config_of(f, "4.1");
+	uint64_t begun;
+
+	assert_int_equal(source_create(&c, &f->source), 0);
+	ask(f);
+	atomic_store(&f->server.mute, true);
+	begun = stub_now_ms();
+	source_stop(f->source);
+	source_destroy(f->source);
+	f->source = NULL;
+	assert_true(stub_now_ms() - begun < 30000); /* call_timeout is twice that */
+	assert_int_equal(atomic_load(&f->server.destroyed), 2);
+	assert_int_equal(atomic_load(&f->server.clients_destroyed), 1); /* the walk's */
+	end(f);
+}
+
 static void *ask_often(void *arg)
 {
 	struct fixture *f = arg;
@@ -637,6 +656,7 @@ int main(void)
 		cmocka_unit_test(a_restart_is_told_once),
 		cmocka_unit_test(what_becomes_of_a_call),
 		cmocka_unit_test(a_connection_has_its_session),
+		cmocka_unit_test(an_end_is_not_waited_for_long),
 		cmocka_unit_test(no_more_calls_than_slots),
 		cmocka_unit_test(a_lost_session_is_nobodys_fault),
 		cmocka_unit_test(what_happens_to_sessions),
