@@ -277,7 +277,7 @@ static int start(struct retriever *r)
 	sc.smb.root_fileid = *sc.join ? stub_volume_info(r->volume)->join_root :
 			     sc.root_known ? sc.root.fileid :
 					     root_fileid(r->volume);
-	if (*sc.join || source_uri_kind(sc.uri) != SOURCE_NFS)
+	if (*sc.join || source_uri_kind(sc.uri) != SOURCE_NFS || source_uri_nfs4(sc.uri))
 		find_limits(r, &sc.smb);
 	sc.no_acl = !posix_acl_kept(stub_volume_fd(r->volume));
 	e = open_depot(r);

@@ -148,7 +148,7 @@ static int open_source(struct verdict *v, struct verifying *c)
 	sc.inflight = sc.inflight < INFLIGHT_LEAST ? INFLIGHT_LEAST : sc.inflight;
 	sc.jukebox_ms = sc.give_up_ms;
 	sc.smb.depot = info->depot[0];
-	if (*sc.join || source_uri_kind(sc.uri) == SOURCE_SMB)
+	if (*sc.join || source_uri_kind(sc.uri) != SOURCE_NFS || source_uri_nfs4(sc.uri))
 		find_limits(c, &sc.smb);
 	sc.no_acl = !posix_acl_kept(stub_volume_fd(c->volume));
 	r = source_create(&sc, &c->source);
