@@ -17,30 +17,18 @@
  */
 #include <errno.h>
 #include <linux/posix_acl.h>
-#include <linux/posix_acl_xattr.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
 #include "nfs/nfs.h"
 #include "source/posix_acl.h"
 
 #define ENTRIES_MAX 2048 /* Linux: 1024 */
 #define OF_DEFAULT  0x1000u /* set in the types of a default ACL's entries */
 
-struct entry {
-	unsigned int tag, perm;
-	uint32_t id;
-};
-
-struct acl {
-	size_t n; /* entries; 0: there is none */
-	struct entry e[ENTRIES_MAX];
-};
-
 struct acls {
-	struct acl access, def;
+	struct posix_acl access, def;
 };
 
 static void withhold(struct stub_attr *a)
@@ -56,17 +44,7 @@ static bool is_named(unsigned int tag)
 	return tag == ACL_USER || tag == ACL_GROUP;
 }
 
-/* The kernel's order. */
-static int compare(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-
-	if (x->tag != y->tag)
-		return x->tag < y->tag ? -1 : 1;
-	return x->id == y->id ? 0 : x->id < y->id ? -1 : 1;
-}
-
-static int take_entry(const struct nfsacl_ace *from, unsigned int tag, struct entry *to)
+static int take_entry(const struct nfsacl_ace *from, unsigned int tag, struct posix_acl_entry *to)
 {
 	to->tag = tag;
 	/* Solaris sets more bits in a mask; Linux's client passes over them, too */
@@ -78,7 +56,7 @@ static int take_entry(const struct nfsacl_ace *from, unsigned int tag, struct en
 }
 
 /* Linux's server makes up a mask, like the group's entry, for who has no other entries. */
-static void drop_mask(struct acl *acl)
+static void drop_mask(struct posix_acl *acl)
 {
 	if (acl->n != 4 || acl->e[2].tag != ACL_MASK || acl->e[1].perm != acl->e[2].perm)
 		return;
@@ -88,7 +66,7 @@ static void drop_mask(struct acl *acl)
 
 /* @said: how many there are, as the server says besides. */
 static int take_acl(const struct nfsacl_ace *from, unsigned int n, unsigned int said,
-		    unsigned int of, struct acl *to)
+		    unsigned int of, struct posix_acl *to)
 {
 	unsigned int need = ACL_USER_OBJ | ACL_GROUP_OBJ | ACL_OTHER, seen = 0;
 
@@ -102,9 +80,9 @@ static int take_acl(const struct nfsacl_ace *from, unsigned int n, unsigned int 
 			return -EBADMSG;
 		seen |= to->e[i].tag;
 	}
-	qsort(to->e, n, sizeof(to->e[0]), compare);
+	qsort(to->e, n, sizeof(to->e[0]), posix_acl_compare);
 	for (unsigned int i = 1; i < n; i++)
-		if (!compare(&to->e[i - 1], &to->e[i]))
+		if (!posix_acl_compare(&to->e[i - 1], &to->e[i]))
 			return -EBADMSG; /* which of them counts? */
 	if (seen & (ACL_USER | ACL_GROUP))
 		need |= ACL_MASK;
@@ -137,34 +115,6 @@ static int take(const struct GETACL3resok *ok, struct stub_attr *a, struct acls 
 	return r;
 }
 
-/* ---- as the kernel stores it ---- */
-
-static size_t size_of(const struct acl *acl)
-{
-	return POSIX_ACL_HEAD + POSIX_ACL_ENTRY * acl->n;
-}
-
-static void put(const struct acl *acl, uint8_t *to)
-{
-	stub_put_le(to, POSIX_ACL_XATTR_VERSION, POSIX_ACL_HEAD);
-	to += POSIX_ACL_HEAD;
-	for (size_t i = 0; i < acl->n; i++, to += POSIX_ACL_ENTRY) {
-		stub_put_le(to, acl->e[i].tag, 2);
-		stub_put_le(to + 2, acl->e[i].perm, 2);
-		stub_put_le(to + 4, acl->e[i].id, 4);
-	}
-}
-
-static void narrow(const struct acl *acl, struct stub_attr *a)
-{
-	uint8_t value[POSIX_ACL_HEAD + POSIX_ACL_ENTRY * ENTRIES_MAX];
-
-	if (!acl->n)
-		return;
-	put(acl, value);
-	posix_acl_narrow(value, size_of(acl), a);
-}
-
 /* Does it say more than a mode? */
 static bool is_more(const struct acls *x)
 {
@@ -185,53 +135,13 @@ void nfs_acl_met(int err, const void *reply, bool kept, struct stub_attr *a)
 		withhold(a);
 		return;
 	}
-	narrow(&x.access, a);
+	posix_acl_narrow_by(&x.access, a);
 	if (!is_more(&x))
 		return;
 	if (kept && (S_ISREG(a->mode) || S_ISDIR(a->mode)))
 		a->more = true;
 	else
 		a->acl = true;
-}
-
-/*
- * The mode and the ACL came one after the other, and only one of them may have been changed: what
- * both give.  The kernel makes the mode of the ACL when it stores that.
- */
-static void agree(struct acl *acl, struct stub_attr *a)
-{
-	for (size_t i = 0; i < acl->n; i++) {
-		struct entry *e = &acl->e[i];
-		unsigned int shift = e->tag == ACL_USER_OBJ ? 6 : e->tag == ACL_MASK ? 3 : 0;
-
-		if (e->tag != ACL_USER_OBJ && e->tag != ACL_MASK && e->tag != ACL_OTHER)
-			continue;
-		e->perm &= a->mode >> shift;
-		a->mode &= ~(7u << shift) | e->perm << shift;
-	}
-}
-
-/* One piece of memory, as source_meta_free() wants it. */
-static int pack(const struct acl *access, const struct acl *def, struct source_meta *out)
-{
-	const struct acl *acl[] = { access, def };
-	static const char *const names[] = { POSIX_ACL_ACCESS, POSIX_ACL_DEFAULT };
-	struct stub_xattr *x;
-	uint8_t *value;
-
-	out->memory = x = malloc(2 * sizeof(*x) + size_of(access) + size_of(def));
-	if (!x)
-		return -ENOMEM;
-	value = (uint8_t *)(x + 2);
-	out->xattrs = x;
-	for (unsigned int i = 0; i < 2; i++) {
-		if (!acl[i]->n)
-			continue;
-		put(acl[i], value);
-		x[out->n++] = (struct stub_xattr){ names[i], value, size_of(acl[i]) };
-		value += size_of(acl[i]);
-	}
-	return 0;
 }
 
 int nfs_acl_meta(int err, const void *reply, bool kept, struct source_meta *out)
@@ -251,16 +161,16 @@ int nfs_acl_meta(int err, const void *reply, bool kept, struct source_meta *out)
 		return 0;
 	}
 	if (!is_more(&x) || !kept || !(S_ISREG(out->attr.mode) || S_ISDIR(out->attr.mode))) {
-		narrow(&x.access, &out->attr);
+		posix_acl_narrow_by(&x.access, &out->attr);
 		out->attr.acl = is_more(&x);
 		return 0;
 	}
 	if (x.access.n <= 3) {
-		narrow(&x.access, &out->attr);
+		posix_acl_narrow_by(&x.access, &out->attr);
 		x.access.n = 0;
 	}
-	agree(&x.access, &out->attr);
-	return pack(&x.access, &x.def, out);
+	posix_acl_agree(&x.access, &out->attr);
+	return posix_acl_pack(&x.access, &x.def, out);
 }
 
 /* ---- who is asked ---- */

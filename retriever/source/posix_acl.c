@@ -1,13 +1,69 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* posix_acl.c - a mode that gives no more than an ACL did; where ACLs are kept. */
+/* posix_acl.c - ACLs as the kernel stores them; a mode that gives no more; where they are kept. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
+#include <stdlib.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "bytes.h"
 #include "source/posix_acl.h"
+#include "source/source.h"
+
+int posix_acl_compare(const void *a, const void *b)
+{
+	const struct posix_acl_entry *x = a, *y = b;
+
+	if (x->tag != y->tag)
+		return x->tag < y->tag ? -1 : 1;
+	return x->id == y->id ? 0 : x->id < y->id ? -1 : 1;
+}
+
+/* ---- as the kernel stores it ---- */
+
+static size_t size_of(const struct posix_acl *acl)
+{
+	return POSIX_ACL_HEAD + POSIX_ACL_ENTRY * acl->n;
+}
+
+static void put(const struct posix_acl *acl, uint8_t *to)
+{
+	stub_put_le(to, POSIX_ACL_XATTR_VERSION, POSIX_ACL_HEAD);
+	to += POSIX_ACL_HEAD;
+	for (size_t i = 0; i < acl->n; i++, to += POSIX_ACL_ENTRY) {
+		stub_put_le(to, acl->e[i].tag, 2);
+		stub_put_le(to + 2, acl->e[i].perm, 2);
+		stub_put_le(to + 4, acl->e[i].id, 4);
+	}
+}
+
+/* One piece of memory, as source_meta_free() wants it. */
+int posix_acl_pack(const struct posix_acl *access, const struct posix_acl *def,
+		   struct source_meta *out)
+{
+	const struct posix_acl *acl[] = { access, def };
+	static const char *const names[] = { POSIX_ACL_ACCESS, POSIX_ACL_DEFAULT };
+	struct stub_xattr *x;
+	uint8_t *value;
+
+	out->memory = x = malloc(2 * sizeof(*x) + size_of(access) + size_of(def));
+	if (!x)
+		return -ENOMEM;
+	value = (uint8_t *)(x + 2);
+	out->xattrs = x;
+	for (unsigned int i = 0; i < 2; i++) {
+		if (!acl[i]->n)
+			continue;
+		put(acl[i], value);
+		x[out->n++] = (struct stub_xattr){ names[i], value, size_of(acl[i]) };
+		value += size_of(acl[i]);
+	}
+	return 0;
+}
+
+/* ---- beside a mode ---- */
 
 void posix_acl_narrow(const uint8_t *value, size_t len, struct stub_attr *a)
 {
@@ -36,6 +92,31 @@ void posix_acl_narrow(const uint8_t *value, size_t len, struct stub_attr *a)
 		other &= named & mask;
 	a->mode &= ~077u | group << 3 | other;
 }
+
+void posix_acl_narrow_by(const struct posix_acl *acl, struct stub_attr *a)
+{
+	uint8_t value[POSIX_ACL_HEAD + POSIX_ACL_ENTRY * POSIX_ACL_MAX];
+
+	if (!acl->n)
+		return;
+	put(acl, value);
+	posix_acl_narrow(value, size_of(acl), a);
+}
+
+void posix_acl_agree(struct posix_acl *acl, struct stub_attr *a)
+{
+	for (size_t i = 0; i < acl->n; i++) {
+		struct posix_acl_entry *e = &acl->e[i];
+		unsigned int shift = e->tag == ACL_USER_OBJ ? 6 : e->tag == ACL_MASK ? 3 : 0;
+
+		if (e->tag != ACL_USER_OBJ && e->tag != ACL_MASK && e->tag != ACL_OTHER)
+			continue;
+		e->perm &= a->mode >> shift;
+		a->mode &= ~(7u << shift) | e->perm << shift;
+	}
+}
+
+/* ---- where they are kept ---- */
 
 bool posix_acl_kept(int dirfd)
 {
