@@ -135,6 +135,7 @@ struct stub_attr {
 	struct timespec ctime;
 	bool time_unsure; /* the old server may have another access or write time than this */
 	bool acl; /* its ACL is not brought over; the mode grants no more than that ACL does */
+	bool acl_near; /* what comes of its ACL is only near: nobody gets more, and somebody less */
 	bool more; /* there is more to be had of it than this: see source_meta() */
 };
 

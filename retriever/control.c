@@ -238,6 +238,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "bytes_holes", s.holes);
 	add_u(o, "metadata_lost", s.lost);
 	add_u(o, "acls_lost", s.acls);
+	add_u(o, "acls_near", s.near);
 	add_u(o, "times_unsure", s.times);
 	if (source_uri_kind(stub_volume_info(c->c.volume)->source) == SOURCE_SMB)
 		add_u(o, "mangled", src.mangled);

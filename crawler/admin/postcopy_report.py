@@ -405,6 +405,8 @@ class Report:
         s = self.s
         return [text % count(s[member]) for member, text in (
             ("acls_lost", "%s objects came without their ACL, with a mode that gives nobody more"),
+            ("acls_near", "%s objects have the POSIX ACL that is nearest to their NFSv4 ACL, and "
+             "gives nobody more"),
             ("metadata_lost", "%s streams, attributes and security descriptors could not be kept "
              "(the retriever's log names them)"),
             ("times_unsure", "%s objects have a time after 2038 that may be one before 1970"),

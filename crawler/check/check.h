@@ -76,6 +76,7 @@ enum check_kind {
 	CHECK_CYCLE, /* a directory that is its own ancestor, or absurdly deep */
 	CHECK_UNSURE, /* a time that the old server may mean otherwise */
 	CHECK_ACL, /* it has a POSIX ACL, and gets a narrower mode */
+	CHECK_ACL_NEAR, /* an NFSv4 ACL that no POSIX ACL says */
 	CHECK_SUBVOLUME, /* a directory with the numbers of another one, but not its handle */
 	CHECK_KINDS,
 };

@@ -58,6 +58,10 @@ const struct check_kind_info check_kinds[CHECK_KINDS] = {
 			"an ACL that NFS does not bring: lost, and the mode narrowed so that nobody "
 			"gets more than before",
 			FATE_APPROXIMATED },
+	[CHECK_ACL_NEAR] = { "acl-near",
+			     "an NFSv4 ACL that comes as the nearest POSIX ACL: nobody gets more "
+			     "than before, and somebody less",
+			     FATE_APPROXIMATED },
 	[CHECK_SUBVOLUME] = { "subvolume",
 			      "another file system (a btrfs subvolume, a snapshot?) under the fsid "
 			      "of the export, in which file ids repeat: migrated like any "
@@ -290,6 +294,8 @@ uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e,
 		kinds |= 1u << CHECK_UNSURE;
 	if (e->attr.acl && !sides->join)
 		kinds |= 1u << CHECK_ACL;
+	if (e->attr.acl_near && !sides->join)
+		kinds |= 1u << CHECK_ACL_NEAR;
 	if (t && t->times_known && known &&
 	    (!time_fits(t, &e->attr.mtime) || !time_fits(t, &e->attr.atime)))
 		kinds |= 1u << CHECK_TIME;

@@ -379,10 +379,16 @@ static void adjust_nfs4_acl(const struct check_sides *s, struct check_property *
 	if (!s->traits->nfs4 || strcmp(s->protocol, "nfs"))
 		return;
 	p->seen = s->traits->acl ? SEEN_YES : SEEN_NO;
-	if (p->seen == SEEN_YES)
-		snprintf(p->why, sizeof(p->why), "not kept by this release; modes give no more than they did");
-	else
+	if (p->seen == SEEN_NO) {
 		worse(p, FATE_LOST, "the old server offers none");
+	} else if (s->limits && !s->limits->acl) {
+		snprintf(p->why, sizeof(p->why), "the new file system has no ACLs");
+	} else {
+		p->fate = FATE_APPROXIMATED;
+		snprintf(p->why, sizeof(p->why),
+			 "as POSIX ACLs where these say the same, else as the nearest that give "
+			 "nobody more (--names finds them)");
+	}
 }
 
 /* For properties that come from the security descriptor (SMB only). */
@@ -404,7 +410,7 @@ static void adjust_mode(const struct check_sides *s, struct check_property *p)
 	adjust_windows(s, p);
 	if (strcmp(s->protocol, "nfs"))
 		return;
-	if (t->have_acl && t->acl && (t->nfs4 || (s->limits && !s->limits->acl)))
+	if (t->have_acl && t->acl && s->limits && !s->limits->acl)
 		worse(p, FATE_APPROXIMATED,
 		      "where an object has an ACL, the group and others get no more than it gave "
 		      "them, and less if it keeps somebody out (--names finds them)");

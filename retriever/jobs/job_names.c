@@ -58,6 +58,11 @@ static void count_losses(struct jobs *j, const struct stub_attr *a, const char *
 		count_loss(j, &j->n.acls,
 			   "not kept: its ACL; its mode gives nobody more than the ACL did", name,
 			   len);
+	if (a->acl_near)
+		count_loss(j, &j->n.near,
+			   "its NFSv4 ACL has come as the nearest POSIX ACL, which gives nobody "
+			   "more",
+			   name, len);
 	if (a->time_unsure)
 		count_loss(j, &j->n.times,
 			   "a time after 2038, or before 1970: NFSv3 does not say which, it is taken "
@@ -427,6 +432,16 @@ int job_refused(struct jobs *j, struct job *job, struct stub_object *o)
 	return jobs_failed(j, &job->h, r, what);
 }
 
+/* The object's path here, which is its name over there. */
+static void count_meta(struct jobs *j, const struct stub_handle *h, const struct stub_attr *a)
+{
+	char here[PATH_MAX] = "?";
+
+	if ((a->acl || a->acl_near) && jobs_path(j, h, here, sizeof(here)) < 0)
+		strcpy(here, "?");
+	count_losses(j, a, here, strlen(here));
+}
+
 /* Log what cannot be kept, each line with the object's path over there; where origins are handles,
  * with its path here. */
 static void tell_lost(struct jobs *j, const struct stub_handle *h, const struct stub_origin *o,
@@ -493,7 +508,7 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 		snprintf(what, sizeof(what), "attribute %.80s of %zu bytes", m.xattrs[bad].name,
 			 m.xattrs[bad].len);
 	if (r == 0)
-		count_losses(j, &m.attr, "?", 1);
+		count_meta(j, &job->h, &m.attr);
 	if (r == 0 && m.lost)
 		tell_lost(j, &job->h, &o->origin, m.lost);
 	source_meta_free(&m);

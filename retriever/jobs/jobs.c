@@ -405,6 +405,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 		.lost = atomic_load(&j->n.lost),
 		.touched = atomic_load(&j->n.touched),
 		.acls = atomic_load(&j->n.acls),
+		.near = atomic_load(&j->n.near),
 		.passed = atomic_load(&j->n.passed),
 		.holes = atomic_load(&j->n.holes),
 		.times = atomic_load(&j->n.times),

@@ -74,6 +74,7 @@ struct jobs_stats {
 	uint64_t passed; /* bytes passed on without being stored */
 	uint64_t lost;	 /* streams, attributes ... that could not be kept; told in the log */
 	uint64_t acls;	 /* objects that came without their ACL, with a mode that gives no more */
+	uint64_t near;	 /* objects whose ACL came as one that is only near, and gives no more */
 	uint64_t times; /* objects with a time that the old server may mean otherwise */
 	bool source_lost; /* the source answers, but its root is not what it was */
 	uint32_t later; /* objects of which the old server says "later", about */

@@ -79,7 +79,7 @@ struct wholes {
 
 struct job_counts {
 	atomic_uint_fast64_t fills, lookups, lists, attrs, data, joined, bytes, entries, errors,
-		conflicts, passed, lost, touched, acls, times, holes, whole;
+		conflicts, passed, lost, touched, acls, near, times, holes, whole;
 };
 
 /* of job_heat.c */

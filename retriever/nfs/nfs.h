@@ -5,7 +5,7 @@
  *   nfs_uri.c    nfs://... into its parts
  *   nfs_handle.c what a file handle tells
  *   nfs_identity.c is it still the object that it was?
- *   nfs_acl.c    POSIX ACLs, and a mode that gives no more than they do
+ *   nfs_acl.c    POSIX ACLs beside NFSv3, and a mode that gives no more than they do
  *   nfs_attr.c   NFS's codes and attributes into ours
  *   nfs_dial.c   the way to a usable connection: resolve, portmapper, NULL
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
@@ -245,7 +245,8 @@ struct nfs_source {
 	bool no_holes; /* what the server says of holes is not to be believed */
 	bool wrong_root; /* the root is not the one that the migration began with */
 	uint64_t astray_ms; /* when another object was met in the place of one; 0: never */
-	uint64_t nameless_ms; /* when an owner without a number was told of; 0: never */
+	/* when somebody without a number was told of; 0: never */
+	uint64_t nameless_ms[3]; /* by enum nfs4_nameless */
 	char astray[NFS_WHY_MAX];
 	struct stub_origin root;
 	struct source_limits limits;
@@ -332,6 +333,11 @@ struct nfs_version {
 	/* The entries of an answer to READDIR*.  0, -ENOMEM, or -EBADMSG with a reason in *why. */
 	int (*page)(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
 		    struct nfs_page *out, const char **why);
+
+	/* All that is kept of the object, from an answer to GETATTR: 0, -ENOMEM, -EBADMSG.  NULL:
+	 * it takes calls of its own (nfs_acl.c). */
+	int (*meta)(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
+		    struct source_meta *out);
 
 	/* errors as of nfs_dial_*() */
 	/* what belongs to a connection, into d->session, and its orderly end; NULL: nothing */

@@ -3,8 +3,10 @@
  * nfs4.h - what the rooms of NFSv4.0 (RFC 7530), 4.1 (RFC 8881) and 4.2 (RFC 7862) share.
  *
  *   nfs4_wire.c  bytes of compounds and of their replies
+ *   nfs4_who.c   users and groups
  *   nfs4_attr.c  codes and attributes into ours
- *   nfs4_acl.c   a mode that gives no more than the ACL beside it
+ *   nfs4_acl.c   the ACL that comes with the attributes
+ *   nfs4_posix.c what it lets users do, as POSIX ACLs
  *   nfs4_call.c  how a call is said, and what its reply says
  *   nfs4_dial.c  the way to the export's root, and what is asked of it
  *   nfs41_*.c    sessions: see nfs41.h
@@ -189,6 +191,14 @@ void nfs4_open(const struct nfs4_bytes *b, struct nfs4_reply *r);
 /* On to the result of @op: 0, its nfsstat4, or -EBADMSG. */
 int nfs4_next(struct nfs4_reply *r, enum nfs4_op op);
 
+/* ---- nfs4_who.c ---- */
+
+/* A number in decimal, as servers without a table of names send it (RFC 7530 section 5.9). */
+bool nfs4_number(const uint8_t *p, uint32_t len, uint32_t *out);
+/* Is it time to tell once more of somebody who is not in the table of ids? */
+enum nfs4_nameless { NFS4_NAMELESS_OWNER, NFS4_NAMELESS_DENIED, NFS4_NAMELESS_ALLOWED };
+bool nfs4_nameless(struct nfs_source *s, enum nfs4_nameless what);
+
 /* ---- nfs4_attr.c ---- */
 
 int nfs4_errno(int status); /* as nfs_errno(); what is negative stays */
@@ -210,10 +220,9 @@ struct nfs4_attrs {
 	struct timespec atime, mtime, ctime, time_delta, born;
 	const uint8_t *fh; /* in the reply */
 	uint32_t fh_len;
-	/* the ACL: what it leaves of the group's and the others' rights, and that it says more
-	 * than a mode does */
-	bool acl_more;
-	uint32_t acl_mode;
+	/* the ACL: its entries, which can be decoded, in the reply; 0: there are none */
+	struct nfs4_bytes acl;
+	uint32_t aces;
 	/* the owner and the group, if they are no numbers, in the reply; NULL: none */
 	struct nfs4_bytes owner, group;
 };
@@ -228,13 +237,21 @@ int nfs4_get_attrs3(struct nfs4_in *in, uint64_t asked, uint32_t third, struct n
 /* Names for which the table @ids (NULL: an empty one) has numbers become these; true: all that
  * there were. */
 bool nfs4_name_ids(const struct smb_idmap *ids, struct nfs4_attrs *a);
-/* 0, or -EBADMSG: something is missing (*why says what), or impossible. */
+/* 0, or -EBADMSG: something is missing (*why says what), or impossible.  The mode is as the server
+ * says it. */
 int nfs4_attr(const struct nfs4_attrs *from, struct stub_attr *out, const char **why);
 
 /* ---- nfs4_acl.c ---- */
 
-/* Of the ACL that comes next: out->acl_mode and acl_more.  0 or -EBADMSG. */
+/* Of the ACL that comes next: out->acl and aces.  0 or -EBADMSG. */
 int nfs4_get_acl(struct nfs4_in *in, struct nfs4_attrs *out);
+/* @s: as for nfs4_answer().  @a are the attributes of @from: narrow the mode, so that it gives no
+ * more than the ACL; say whether there is more to be had (a->more), or the ACL is lost (a->acl),
+ * and whether what comes of it is only near (a->acl_near). */
+void nfs4_acl_met(struct nfs_source *s, const struct nfs4_attrs *from, struct stub_attr *a);
+/* The same of out->attr, with the ACLs.  0, -ENOMEM, or -EBADMSG: it denies something to somebody
+ * who is not in the table of ids. */
+int nfs4_acl_meta(struct nfs_source *s, const struct nfs4_attrs *from, struct source_meta *out);
 
 /* ---- nfs4_call.c ---- */
 
@@ -245,6 +262,8 @@ void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 		 struct nfs_answer *out);
 int nfs4_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
 	      struct nfs_page *out, const char **why);
+int nfs4_meta(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
+	      struct source_meta *out);
 void nfs4_put_handle(struct nfs4_out *o, const struct stub_origin *fh);
 void nfs4_put_getattr(struct nfs4_out *o, uint64_t attributes);
 /* The handle that GETFH gave: 0 or -EBADMSG. */

@@ -1,105 +1,181 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nfs4_acl.c - a mode that gives no more than the ACL beside it.
+ * nfs4_acl.c - the ACL that comes with an object's attributes (docs/decisions/0076).
  *
- * NFSv4's ACLs are not kept yet.  Beside one, the mode that a server shows may give the group the
- * ACL's mask, and whom an entry keeps out would count as one of the group, or of the others.  So
- * these get what the list gives to everybody in the class, whoever he is: entries count in their
- * order; what anybody is denied, before the class is allowed it, the class does not get.
+ * What it lets users do, nfs4_posix.c makes POSIX ACLs of.  Beside an ACL the mode that a server
+ * shows may give the group the ACL's mask, and whom an entry keeps out would count as one of the
+ * group, or of the others.  So the mode is narrowed until the ACL is here:
+ *
+ *   met    narrowed; if there is more than a mode in it, and it can be kept, there is more to be
+ *          had of the object, else it is lost
+ *   meta   the ACLs as the kernel stores them, and the mode that they make
+ *
+ * An entry for somebody who is not in the table of ids gives nothing to anybody.  Does it deny
+ * something, then nobody knows whom, and the object does not come before he is in the table.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "nfs/nfs4.h"
+#include "nfs/nfs4_posix.h"
+#include "windows/smb_idmap.h"
 
-#define ENTRIES_MAX 4096
-#define WHO_MAX	    1024
+#define WHO_MAX 1024
+#define COUNTS                                                                     \
+	(NFS4_READ_DATA | NFS4_WRITE_DATA | NFS4_APPEND_DATA | NFS4_EXECUTE |      \
+	 NFS4_DELETE_CHILD)
 
-enum { ALLOW, DENY, AUDIT, ALARM };
-#define INHERIT	     0x3u /* by files, by directories */
-#define INHERIT_ONLY 0x8u
-#define READ_DATA    0x1u
-#define WRITE_DATA   0x2u
-#define APPEND_DATA  0x4u
-#define EXECUTE	     0x20u
-
-enum who { OWNER, GROUP, EVERYONE, NAMED };
-
-struct class { /* mask bits that are decided */
-	uint32_t allowed, denied;
+/* Names without a number, in the reply; data NULL: there is none. */
+struct strangers {
+	struct nfs4_bytes allowed, denied;
 };
 
-static enum who who_of(const uint8_t *p, uint32_t len)
+/* ---- entries ---- */
+
+static void get_ace(struct nfs4_in *in, struct nfs4_ace *e, struct nfs4_bytes *who)
 {
-	static const char *const names[] = { "OWNER@", "GROUP@", "EVERYONE@" };
-
-	for (unsigned int i = 0; i < 3; i++)
-		if (len == strlen(names[i]) && !memcmp(p, names[i], len))
-			return (enum who)i;
-	return NAMED;
-}
-
-static void allow(struct class *c, uint32_t mask)
-{
-	c->allowed |= mask & ~c->denied;
-}
-
-static void deny(struct class *c, uint32_t mask)
-{
-	c->denied |= mask & ~c->allowed;
-}
-
-static uint32_t rights(const struct class *c)
-{
-	const uint32_t w = WRITE_DATA | APPEND_DATA;
-
-	return (c->allowed & READ_DATA ? 4u : 0) | ((c->allowed & w) == w ? 2u : 0) |
-	       (c->allowed & EXECUTE ? 1u : 0);
-}
-
-/* Whom an entry denies may be one of the group and of the others, but for these themselves. */
-static void count(enum who who, uint32_t type, uint32_t mask, struct class *group,
-		  struct class *others)
-{
-	if (type == DENY) {
-		if (who != OWNER)
-			deny(group, mask);
-		if (who != OWNER && who != GROUP)
-			deny(others, mask);
-	} else if (type == ALLOW) {
-		if (who == GROUP || who == EVERYONE)
-			allow(group, mask);
-		if (who == EVERYONE)
-			allow(others, mask);
-	}
+	e->type = nfs4_get32(in);
+	e->flags = nfs4_get32(in);
+	e->mask = nfs4_get32(in);
+	who->data = nfs4_get_opaque(in, WHO_MAX, &who->len);
+	if (e->type > NFS4_ALARM)
+		in->bad = true;
 }
 
 int nfs4_get_acl(struct nfs4_in *in, struct nfs4_attrs *out)
 {
-	struct class group = { 0 }, others = { 0 };
 	uint32_t n = nfs4_get32(in);
+	struct nfs4_bytes who;
+	struct nfs4_ace e;
 
-	out->acl_more = false;
-	out->acl_mode = 07777;
-	if (n > ENTRIES_MAX)
+	out->acl = (struct nfs4_bytes){ in->p, 0 };
+	if (n > NFS4_ACES_MAX)
 		in->bad = true;
-	for (uint32_t i = 0; i < n && !in->bad; i++) {
-		uint32_t type = nfs4_get32(in), flags = nfs4_get32(in), mask = nfs4_get32(in), len;
-		const uint8_t *name = nfs4_get_opaque(in, WHO_MAX, &len);
-		enum who who = name ? who_of(name, len) : NAMED;
-
-		if (type > ALARM)
-			in->bad = true;
-		if (type > DENY)
-			continue; /* it gives nothing and takes nothing */
-		if (who == NAMED || flags & INHERIT)
-			out->acl_more = true;
-		if (!(flags & INHERIT_ONLY))
-			count(who, type, mask, &group, &others);
-	}
+	for (uint32_t i = 0; i < n && !in->bad; i++)
+		get_ace(in, &e, &who);
 	if (in->bad)
 		return -EBADMSG;
-	if (n) /* an empty one stands for none */
-		out->acl_mode = 07700 | rights(&group) << 3 | rights(&others);
+	out->acl.len = (uint32_t)(in->p - out->acl.data);
+	out->aces = n;
 	return 0;
+}
+
+static enum nfs4_who who_is(const struct smb_idmap *ids, const struct nfs4_bytes *who,
+			    uint32_t flags, uint32_t *id)
+{
+	static const char *const names[] = { "OWNER@", "GROUP@", "EVERYONE@" };
+	bool group = flags & NFS4_IS_GROUP;
+
+	for (unsigned int i = 0; i < 3; i++)
+		if (who->len == strlen(names[i]) && !memcmp(who->data, names[i], who->len))
+			return (enum nfs4_who)i;
+	if (!nfs4_number(who->data, who->len, id) &&
+	    !smb_idmap_name(ids, group, who->data, who->len, id))
+		return NFS4_STRANGER;
+	return group ? NFS4_A_GROUP : NFS4_A_USER;
+}
+
+/* Does it say anything of r, w, x of this object, or of what is made in it? */
+static bool matters(const struct nfs4_ace *e, bool dir)
+{
+	return e->mask & COUNTS && (dir || !(e->flags & NFS4_INHERIT_ONLY));
+}
+
+static void take(const struct smb_idmap *ids, const struct nfs4_attrs *from, bool dir,
+		 struct nfs4_acl *to, struct strangers *out)
+{
+	struct nfs4_in in = { from->acl.data, from->acl.len, false };
+	struct nfs4_bytes who;
+
+	memset(out, 0, sizeof(*out));
+	for (to->n = 0; to->n < from->aces; to->n++) {
+		struct nfs4_ace *e = &to->e[to->n];
+
+		get_ace(&in, e, &who);
+		e->who = who_is(ids, &who, e->flags, &e->id);
+		if (e->who != NFS4_STRANGER)
+			continue;
+		if (e->type == NFS4_ALLOW)
+			out->allowed = who;
+		else if (e->type == NFS4_DENY && matters(e, dir))
+			out->denied = who;
+	}
+}
+
+static void tell(struct nfs_source *s, const struct strangers *of)
+{
+	bool denied = of->denied.data;
+	const struct nfs4_bytes *who = denied ? &of->denied : &of->allowed;
+	char text[128];
+
+	if (!who->data || !s ||
+	    !nfs4_nameless(s, denied ? NFS4_NAMELESS_DENIED : NFS4_NAMELESS_ALLOWED))
+		return;
+	stub_printable((const char *)who->data, who->len < 30 ? who->len : 30, text, sizeof(text));
+	nfs_log(s, denied ? STUB_LOG_ERROR : STUB_LOG_WARN,
+		"source %s: an ACL over there %s \"%s\", who is no number, and not in the table of "
+		"ids: %s (postcopy-idmap(5))",
+		s->uri.host, denied ? "denies rights to" : "has an entry for", text,
+		denied ? "such objects cannot come" : "he gets nothing by it");
+}
+
+/* ---- what is made of it ---- */
+
+struct made {
+	struct nfs4_posix posix;
+	struct strangers who;
+	bool more; /* it says more than a mode */
+	bool kept; /* ... and that can be had */
+};
+
+/* False: there is no ACL; an empty one stands for none. */
+static bool make(struct nfs_source *s, const struct nfs4_attrs *from, const struct stub_attr *a,
+		 struct made *out)
+{
+	struct nfs4_acl acl;
+
+	if (!(from->have & NFS4_BIT(FATTR4_ACL)) || !from->aces || S_ISLNK(a->mode))
+		return false;
+	take(s ? s->ids : NULL, from, S_ISDIR(a->mode), &acl, &out->who);
+	nfs4_posix_make(&acl, a, &out->posix);
+	out->more = out->posix.access.n > 3 || out->posix.def.n || out->who.denied.data;
+	out->kept = (!s || nfs_acl_kept(s)) && (S_ISREG(a->mode) || S_ISDIR(a->mode));
+	tell(s, &out->who);
+	return true;
+}
+
+static void narrow(const struct made *m, struct stub_attr *a)
+{
+	a->mode = m->posix.mode;
+	posix_acl_narrow_by(&m->posix.access, a);
+	a->more = a->more || (m->more && m->kept);
+	a->acl = m->more && !m->kept;
+	a->acl_near = m->posix.near && !a->acl;
+}
+
+void nfs4_acl_met(struct nfs_source *s, const struct nfs4_attrs *from, struct stub_attr *a)
+{
+	struct made m;
+
+	if (make(s, from, a, &m))
+		narrow(&m, a);
+}
+
+int nfs4_acl_meta(struct nfs_source *s, const struct nfs4_attrs *from, struct source_meta *out)
+{
+	struct made m;
+
+	if (!make(s, from, &out->attr, &m))
+		return 0;
+	if (!m.more || !m.kept) {
+		narrow(&m, &out->attr);
+		return 0;
+	}
+	if (m.who.denied.data)
+		return -EBADMSG; /* it was told whom */
+	out->attr.mode = m.posix.mode;
+	out->attr.acl_near = m.posix.near;
+	if (m.posix.access.n <= 3)
+		m.posix.access.n = 0;
+	return posix_acl_pack(&m.posix.access, &m.posix.def, out);
 }

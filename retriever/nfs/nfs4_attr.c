@@ -113,28 +113,12 @@ static int get_rawdev(struct nfs4_in *in, struct nfs4_attrs *out)
 	return 0;
 }
 
-/* A number in decimal, as servers without a table of names send it (RFC 7530 section 5.9). */
-static bool is_number(const uint8_t *p, uint32_t len, uint32_t *out)
-{
-	uint64_t n = 0;
-
-	if (!p || len < 1 || len > 10 || (len > 1 && p[0] == '0'))
-		return false;
-	for (uint32_t i = 0; i < len; i++) {
-		if (p[i] < '0' || p[i] > '9')
-			return false;
-		n = n * 10 + p[i] - '0';
-	}
-	*out = (uint32_t)n;
-	return n < UINT32_MAX;
-}
-
 static int get_who(struct nfs4_in *in, struct nfs4_bytes *name, uint32_t *id)
 {
 	uint32_t len;
 	const uint8_t *p = nfs4_get_opaque(in, WHO_MAX, &len);
 
-	if (p && !is_number(p, len, id))
+	if (p && !nfs4_number(p, len, id))
 		*name = (struct nfs4_bytes){ p, len };
 	return 0;
 }
@@ -235,7 +219,6 @@ int nfs4_get_attrs3(struct nfs4_in *in, uint64_t asked, uint32_t third, struct n
 	int r = 0;
 
 	memset(out, 0, sizeof(*out));
-	out->acl_mode = 07777;
 	out->have = nfs4_get_bitmap3(in, false, &out->third);
 	v.p = nfs4_get_opaque(in, UINT32_MAX, &len);
 	v.left = len;
@@ -295,10 +278,6 @@ int nfs4_attr(const struct nfs4_attrs *from, struct stub_attr *out, const char *
 	if (!is_complete(from, why))
 		return -EBADMSG;
 	out->mode = nfs_type(from->type) | (from->mode & 07777);
-	if (from->have & NFS4_BIT(FATTR4_ACL) && from->type != NF3LNK) {
-		out->mode &= S_IFMT | from->acl_mode;
-		out->acl = from->acl_more;
-	}
 	out->nlink = from->numlinks;
 	out->uid = from->uid;
 	out->gid = from->gid;

@@ -227,20 +227,13 @@ int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
 static void find_owner(struct nfs_source *s, struct nfs4_attrs *a)
 {
 	const struct nfs4_bytes *name;
-	uint64_t now = stub_now_ms();
 	char who[128];
-	bool tell;
 
 	if (nfs4_name_ids(s ? s->ids : NULL, a) || !s)
 		return;
 	name = a->owner.data ? &a->owner : &a->group;
-	pthread_mutex_lock(&s->pool.lock);
-	tell = !s->nameless_ms || now - s->nameless_ms >= NFS_ASTRAY_MS;
-	if (tell)
-		s->nameless_ms = now;
-	pthread_mutex_unlock(&s->pool.lock);
 	stub_printable((const char *)name->data, name->len < 30 ? name->len : 30, who, sizeof(who));
-	if (tell)
+	if (nfs4_nameless(s, NFS4_NAMELESS_OWNER))
 		nfs_log(s, STUB_LOG_ERROR,
 			"source %s: %s over there is \"%s\", no number, and not in the table of ids: "
 			"such objects cannot come (postcopy-idmap(5); or have the old server send "
@@ -279,6 +272,7 @@ static int take_attr(struct nfs_source *s, const struct nfs_call *c, struct nfs4
 	find_owner(s, &attrs);
 	if (nfs4_attr(&attrs, &a->attr, &why))
 		return -EBADMSG;
+	nfs4_acl_met(s, &attrs, &a->attr);
 	a->have_attr = true;
 	take_born(&attrs, a);
 	return 0;
@@ -460,6 +454,24 @@ void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 		out->have_attr = out->have_dir = false;
 }
 
+int nfs4_meta(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
+	      struct source_meta *out)
+{
+	struct nfs4_attrs attrs;
+	struct nfs4_reply r;
+	const char *why;
+
+	nfs4_open(a->reply, &r);
+	if (c->slot && nfs41_pass_sequence(&r))
+		return -EBADMSG;
+	if (nfs4_next(&r, NFS4_PUTFH) || nfs4_next(&r, NFS4_GETATTR) ||
+	    nfs4_get_attrs3(&r.in, nfs4_of_objects | more_of(s), third_of(s), &attrs))
+		return -EBADMSG; /* nfs4_answer() has seen that it is not so */
+	if (!nfs4_name_ids(s ? s->ids : NULL, &attrs) || nfs4_attr(&attrs, &out->attr, &why))
+		return -EBADMSG;
+	return nfs4_acl_meta(s, &attrs, out);
+}
+
 /* ---- entries ---- */
 
 /* The attributes of an entry, if they are all there. */
@@ -478,7 +490,9 @@ static void take_entry(struct nfs_source *s, struct nfs4_attrs *attrs, struct nf
 	i->handle_len = attrs->fh_len;
 	find_owner(s, attrs);
 	i->have_attr = !nfs4_attr(attrs, &i->attr, &why);
-	if (!i->have_attr)
+	if (i->have_attr)
+		nfs4_acl_met(s, attrs, &i->attr);
+	else
 		i->error = -EBADMSG;
 	i->attr.more = i->attr.more || (i->have_attr && has_born(attrs, &i->attr));
 	i->maybe = attrs->xattr_support && (S_ISREG(i->attr.mode) || S_ISDIR(i->attr.mode));

@@ -195,12 +195,10 @@ static int take(struct complete *c, const struct nfs_answer *a)
 			c->e->attr = a->attr;
 		else
 			memset(&c->e->attr, 0, sizeof(c->e->attr)); /* no half of an old reply */
-		c->e->dummy = c->e->attr.more;
 		c->page->maybe[c->e - c->page->entries] = false; /* LOOKUP has said it */
 		return nfs_page_handle(c->page, c->e, a->origin.bytes, a->origin.len);
 	case NFS_OP_GETATTR:
 		c->e->attr = a->attr;
-		c->e->dummy = c->e->attr.more;
 		return 0;
 	default:
 		return take_target(c, a);
@@ -232,12 +230,10 @@ static void on_part(struct nfs_call *call, int err, const struct nfs_answer *a)
 
 	if (call->op == NFS_OP_GETACL && err != -ECANCELED && err != -ETIMEDOUT) {
 		nfs_acl_met(err, a ? a->reply : NULL, nfs_acl_kept(c->l->s), &c->e->attr);
-		c->e->dummy = c->e->attr.more;
 		c->page->narrowed[c->e - c->page->entries] = true;
 		err = 0;
 	} else if (call->op == NFS_OP_LISTXATTRS && err != -ECANCELED && err != -ETIMEDOUT) {
 		nfs42_met(err, a, &c->e->attr);
-		c->e->dummy = c->e->attr.more;
 		c->page->maybe[c->e - c->page->entries] = false;
 		err = 0;
 	} else if (a && call->op == NFS_OP_LOOKUP && is_elsewhere(c->l, a)) {
@@ -319,6 +315,8 @@ static int complete_page(struct listing *l, struct nfs_page *p)
 		}
 	}
 	nfs_wait_below(&l->wait, 1);
+	for (i = 0; i < p->n; i++)
+		p->entries[i].dummy = p->entries[i].attr.more;
 	return r ? r : l->err;
 }
 

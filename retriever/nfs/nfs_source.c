@@ -142,7 +142,10 @@ struct blocking {
 	bool have_born, xattrs;
 	struct timespec born;
 	bool kept; /* GETACL: of what is kept here */
-	struct source_meta *meta; /* GETACL: all that it brings; NULL: the mode */
+	/* GETACL: all that it brings; NULL: the mode.  GETATTR: likewise, if the version's
+	 * attributes have it all */
+	struct source_meta *meta;
+	struct nfs_source *s;
 };
 
 static int take_target(struct blocking *b, const struct nfs_answer *a)
@@ -184,6 +187,8 @@ static void on_done(struct nfs_call *c, int err, const struct nfs_answer *a)
 	if (c->op != NFS_OP_GETACL) {
 		if (a)
 			take(b, a);
+		if (!err && b->meta)
+			b->err = b->s->uri.version->meta(b->s, c, a, b->meta);
 	} else if (b->meta) {
 		b->err = nfs_acl_meta(err, reply, b->kept, b->meta);
 	} else if (err != -ECANCELED && err != -ETIMEDOUT) {
@@ -252,11 +257,14 @@ static int meta(struct source *base, enum source_priority p, const struct stub_o
 		const struct stub_attr *as, struct source_meta *out)
 {
 	struct nfs_source *s = nfs_of(base);
-	struct blocking b = { .kept = nfs_acl_kept(s), .meta = out }, g = { 0 };
+	const bool whole = s->uri.version->meta;
+	struct blocking b = { .kept = nfs_acl_kept(s), .meta = out };
+	struct blocking g = { .meta = whole ? out : NULL, .s = s };
 	int r = call(s, &g, NFS_OP_GETATTR, p, o);
 
 	(void)as;
-	out->attr = g.attr;
+	if (!whole)
+		out->attr = g.attr;
 	if (!r)
 		r = nfs_wait_known(s);
 	if (!r && nfs_acl_wanted(s, &out->attr)) {

@@ -4,7 +4,6 @@ what is refused with words.  (A whole tree: test_real_source.py; what hostile se
 is in the suites of NFSv3, which run by NFSv4 with POSTCOPY_SOURCE_VERSION=4.)"""
 import os
 import random
-import subprocess
 
 import pytest
 
@@ -202,32 +201,6 @@ def test_names_are_those_of_the_table(fake, new_migration, fresh_dir, workdir):
     m.crawl()
     m.audit(complete=True)
     assert os.stat(fresh_dir / "bobs").st_uid == 5002
-    right(m)
-
-
-# -- modes beside ACLs ------------------------------------------------------------------------
-
-def test_modes_give_no_more_than_acls(version, old_server, new_volume, new_migration, fresh_dir):
-    """Ganesha 6.5 shows POSIX ACLs as NFSv4's; 4.3, as Debian builds it, knows of none."""
-    top = new_volume("xfs", "512M").path / "tree"
-    top.mkdir()
-    for name, acl in (("mask", "u:1001:rwx,g::r,o::-"), ("kept-out", "u:1002:-,g::rx,o::rx"),
-                      ("plain", "")):
-        (top / name).write_bytes(b"x")
-        (top / name).chmod(0o755 if name == "kept-out" else 0o640)
-        if acl:
-            subprocess.run(["setfacl", "-m", acl, top / name], check=True)
-    assert os.stat(top / "mask").st_mode & 0o070 == 0o070       # the mask
-    m = new_migration(old_server(top).url(version=version), fresh_dir).init().start()
-    m.crawl()
-    m.audit(complete=True)
-    modes = {n: os.stat(fresh_dir / n).st_mode & 0o777 for n in ("mask", "kept-out", "plain")}
-    assert modes["plain"] == 0o640
-    if release() > 4:
-        assert modes["mask"] & 0o077 == 0o040 and modes["kept-out"] & 0o077 == 0, modes
-        assert m.status()["acls_lost"] == 2
-    else:
-        assert modes == {n: os.stat(top / n).st_mode & 0o777 for n in modes}, modes
     right(m)
 
 

@@ -6,8 +6,8 @@
  * nfs_submit() is replaced (by the linker): a call is over at once, with the next
  * bytes of the input as its result, decoded by libnfs with our guards before it, in
  * memory that is gone when the callback returns.  So everything above the queue is
- * under test: nfs3_call.c, nfs4_call.c, nfs4_attr.c, nfs42_*.c, nfs_list.c, nfs_page.c, nfs_read.c,
- * nfs_attr.c, nfs_acl.c, nfs_zdr.c, source.c.
+ * under test: nfs3_call.c, nfs4_call.c, nfs4_attr.c, nfs4_acl.c, nfs4_posix.c, nfs42_*.c,
+ * nfs_list.c, nfs_page.c, nfs_read.c, nfs_attr.c, nfs_acl.c, nfs_zdr.c, source.c.
  *
  * A byte says what to call, with its top bit of a server that has ACLs, with the next one
  * by NFSv4.0, with both by NFSv4.2 (whose sessions are made elsewhere), and what follows are its results; and so again.  A result is u16 length, bytes; with

@@ -65,7 +65,7 @@ def the_status(samples, over):
     return {"volume": "/srv/data", "state": "complete" if over else "migrating", "totals": t,
             "pending": t["left"], "parked": 0 if over else 17, "conflicts": 0 if over else 3,
             "counter": t["left"] + t["parked"], "crawler": not over, "windows": [],
-            "uptime_s": 187000.0, "acls_lost": 1204, "throttle_bytes_per_s": 50 << 20,
+            "uptime_s": 187000.0, "acls_lost": 1204, "acls_near": 77, "throttle_bytes_per_s": 50 << 20,
             "first_access": {
                 "names": {"at_most_ms": AT_MOST, "count": [9, *data[:-1]], "sum_ms": 99000},
                 "attributes": {"at_most_ms": AT_MOST, "count": [0] * 16, "sum_ms": 0},

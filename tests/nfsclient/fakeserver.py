@@ -105,6 +105,8 @@ class FakeServer:
         self.sessions = Sessions()
         self.seek_status = 0           # what SEEK says, if it is not what it should
         self.owner_names = {}          # uid -> name that NFSv4 tells for the number
+        # None: no ACLs over NFSv4; else fileid -> list of (type, flags, mask, who)
+        self.acls4 = None
 
     # -- life ---------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from .xdr import Packer, Unpacker, XdrError
 NAMES = {number: name for name, number in OPS.items()}
 TIME_CREATE, XATTR_SUPPORT = 50, 82
 LINK_SUPPORT, SYMLINK_SUPPORT, ACLSUPPORT, CASE_INSENSITIVE, CASE_PRESERVING = 5, 6, 13, 16, 17
+SUPPORTED, ACL = 0, 12
 CHOWN_RESTRICTED, MAXLINK, MAXNAME = 18, 28, 29
 OF_HANDLE = (errors.STALE, errors.BADHANDLE)        # what PUTFH would say
 
@@ -119,6 +120,20 @@ def put_attrs(p, wanted, a, names, more=()):
     return p.opaque(b"".join(values[n].done() for n in numbers))
 
 
+def put_acl(entries):
+    p = Packer().u32(len(entries))
+    for kind, flags, mask, who in entries:
+        p.u32(kind).u32(flags).u32(mask).opaque(who.encode())
+    return p
+
+
+def acl_of(server, a):
+    """The ACL of the object with these attributes, as a value for put_attrs()."""
+    if a is None or not server.acls4 or a.fileid not in server.acls4:
+        return {}
+    return {ACL: put_acl(server.acls4[a.fileid])}
+
+
 class Compound:
     """One compound, and its results so far; head: those before, of SEQUENCE."""
 
@@ -140,7 +155,8 @@ class Compound:
         self.results.append(Packer().u32(OPS[op]).u32(0).raw(body).done())
 
     def attrs(self, a, wanted, more=()):
-        self.ok("GETATTR", 
+        more = {**acl_of(self.server, a), **dict(more)}
+        self.ok("GETATTR",
                 put_attrs(Packer(), wanted, a, self.server.owner_names, more).done())
 
     def done(self, status=0, op=None):
@@ -186,8 +202,11 @@ class Compound:
         except Failed as err:
             return self.done(err.status, self.ops[0][0])
         more.update(self.more(self.fh))
+        acls = self.server.acls4 is not None
+        if acls:
+            more[SUPPORTED] = put_bitmap(Packer(), [SUPPORTED, TYPE, ACL])
         more.update({LINK_SUPPORT: Packer().u32(1), SYMLINK_SUPPORT: Packer().u32(1),
-                     ACLSUPPORT: Packer().u32(0), CASE_INSENSITIVE: Packer().u32(0),
+                     ACLSUPPORT: Packer().u32(3 if acls else 0), CASE_INSENSITIVE: Packer().u32(0),
                      CASE_PRESERVING: Packer().u32(1), CHOWN_RESTRICTED: Packer().u32(1),
                      MAXLINK: Packer().u32(32000), MAXNAME: Packer().u32(255)})
         for op, _ in self.ops[:-2]:
@@ -345,6 +364,7 @@ class Compound:
         else:
             more[FILEHANDLE] = Packer().opaque(fh)
             more.update(self.more(fh))
+            more.update(acl_of(self.server, a))
         put_attrs(out, wanted, a, self.server.owner_names, more)
         return None
 

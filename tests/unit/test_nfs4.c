@@ -439,76 +439,6 @@ static void values_are_checked(void **state)
 	assert_int_equal(attrs_of(&a_file, ALL | NFS4_BIT(FATTR4_FILEHANDLE), &a), -EBADMSG);
 }
 
-/* ---- ACLs ---- */
-
-struct ace {
-	uint32_t type, flags, mask;
-	const char *who;
-};
-
-#define R   0x1u
-#define W   0x6u
-#define X   0x20u
-#define RWX (R | W | X)
-
-static uint32_t mode_with(const struct ace *e, uint32_t n, bool *more)
-{
-	struct nfs4_out o = { .len = 0 };
-	struct nfs4_attrs a = { 0 };
-	struct nfs4_in in;
-
-	nfs4_put32(&o, n);
-	for (uint32_t i = 0; i < n; i++) {
-		nfs4_put32(&o, e[i].type);
-		nfs4_put32(&o, e[i].flags);
-		nfs4_put32(&o, e[i].mask);
-		put_text(&o, e[i].who);
-	}
-	in = (struct nfs4_in){ o.bytes, o.len, false };
-	assert_int_equal(nfs4_get_acl(&in, &a), 0);
-	assert_int_equal(in.left, 0);
-	*more = a.acl_more;
-	return a.acl_mode & 077;
-}
-
-static void modes_give_no_more_than_acls(void **state)
-{
-	static const struct {
-		struct ace e[4];
-		uint32_t n, mode;
-		bool more;
-	} cases[] = {
-		{ { { 0 } }, 0, 077, false }, /* none */
-		{ { { 0, 0, RWX, "OWNER@" },
-		    { 0, 0x40, R | X, "GROUP@" },
-		    { 0, 0, X, "EVERYONE@" } }, 3, 051, false },
-		/* a mask of the group's and the named user's, shown as the group's rights */
-		{ { { 0, 0, RWX, "OWNER@" }, { 0, 0, RWX, "1000" }, { 0, 0, R, "GROUP@" } },
-		  3, 040, true },
-		/* somebody is kept out: he may be one of the group, or of the others */
-		{ { { 1, 0, RWX, "1001" }, { 0, 0, RWX, "GROUP@" }, { 0, 0, R, "EVERYONE@" } },
-		  3, 000, true },
-		/* too late for what was allowed before */
-		{ { { 0, 0, RWX, "EVERYONE@" }, { 1, 0, RWX, "1001" } }, 2, 077, true },
-		/* what the group is denied the others have, and the owner's is his own */
-		{ { { 1, 0, RWX, "OWNER@" }, { 1, 0, W, "GROUP@" }, { 0, 0, RWX, "EVERYONE@" } },
-		  3, 057, false },
-		/* half of what w means is not w */
-		{ { { 0, 0, 0x2 | R, "EVERYONE@" } }, 1, 044, false },
-		/* for what is made in a directory */
-		{ { { 0, 0xb, RWX, "GROUP@" }, { 0, 0, R, "EVERYONE@" } }, 2, 044, true },
-		{ { { 2, 0, RWX, "1000" }, { 3, 0, RWX, "EVERYONE@" }, { 0, 0, R, "GROUP@" } },
-		  3, 040, false },
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		bool more;
-
-		assert_int_equal(mode_with(cases[i].e, cases[i].n, &more), cases[i].mode);
-		assert_int_equal(more, cases[i].more);
-	}
-}
-
 /* ---- answers ---- */
 
 static void a_lookup_brings_all(void **state)
@@ -805,7 +735,6 @@ int main(void)
 		cmocka_unit_test(owners_are_numbers),
 		cmocka_unit_test(names_are_those_of_the_table),
 		cmocka_unit_test(values_are_checked),
-		cmocka_unit_test(modes_give_no_more_than_acls),
 		cmocka_unit_test(a_lookup_brings_all),
 		cmocka_unit_test(a_name_that_is_not_there_is_of_a_directory),
 		cmocka_unit_test(a_result_of_another_operation_is_impossible),
