@@ -61,6 +61,7 @@ static const struct key {
 	K(NUMBER, buffer, 48 << 20, 4 << 20, 1 << 30),
 	K(NUMBER, demand_workers, 32, 1, 256),
 	K(NUMBER, fill_workers, 256, 1, 256),
+	K(NUMBER, nfs4_ntacl, 0, 0, 1),
 	K(NUMBER, small_file, 64 << 10, 0, 1 << 20),
 	K(NUMBER, digests, 0, 0, 1),
 	K(NUMBER, creation_times, 0, 0, 1),
@@ -555,6 +556,7 @@ void config_source(const struct config *c, struct source_config *out)
 		.jukebox_ms = 500, /* then others have their turn, see job_held.c */
 		.give_up_ms = c->give_up_after * 1000,
 		.inflight = c->inflight,
+		.ntacl = c->nfs4_ntacl,
 		.born = c->creation_times,
 		.smb = {
 			.worker = c->smb_worker[0] ? c->smb_worker : NULL,

@@ -40,6 +40,7 @@ struct config {
 	unsigned int finish_delay;   /* seconds after a client's last ask, 0..86400 */
 	unsigned int small_file;     /* bytes, 0..1 MiB, 0 = none */
 	unsigned int digests;	     /* 0, 1 */
+	unsigned int nfs4_ntacl;     /* 0, 1 */
 	unsigned int creation_times; /* 0, 1 */
 	unsigned int throttle;	     /* KiB/s for the crawler, 0 = no limit */
 	unsigned int recall_files_per_minute; /* of each client, 0..1000000, 0 = no limit */

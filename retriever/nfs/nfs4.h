@@ -7,6 +7,7 @@
  *   nfs4_attr.c  codes and attributes into ours
  *   nfs4_acl.c   the ACL that comes with the attributes
  *   nfs4_posix.c what it lets users do, as POSIX ACLs
+ *   nfs4_ntacl.c the same, as Samba's acl_xattr keeps it
  *   nfs4_call.c  how a call is said, and what its reply says
  *   nfs4_dial.c  the way to the export's root, and what is asked of it
  *   nfs41_*.c    sessions: see nfs41.h

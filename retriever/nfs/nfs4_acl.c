@@ -8,12 +8,14 @@
  *
  *   met    narrowed; if there is more than a mode in it, and it can be kept, there is more to be
  *          had of the object, else it is lost
- *   meta   the ACLs as the kernel stores them, and the mode that they make
+ *   meta   the ACLs as the kernel stores them, and the mode that they make; where shares of the
+ *          volume have acl_xattr, the whole ACL for that, behind them
  *
  * An entry for somebody who is not in the table of ids gives nothing to anybody.  Does it deny
  * something, then nobody knows whom, and the object does not come before he is in the table.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nfs/nfs4.h"
@@ -122,6 +124,7 @@ static void tell(struct nfs_source *s, const struct strangers *of)
 /* ---- what is made of it ---- */
 
 struct made {
+	struct nfs4_acl acl;
 	struct nfs4_posix posix;
 	struct strangers who;
 	bool more; /* it says more than a mode */
@@ -132,14 +135,14 @@ struct made {
 static bool make(struct nfs_source *s, const struct nfs4_attrs *from, const struct stub_attr *a,
 		 struct made *out)
 {
-	struct nfs4_acl acl;
-
 	if (!(from->have & NFS4_BIT(FATTR4_ACL)) || !from->aces || S_ISLNK(a->mode))
 		return false;
-	take(s ? s->ids : NULL, from, S_ISDIR(a->mode), &acl, &out->who);
-	nfs4_posix_make(&acl, a, &out->posix);
+	take(s ? s->ids : NULL, from, S_ISDIR(a->mode), &out->acl, &out->who);
+	nfs4_posix_make(&out->acl, a, &out->posix);
 	out->more = out->posix.access.n > 3 || out->posix.def.n || out->who.denied.data;
 	out->kept = (!s || nfs_acl_kept(s)) && (S_ISREG(a->mode) || S_ISDIR(a->mode));
+	if (s && s->config.ntacl && out->kept)
+		out->more = out->more || out->posix.near;
 	tell(s, &out->who);
 	return true;
 }
@@ -161,6 +164,28 @@ void nfs4_acl_met(struct nfs_source *s, const struct nfs4_attrs *from, struct st
 		narrow(&m, a);
 }
 
+/* All that is stored; the attribute for Samba has a hash of the others. */
+static int pack(const struct nfs_source *s, struct made *m, struct source_meta *out)
+{
+	struct stub_xattr nt = { "security.NTACL", NULL, 0 };
+	void *value = NULL;
+	int r = 0;
+
+	if (s && s->config.ntacl)
+		r = nfs4_ntacl(&m->acl, &out->attr, &m->posix, &value, &nt.len);
+	if (r == -E2BIG) {
+		out->lost = "security descriptor: more entries than Samba takes\n";
+		r = 0;
+	}
+	nt.value = value;
+	if (m->posix.access.n <= 3)
+		m->posix.access.n = 0;
+	if (r == 0)
+		r = posix_acl_pack(&m->posix.access, &m->posix.def, value ? &nt : NULL, out);
+	free(value);
+	return r;
+}
+
 int nfs4_acl_meta(struct nfs_source *s, const struct nfs4_attrs *from, struct source_meta *out)
 {
 	struct made m;
@@ -175,7 +200,5 @@ int nfs4_acl_meta(struct nfs_source *s, const struct nfs4_attrs *from, struct so
 		return -EBADMSG; /* it was told whom */
 	out->attr.mode = m.posix.mode;
 	out->attr.acl_near = m.posix.near;
-	if (m.posix.access.n <= 3)
-		m.posix.access.n = 0;
-	return posix_acl_pack(&m.posix.access, &m.posix.def, out);
+	return pack(s, &m, out);
 }

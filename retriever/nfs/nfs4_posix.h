@@ -90,4 +90,11 @@ struct nfs4_posix {
  * gives them. */
 void nfs4_posix_make(const struct nfs4_acl *acl, const struct stub_attr *a, struct nfs4_posix *out);
 
+/* ---- nfs4_ntacl.c ---- */
+
+/* The value of security.NTACL that says what @acl does, of an object for which @px was made and is
+ * stored.  malloc'ed.  -E2BIG: more entries than Samba takes; -ENOMEM */
+int nfs4_ntacl(const struct nfs4_acl *acl, const struct stub_attr *a, const struct nfs4_posix *px,
+	       void **value, size_t *len);
+
 #endif

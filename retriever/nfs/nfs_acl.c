@@ -170,7 +170,7 @@ int nfs_acl_meta(int err, const void *reply, bool kept, struct source_meta *out)
 		x.access.n = 0;
 	}
 	posix_acl_agree(&x.access, &out->attr);
-	return posix_acl_pack(&x.access, &x.def, out);
+	return posix_acl_pack(&x.access, &x.def, NULL, out);
 }
 
 /* ---- who is asked ---- */

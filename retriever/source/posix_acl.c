@@ -5,6 +5,7 @@
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -41,17 +42,18 @@ static void put(const struct posix_acl *acl, uint8_t *to)
 
 /* One piece of memory, as source_meta_free() wants it. */
 int posix_acl_pack(const struct posix_acl *access, const struct posix_acl *def,
-		   struct source_meta *out)
+		   const struct stub_xattr *last, struct source_meta *out)
 {
 	const struct posix_acl *acl[] = { access, def };
 	static const char *const names[] = { POSIX_ACL_ACCESS, POSIX_ACL_DEFAULT };
 	struct stub_xattr *x;
 	uint8_t *value;
 
-	out->memory = x = malloc(2 * sizeof(*x) + size_of(access) + size_of(def));
+	out->memory = x = malloc(3 * sizeof(*x) + size_of(access) + size_of(def) +
+				 (last ? last->len : 0));
 	if (!x)
 		return -ENOMEM;
-	value = (uint8_t *)(x + 2);
+	value = (uint8_t *)(x + 3);
 	out->xattrs = x;
 	for (unsigned int i = 0; i < 2; i++) {
 		if (!acl[i]->n)
@@ -59,6 +61,10 @@ int posix_acl_pack(const struct posix_acl *access, const struct posix_acl *def,
 		put(acl[i], value);
 		x[out->n++] = (struct stub_xattr){ names[i], value, size_of(acl[i]) };
 		value += size_of(acl[i]);
+	}
+	if (last) {
+		memcpy(value, last->value, last->len);
+		x[out->n++] = (struct stub_xattr){ last->name, value, last->len };
 	}
 	return 0;
 }

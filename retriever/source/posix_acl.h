@@ -48,9 +48,10 @@ void posix_acl_narrow_by(const struct posix_acl *acl, struct stub_attr *a);
  */
 void posix_acl_agree(struct posix_acl *acl, struct stub_attr *a);
 
-/* The attributes that hold them, in the order in which they are stored.  -ENOMEM */
+/* The attributes that hold them, in the order in which they are stored, and @last behind them
+ * (NULL: there is none).  -ENOMEM */
 int posix_acl_pack(const struct posix_acl *access, const struct posix_acl *def,
-		   struct source_meta *out);
+		   const struct stub_xattr *last, struct source_meta *out);
 
 /* Does the file system of @dirfd keep POSIX ACLs?  Only a plain "not supported" says no. */
 bool posix_acl_kept(int dirfd);

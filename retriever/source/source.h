@@ -73,6 +73,7 @@ struct source_config {
 	struct source_id root;
 	bool no_acl; /* NFS: the new file system keeps no POSIX ACLs, so they are only asked for
 		      * to narrow modes */
+	bool ntacl; /* NFSv4: ACLs for Samba's acl_xattr, too */
 	bool born; /* NFSv4: creation times are kept, as Samba stores them */
 	unsigned int connections;	/* TCP connections, 1..16 */
 	unsigned int readdir_bytes;	/* READDIRPLUS reply size wanted, 64..256 KiB */

@@ -19,6 +19,7 @@ from lib.wait import wait_until
 from nfsclient.fakeserver import GROUP, GROUP_OBJ, MASK, OTHER, USER, USER_OBJ, FakeServer
 from nfsclient.faketree import Tree
 from nfsclient.nfstypes import FIFO
+from test_smb_meta import VERBOSE
 
 ALLOW, DENY, AUDIT = 0, 1, 2
 R, W, X, DELETE_CHILD = 0x1, 0x6, 0x20, 0x40
@@ -178,6 +179,43 @@ def test_what_it_costs(server, new_migration, fresh_dir, conf):
             before = server.counts.copy()
             assert client.getattr("looked-up/" + name).mode == CASES[name][2]
             assert dict(server.counts - before) == wanted
+
+
+# -- for shares of Samba ----------------------------------------------------------------------
+
+def sid(kind, number):
+    """S-1-22-KIND-NUMBER: a user (1) or group (2) by number."""
+    return struct.pack("<BB6sII", 1, 2, b"\0\0\0\0\0\x16", kind, number)
+
+
+def test_samba_shows_the_whole_acl(server, new_migration, new_samba, fresh_dir, conf):
+    """acl_xattr takes what is stored as its own: it is tied to mode and POSIX ACL by a hash."""
+    m = new_migration(server.url(version=4), fresh_dir, conf=conf + "nfs4_ntacl = 1\n",
+                      allow=STRANGE).init().start()
+    m.crawl()
+    wait_until(lambda: m.status()["state"] == "complete", 60)
+    m.audit(complete=True)
+    have = {n for n in CASES if "security.NTACL" in os.listxattr(m.volume / "listed" / n)}
+    assert have == NEAR | MORE
+    for name, (_mode, _acl, right, wanted, _near) in CASES.items():
+        path = m.volume / "listed" / name
+        assert (mode(path), acl(path)) == (right, wanted), path
+    answer = verify(m)
+    assert answer["result"] == "right" and not answer["found"], answer
+    new = new_samba("new", m.volume, more="veto files = /.postcopy/", conf=VERBOSE,
+                    allow=["HAVE_BACKTRACE"])
+    with new.client() as c:
+        for name in sorted(NEAR | MORE):
+            raw = c.security("listed/" + name)
+            assert sid(1, 1000) in raw and sid(2, 100) in raw, name
+        for name in DIRS:
+            assert sid(1, 1000) in c.security(name), name
+        # the right to change the ACL, which no POSIX ACL has
+        assert struct.pack("<I", WRITE_ACL) + sid(1, 1002) in c.security("listed/may-change")
+        assert struct.pack("<I", RWX) + sid(1, 1002) in c.security("listed/kept-out")
+    log = new.log_text()
+    assert log.count("blob hash matches for file") >= len(NEAR | MORE)
+    assert "blob hash does not match" not in log
 
 
 # -- who is not known -------------------------------------------------------------------------

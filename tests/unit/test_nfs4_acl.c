@@ -391,12 +391,120 @@ static void a_stranger_who_is_denied_parks(void **state)
 	source.config.no_acl = false;
 }
 
+/* ---- for Samba ---- */
+
+static const uint8_t *get_sid(const uint8_t *p, struct smb_sid *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->n = p[1];
+	out->authority = p[7];
+	for (unsigned int i = 0; i < out->n; i++)
+		out->sub[i] = (uint32_t)stub_get_le(p + 8 + 4u * i, 4);
+	return p + 8 + 4u * out->n;
+}
+
+/* "OWNER GROUP|TYPE:FLAGS:MASK:SID|..." of the descriptor in security.NTACL. */
+static void text_of_sd(const uint8_t *value, char *out)
+{
+	const uint8_t *sd = value + 160, *dacl = value + stub_get_le(sd + 16, 4), *p = dacl + 8;
+	char owner[SMB_SID_TEXT], group[SMB_SID_TEXT];
+	struct smb_sid sid;
+
+	get_sid(value + stub_get_le(sd + 4, 4), &sid);
+	smb_sid_text(&sid, owner);
+	get_sid(value + stub_get_le(sd + 8, 4), &sid);
+	out += sprintf(out, "%s %s", owner, smb_sid_text(&sid, group));
+	for (uint64_t n = stub_get_le(dacl + 4, 4); n; n--) {
+		unsigned int mask = (unsigned int)stub_get_le(p + 4, 4);
+
+		out += sprintf(out, "|%u:%x:%x:", p[0], p[1], mask);
+		p = get_sid(p + 8, &sid);
+		out += sprintf(out, "%s", smb_sid_text(&sid, owner));
+	}
+}
+
+static struct source_meta for_samba(const struct ace *e, uint32_t mode)
+{
+	struct nfs4_attrs from = attrs_with(e);
+	struct source_meta m = { .attr = object(mode) };
+	struct stub_attr a = m.attr;
+
+	source.config.ntacl = true;
+	nfs4_acl_met(&source, &from, &a);
+	assert_int_equal(nfs4_acl_meta(&source, &from, &m), 0);
+	source.config.ntacl = false;
+	assert_int_equal(a.more, m.n > 0);
+	return m;
+}
+
+static void samba_gets_the_whole_acl(void **state)
+{
+	static const struct {
+		struct ace e[ENTRIES];
+		uint32_t mode;
+		size_t n;
+		const char *sd;
+	} cases[] = {
+		/* no more than a mode, of which smbd makes a descriptor itself */
+		{ { { 0, 0, RWX, "OWNER@" }, { 0, G, R, "GROUP@" } }, S_IFREG | 0740, 0, NULL },
+		/* no POSIX ACL, but rights that none says */
+		{ { { 0, 0, RWX, "OWNER@" }, { 0, 0, R | 0x8 | 0x40000 | 0x80000000, "GROUP@" } },
+		  S_IFREG | 0740, 1,
+		  "S-1-22-1-1000 S-1-22-2-100|0:0:27:S-1-22-1-1000|0:0:40009:S-1-22-2-100" },
+		{ { { 1, 0x80, W, "1002" }, { 0, FD, RWX, "OWNER@" }, { 0, FD | 8, R, "GROUP@" },
+		    { 0, FD | G | 4, R, "2002" }, { 2, 0x10, R, "EVERYONE@" },
+		    { 0, 0, R, "EVERYONE@" } }, S_IFDIR | 0744, 3,
+		  "S-1-22-1-1000 S-1-22-2-100|1:10:6:S-1-22-1-1002|0:0:27:S-1-22-1-1000|"
+		  "0:b:27:S-1-3-0|0:b:1:S-1-3-1|0:7:1:S-1-22-2-2002|0:0:1:S-1-1-0" },
+		/* flags of inheritance are nothing to a file; a stranger gets nothing, either */
+		{ { { 0, FD, RWX, "OWNER@" }, { 0, 8, R, "1002" }, { 0, 0, R, "eve@example.org" } },
+		  S_IFREG | 0700, 1,
+		  "S-1-22-1-1000 S-1-22-2-100|0:0:27:S-1-22-1-1000" },
+	};
+	char text[512];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct source_meta m = for_samba(cases[i].e, cases[i].mode);
+
+		assert_int_equal(m.n, cases[i].n);
+		if (m.n) { /* its hash is of the others: it is the last */
+			assert_string_equal(m.xattrs[m.n - 1].name, "security.NTACL");
+			text_of_sd(m.xattrs[m.n - 1].value, text);
+			assert_string_equal(text, cases[i].sd);
+		}
+		source_meta_free(&m);
+	}
+}
+
+static void more_than_samba_takes(void **state)
+{
+	struct nfs4_attrs a = { .have = NFS4_BIT(FATTR4_ACL), .aces = NFS4_ACES_MAX };
+	static const uint8_t ace[24] = { [11] = R, [15] = 6, 'O', 'W', 'N', 'E', 'R', '@' };
+	struct source_meta m = { .attr = object(S_IFREG | 0777) };
+	uint8_t *all = calloc(NFS4_ACES_MAX, sizeof(ace));
+
+	assert_non_null(all);
+	for (uint32_t i = 0; i < NFS4_ACES_MAX; i++)
+		memcpy(all + i * sizeof(ace), ace, sizeof(ace));
+	all[9] = 4; /* to change the ACL: it is near */
+	memcpy(all + 16, "GROUP@", 6);
+	a.acl = (struct nfs4_bytes){ all, NFS4_ACES_MAX * sizeof(ace) };
+	source.config.ntacl = true;
+	assert_int_equal(nfs4_acl_meta(&source, &a, &m), 0);
+	source.config.ntacl = false;
+	assert_int_equal(m.n, 0);
+	assert_non_null(strstr(m.lost, "security descriptor"));
+	source_meta_free(&m);
+	free(all);
+}
+
 /* ---- in an answer ---- */
 
 static void put_attrs(struct nfs4_out *o, const struct ace *e, uint32_t minor)
 {
 	const uint64_t have = NFS4_BIT(FATTR4_TYPE) | NFS4_BIT(FATTR4_SIZE) |
-			      NFS4_BIT(FATTR4_FSID) | NFS4_BIT(FATTR4_ACL) | NFS4_BIT(FATTR4_FILEID) |
+			      NFS4_BIT(FATTR4_FSID) | NFS4_BIT(FATTR4_ACL) |
+			      NFS4_BIT(FATTR4_FILEID) |
 			      NFS4_BIT(FATTR4_MODE) | NFS4_BIT(FATTR4_NUMLINKS) |
 			      NFS4_BIT(FATTR4_OWNER) | NFS4_BIT(FATTR4_OWNER_GROUP) |
 			      NFS4_BIT(FATTR4_TIME_MODIFY) |
@@ -499,6 +607,8 @@ int main(void)
 		cmocka_unit_test(what_a_volume_does_not_keep_is_narrowed),
 		cmocka_unit_test(a_stranger_gets_nothing),
 		cmocka_unit_test(a_stranger_who_is_denied_parks),
+		cmocka_unit_test(samba_gets_the_whole_acl),
+		cmocka_unit_test(more_than_samba_takes),
 		cmocka_unit_test(an_answer_brings_both),
 	};
 
