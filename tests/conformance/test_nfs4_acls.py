@@ -301,8 +301,7 @@ def check(server, *more):
     return json.loads(done.stdout)
 
 
-def test_check_says_so(server, keeps_none, fresh_dir, new_migration, conf):
-    new_migration(server.url(version=4), fresh_dir, conf=conf)      # writes postcopy.conf
+def test_check_says_so(server, keeps_none, fresh_dir):
     answer = check(server, "--names", "--limit", "0")
     rows = {p["property"]: p for p in answer["properties"]}
     assert rows["nfs4-acl"]["volume"] == "approximated" and rows["mode"]["volume"] == "kept"

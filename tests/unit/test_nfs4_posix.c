@@ -705,6 +705,26 @@ static void ganeshas_come_back(void **state)
 	acl.n = 0;
 }
 
+/* Of objects without an ACL both show one that is made of the mode: whatever it is, it stays. */
+static void modes_come_back(void **state)
+{
+	for (unsigned int mode = 0; mode < 04 * 01000; mode++) {
+		bool dir = mode & 01000, apart = mode & 02000;
+		uint32_t shown = (dir ? S_IFDIR : S_IFREG) | (mode & 0777);
+
+		acl.n = 0;
+		was.n = 0;
+		was.e[was.n++] = (struct posix_acl_entry){ ACL_USER_OBJ, mode >> 6 & 7, ~0u };
+		was.e[was.n++] = (struct posix_acl_entry){ ACL_GROUP_OBJ, mode >> 3 & 7, ~0u };
+		was.e[was.n++] = (struct posix_acl_entry){ ACL_OTHER, mode & 7, ~0u };
+		as_server(0, dir, apart);
+		make(shown);
+		is_back(&px.access, 0);
+		EXPECT(!px.near && px.mode == shown && !px.def.n);
+	}
+	acl.n = 0;
+}
+
 /* ---- as many as there may be ---- */
 
 static void many(void **state)
@@ -732,6 +752,7 @@ int main(void)
 		cmocka_unit_test(nobody_gets_more),
 		cmocka_unit_test(linuxs_come_back),
 		cmocka_unit_test(ganeshas_come_back),
+		cmocka_unit_test(modes_come_back),
 		cmocka_unit_test(many),
 	};
 
