@@ -114,11 +114,16 @@ static void tell(struct nfs_source *s, const struct strangers *of)
 	    !nfs4_nameless(s, denied ? NFS4_NAMELESS_DENIED : NFS4_NAMELESS_ALLOWED))
 		return;
 	stub_printable((const char *)who->data, who->len < 30 ? who->len : 30, text, sizeof(text));
-	nfs_log(s, denied ? STUB_LOG_ERROR : STUB_LOG_WARN,
-		"source %s: an ACL over there %s \"%s\", who is no number, and not in the table of "
-		"ids: %s (postcopy-idmap(5))",
-		s->uri.host, denied ? "denies rights to" : "has an entry for", text,
-		denied ? "such objects cannot come" : "he gets nothing by it");
+	if (denied)
+		nfs_log(s, STUB_LOG_ERROR,
+			"source %s: an ACL over there denies rights to \"%s\", who is no number, "
+			"and not in the table of ids: such objects cannot come (postcopy-idmap(5))",
+			s->uri.host, text);
+	else
+		nfs_log(s, STUB_LOG_WARN,
+			"source %s: an ACL over there has an entry for \"%s\", who is no number, "
+			"and not in the table of ids: he gets nothing by it (postcopy-idmap(5))",
+			s->uri.host, text);
 }
 
 /* ---- what is made of it ---- */
