@@ -21,7 +21,7 @@ SCRIPT = """
 . /etc/os-release
 printf '\\nDebian %s\\n' $VERSION_ID
 ganesha.nfsd -v
-meson test -C $POSTCOPY_BUILD --no-rebuild --suite unit fsal_ops fsal_symbols nfs4 \\
+meson test -C $POSTCOPY_BUILD --no-rebuild --suite unit fsal_ops fsal_symbols nfs4 onc_gss \\
 	source_nfs vfs_ops vfs_symbols smb_meta smb_ntacl
 exec python3 -m pytest -q "$@"
 """
@@ -71,9 +71,9 @@ def test_it_is_newer(there):
 
 
 def test_unit_tests(there):
-    """The plugins' tables of operations against the structures of those servers; libnfs, and
-    Samba's encodings."""
-    assert re.search(r"^Ok: +8\b", there[1], re.MULTILINE), there[1]
+    """The plugins' tables of operations against the structures of those servers; libnfs,
+    GSSAPI, and Samba's encodings."""
+    assert re.search(r"^Ok: +9\b", there[1], re.MULTILINE), there[1]
 
 
 def test_a_plugin_of_another_release(moddir, loop_xfs, rpcshim):
