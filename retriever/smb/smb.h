@@ -5,8 +5,7 @@
  *   smb_uri.c     smb://... into its parts
  *   smb_password.c  the file with user and password
  *   smb_login.c   the way to log in: password or Kerberos
- *   smb_ticket.c  Kerberos tickets, and when to get newer ones (smb_ticket.h)
- *   smb_krb5.c    how to get them (smb_krb5.h)
+ *   smb_krb5.c    Kerberos tickets for workers (krb5/tickets.h gets them)
  *   smb_source.c  life, state and the calls: the backend's table
  *   smb_pace.c    which connection may log on, and when
  *   smb_queue.c   which call is next; losses, back-off, giving up
@@ -27,7 +26,7 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 
-#include "smb/smb_ticket.h"
+#include "smb/smb_krb5.h"
 #include "smb/smb_wire.h"
 #include "source/pool.h"
 #include "source/source_ops.h"
@@ -66,10 +65,6 @@ struct smb_login {
  *   -EACCES, -ENOENT, -EINVAL ...  with one line in @why
  */
 int smb_login_read(const char *path, struct smb_login *out, char *why, size_t why_size);
-
-/* Is @path a regular file that nobody but its owner, root or us, may read?
- *   -EACCES, -ENOENT, -EINVAL ...  with one line in @why */
-int smb_private_file(const char *path, char *why, size_t why_size);
 
 /* ---- smb_login.c ---- */
 
@@ -141,7 +136,7 @@ struct smb_source {
 	struct source_config config;
 	struct smb_login login; /* not constant: belongs to who has the turn of pace */
 	char *worker, *idmap;
-	struct smb_ticket *ticket; /* NULL: not Kerberos */
+	struct tickets *ticket; /* NULL: not Kerberos */
 	unsigned int n;
 	int wake; /* eventfd, readable after stop */
 

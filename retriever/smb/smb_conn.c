@@ -89,7 +89,7 @@ static void leave_home(struct smb_conn *c)
 }
 
 /* A worker with its home, and its tickets in there.  On failure nothing is left. */
-static int make_worker(struct smb_conn *c, struct smb_ticket_written *tickets)
+static int make_worker(struct smb_conn *c, struct smb_krb5_written *tickets)
 {
 	const struct smb_source *s = c->s;
 	char path[sizeof(c->home) + sizeof(SMB_HOME_TICKETS)];
@@ -102,7 +102,7 @@ static int make_worker(struct smb_conn *c, struct smb_ticket_written *tickets)
 	}
 	snprintf(path, sizeof(path), "%s/" SMB_HOME_TICKETS, c->home);
 	if (s->ticket)
-		r = smb_ticket_write(s->ticket, path, s->config.call_timeout_ms, tickets, c->why,
+		r = smb_krb5_write(s->ticket, path, s->config.call_timeout_ms, tickets, c->why,
 				     sizeof(c->why));
 	c->ticket = tickets->serial;
 	if (r == 0) {
@@ -320,7 +320,7 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root)
 		.call.request.type = SMB_WIRE_START,
 	};
 	uint64_t silent_ms;
-	struct smb_ticket_written tickets = { 0 };
+	struct smb_krb5_written tickets = { 0 };
 	int r = make_worker(c, &tickets);
 
 	if (r < 0)
@@ -396,7 +396,7 @@ static void renew(struct smb_conn *c)
 	struct smb_conn fresh = { .s = c->s, .index = c->index };
 	struct stub_attr root;
 
-	c->ticket = smb_ticket_serial(c->s->ticket);
+	c->ticket = tickets_serial(c->s->ticket);
 	if (!smb_pace_begin(c->s, false))
 		return;
 	if (dial_over(&fresh, smb_conn_dial(&fresh, &root)) < 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * smb_krb5.c - tickets out of libkrb5, as the bytes of a credential cache.
+ * smb_krb5.c - Kerberos tickets for workers.
  *
  * Workers are linked with the Kerberos of Samba's build, which need not be the one we are
  * linked with: a credential cache's file is what all can read.  It also has the KDC's time.
@@ -14,429 +14,151 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "smb/smb.h"
 #include "smb/smb_home.h"
 #include "smb/smb_krb5.h"
 
-struct exchange {
-	krb5_context k;
-	const char *from; /* the keytab or the cache, for people */
-	char principal[256]; /* whose tickets, for people; "": not known yet */
-	char home[512]; /* "": none */
-	int home_fd; /* of smb_home_make() */
-	char *why;
-	size_t why_size;
+#define BYTES_MAX (1u << 20) /* of a credential cache */
+
+struct cache {
+	size_t len;
+	uint8_t bytes[];
 };
 
-static const struct {
-	krb5_error_code code;
-	int err;
-	const char *why;
-} reasons[] = {
-	{ KRB5_KDC_UNREACH, -EHOSTUNREACH, "no KDC of the realm answers" },
-	{ KRB5_REALM_CANT_RESOLVE, -EHOSTUNREACH, "no KDC of the realm can be found" },
-	{ KRB5_REALM_UNKNOWN, -EHOSTUNREACH, "no KDC of the realm is known: see krb5.conf" },
-	{ KRB5_CONFIG_NODEFREALM, -EACCES, "no realm is given, here or in krb5.conf" },
-	{ KRB5KRB_AP_ERR_SKEW, -EACCES, "logon failure: the clock here and the KDC's differ" },
-	{ KRB5_KDCREP_SKEW, -EACCES, "logon failure: the clock here and the KDC's differ" },
-	{ KRB5KDC_ERR_PREAUTH_FAILED, -EACCES, "logon failure: the KDC refuses the key" },
-	{ KRB5KRB_AP_ERR_BAD_INTEGRITY, -EACCES, "logon failure: the KDC refuses the key" },
-	{ KRB5KDC_ERR_C_PRINCIPAL_UNKNOWN, -EACCES, "logon failure: the KDC knows no such principal" },
-	{ KRB5KDC_ERR_CLIENT_REVOKED, -EACCES, "logon failure: the KDC has it locked or disabled" },
-	{ KRB5KDC_ERR_NAME_EXP, -EACCES, "logon failure: the principal has expired" },
-	{ KRB5KDC_ERR_KEY_EXP, -EACCES, "logon failure: the principal's key has expired" },
-	{ KRB5KDC_ERR_ETYPE_NOSUPP, -EACCES, "logon failure: no key of a type that the KDC takes" },
-	{ KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN, -EACCES,
-	  "logon failure: the KDC knows no cifs/... of this server" },
-	{ KRB5_KT_NOTFOUND, -EACCES, "there is no key of it" },
-	{ KRB5_KT_END, -EACCES, "there is no key" },
-	{ KRB5_KEYTAB_BADVNO, -EACCES, "it is no keytab" },
-	{ KRB5_KT_FORMAT, -EACCES, "it is damaged" },
-	{ KRB5_FCC_NOFILE, -EACCES, "there is no ticket" },
-	{ KRB5_CC_NOTFOUND, -EACCES, "there is no ticket" },
-	{ KRB5_CC_BADNAME, -EACCES, "it is no credential cache" },
-	{ KRB5_CCACHE_BADVNO, -EACCES, "it is no credential cache" },
-	{ KRB5_CC_FORMAT, -EACCES, "it is no credential cache" },
-	{ KRB5_CC_UNKNOWN_TYPE, -EACCES, "no such type of credential cache" },
-};
+/* ---- what is kept ---- */
 
-static int failed(struct exchange *x, krb5_error_code e)
-{
-	const char *text = NULL, *why = NULL;
-	int r = -EPROTO;
-
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]) && !why; i++)
-		if (reasons[i].code == e) {
-			why = reasons[i].why;
-			r = reasons[i].err;
-		}
-	if (!why)
-		why = text = krb5_get_error_message(x->k, e);
-	snprintf(x->why, x->why_size, "Kerberos, %.120s%s%.80s: %s", x->from,
-		 x->principal[0] ? " of " : "", x->principal, why);
-	if (text)
-		krb5_free_error_message(x->k, text);
-	return r;
-}
-
-static int begin(struct exchange *x, const char *from, char *why, size_t why_size)
-{
-	krb5_error_code e;
-
-	*x = (struct exchange){ .from = from, .why = why, .why_size = why_size };
-	e = krb5_init_context(&x->k);
-	if (!e)
-		return 0;
-	x->k = NULL;
-	return failed(x, e); /* krb5.conf is wrong: libkrb5 says where */
-}
-
-static void end(struct exchange *x)
-{
-	if (x->home[0]) {
-		smb_home_remove(x->home);
-		close(x->home_fd);
-	}
-	if (x->k)
-		krb5_free_context(x->k);
-}
-
-static void name_it(struct exchange *x, krb5_const_principal p)
-{
-	char *name;
-
-	if (krb5_unparse_name(x->k, p, &name))
-		return;
-	snprintf(x->principal, sizeof(x->principal), "%s", name);
-	krb5_free_unparsed_name(x->k, name);
-}
-
-/* ---- where they come from ---- */
-
-static krb5_error_code first_of(struct exchange *x, krb5_keytab keytab, krb5_principal *out)
-{
-	krb5_keytab_entry entry;
-	krb5_kt_cursor cursor;
-	krb5_error_code e = krb5_kt_start_seq_get(x->k, keytab, &cursor);
-
-	if (e)
-		return e;
-	e = krb5_kt_next_entry(x->k, keytab, &entry, &cursor);
-	if (!e) {
-		e = krb5_copy_principal(x->k, entry.principal, out);
-		krb5_free_keytab_entry_contents(x->k, &entry);
-	}
-	krb5_kt_end_seq_get(x->k, keytab, &cursor);
-	return e;
-}
-
-/* Open the keytab, and find whose key to use: @principal's, which must be in it, or the first. */
-static int open_keytab(struct exchange *x, const char *path, const char *principal,
-		       krb5_keytab *keytab, krb5_principal *who)
-{
-	krb5_keytab_entry entry;
-	krb5_error_code e;
-	char *name;
-	int r = smb_private_file(path, x->why, x->why_size);
-
-	*keytab = NULL;
-	*who = NULL;
-	if (r < 0)
-		return r;
-	if (asprintf(&name, "FILE:%s", path) < 0)
-		return -ENOMEM;
-	e = krb5_kt_resolve(x->k, name, keytab);
-	free(name);
-	if (e)
-		*keytab = NULL;
-	else if (*principal)
-		e = krb5_parse_name(x->k, principal, who);
-	else
-		e = first_of(x, *keytab, who);
-	if (*who)
-		name_it(x, *who);
-	else
-		snprintf(x->principal, sizeof(x->principal), "%s", principal);
-	if (!e) {
-		e = krb5_kt_get_entry(x->k, *keytab, *who, 0, 0, &entry);
-		if (!e)
-			krb5_free_keytab_entry_contents(x->k, &entry);
-	}
-	return e ? failed(x, e) : 0;
-}
-
-static void close_keytab(struct exchange *x, krb5_keytab keytab, krb5_principal who)
-{
-	krb5_free_principal(x->k, who);
-	if (keytab)
-		krb5_kt_close(x->k, keytab);
-}
-
-static krb5_error_code ask_kdc(struct exchange *x, krb5_keytab keytab, krb5_principal who,
-			       krb5_ccache to, uint32_t *ends)
-{
-	krb5_get_init_creds_opt *options;
-	krb5_creds creds;
-	krb5_error_code e = krb5_get_init_creds_opt_alloc(x->k, &options);
-
-	if (e)
-		return e;
-	krb5_get_init_creds_opt_set_forwardable(options, 0);
-	krb5_get_init_creds_opt_set_proxiable(options, 0);
-	memset(&creds, 0, sizeof(creds));
-	e = krb5_get_init_creds_keytab(x->k, &creds, who, keytab, 0, NULL, options);
-	krb5_get_init_creds_opt_free(x->k, options);
-	if (e)
-		return e;
-	e = krb5_cc_initialize(x->k, to, creds.client);
-	if (!e)
-		e = krb5_cc_store_cred(x->k, to, &creds);
-	*ends = (uint32_t)creds.times.endtime;
-	krb5_free_cred_contents(x->k, &creds);
-	return e;
-}
-
-static int from_keytab(struct exchange *x, const char *path, const char *principal,
-		       krb5_ccache to, uint32_t *ends)
-{
-	krb5_keytab keytab;
-	krb5_principal who;
-	krb5_error_code e;
-	int r = open_keytab(x, path, principal, &keytab, &who);
-
-	if (r == 0) {
-		e = ask_kdc(x, keytab, who, to, ends);
-		r = e ? failed(x, e) : 0;
-	}
-	close_keytab(x, keytab, who);
-	return r;
-}
-
-static bool is_granting(krb5_context k, const krb5_creds *creds)
-{
-	const krb5_data *d = creds->server->length ? &creds->server->data[0] : NULL;
-
-	return (d && d->length == strlen(KRB5_TGS_NAME) &&
-		!memcmp(d->data, KRB5_TGS_NAME, d->length)) ||
-	       krb5_is_config_principal(k, creds->server);
-}
-
-/* Copy ticket-granting tickets and the cache's own entries; with @all also other tickets, which
- * may be older.  *ends: when the last of them ends. */
-static krb5_error_code copy(struct exchange *x, krb5_ccache from, bool all, krb5_ccache to,
-			    uint32_t *ends)
-{
-	krb5_cc_cursor cursor;
-	krb5_creds creds;
-	krb5_error_code e = krb5_cc_start_seq_get(x->k, from, &cursor), end = e;
-
-	while (!e && !(end = krb5_cc_next_cred(x->k, from, &cursor, &creds))) {
-		if (all || is_granting(x->k, &creds))
-			e = krb5_cc_store_cred(x->k, to, &creds);
-		if ((all || is_granting(x->k, &creds)) && (uint32_t)creds.times.endtime > *ends)
-			*ends = (uint32_t)creds.times.endtime;
-		krb5_free_cred_contents(x->k, &creds);
-	}
-	if (end != KRB5_CC_END && !e)
-		return end;
-	krb5_cc_end_seq_get(x->k, from, &cursor);
-	return e;
-}
-
-static int from_cache(struct exchange *x, const char *name, krb5_ccache to, uint32_t *ends)
-{
-	const char *path = !strncmp(name, "FILE:", 5) ? name + 5 : strchr(name, ':') ? NULL : name;
-	krb5_principal who = NULL;
-	krb5_ccache from;
-	krb5_error_code e;
-	int r = path ? smb_private_file(path, x->why, x->why_size) : 0;
-
-	if (r < 0 && r != -ENOENT) /* of ENOENT libkrb5 has the better message */
-		return r;
-	e = krb5_cc_resolve(x->k, name, &from);
-	if (e)
-		return failed(x, e);
-	e = krb5_cc_get_principal(x->k, from, &who);
-	if (!e) {
-		name_it(x, who);
-		e = krb5_cc_initialize(x->k, to, who);
-	}
-	if (!e)
-		e = copy(x, from, false, to, ends);
-	if (!e && !*ends)
-		e = copy(x, from, true, to, ends);
-	r = e ? failed(x, e) : 0;
-	krb5_free_principal(x->k, who);
-	krb5_cc_close(x->k, from);
-	return r;
-}
-
-/* ---- what they are for us ---- */
-
-static int read_all(const char *path, struct smb_krb5_tickets *out)
+static int read_all(const char *path, struct cache **out)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct cache *c = NULL;
 	struct stat st;
 	int r = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
-	if (r == 0 && (st.st_size <= 0 || st.st_size > SMB_KRB5_MAX))
+	if (r == 0 && (st.st_size <= 0 || st.st_size > BYTES_MAX))
 		r = -EFBIG;
 	if (r == 0) {
-		out->len = (size_t)st.st_size;
-		out->bytes = malloc(out->len);
-		r = !out->bytes ? -ENOMEM :
-		    read(fd, out->bytes, out->len) != (ssize_t)out->len ? -EIO : 0;
+		c = malloc(sizeof(*c) + (size_t)st.st_size);
+		r = c ? 0 : -ENOMEM;
+	}
+	if (r == 0) {
+		c->len = (size_t)st.st_size;
+		r = read(fd, c->bytes, c->len) != (ssize_t)c->len ? -EIO : 0;
 	}
 	if (fd >= 0)
 		close(fd);
+	if (r == 0)
+		*out = c;
+	else
+		free(c);
 	return r;
 }
 
-static int how_long(struct exchange *x, uint32_t ends, int64_t *left_s)
+static krb5_error_code copy(krb5_context k, krb5_ccache from, const char *name)
 {
-	krb5_timestamp now = 0;
-	krb5_error_code e = krb5_timeofday(x->k, &now); /* the KDC's, if it is known */
-
-	if (e)
-		return failed(x, e);
-	*left_s = (int64_t)ends - (uint32_t)now;
-	if (*left_s > 0)
-		return 0;
-	snprintf(x->why, x->why_size, "logon failure: Kerberos, %.120s of %.80s: the ticket has expired",
-		 x->from, x->principal);
-	return -EACCES;
-}
-
-/*
- * The server goes by the name in the tickets.  But libsmbclient takes a login without a user
- * for an anonymous one, and a '/' or '\\' in the user for the end of a domain's name.
- */
-static void make_user(const struct exchange *x, struct smb_krb5_tickets *out)
-{
-	const char *realm = strrchr(x->principal, '@');
-
-	snprintf(out->user, sizeof(out->user), "%.*s%.120s", (int)strcspn(x->principal, "/\\@"),
-		 x->principal, realm ? realm : "");
-}
-
-/* Get the ticket for the file server: with that in the cache a worker asks no KDC itself, and we
- * know if there is none, why, and when the session will end. */
-static int for_server(struct exchange *x, const char *host, krb5_ccache cache, uint32_t *ends)
-{
-	krb5_creds want = { 0 }, *got = NULL;
-	char **realm = NULL; /* as krb5.conf has it, or "": as the KDC has it */
-	krb5_error_code e = krb5_cc_get_principal(x->k, cache, &want.client);
-
-	if (!e)
-		e = krb5_get_host_realm(x->k, host, &realm);
-	if (!e)
-		e = krb5_build_principal(x->k, &want.server, (unsigned int)strlen(realm[0]),
-					 realm[0], "cifs", host, NULL);
-	if (!e)
-		e = krb5_get_credentials(x->k, 0, cache, &want, &got);
-	if (!e && (uint32_t)got->times.endtime < *ends)
-		*ends = (uint32_t)got->times.endtime;
-	if (got)
-		krb5_free_creds(x->k, got);
-	if (realm)
-		krb5_free_host_realm(x->k, realm);
-	krb5_free_cred_contents(x->k, &want);
-	return e ? failed(x, e) : 0;
-}
-
-/* The cache as the bytes of a file, which is written, read and removed. */
-static int to_bytes(struct exchange *x, krb5_ccache from, struct smb_krb5_tickets *out)
-{
-	char path[sizeof(x->home) + sizeof(SMB_HOME_TICKETS) + 8];
 	krb5_principal who = NULL;
 	krb5_ccache to;
+	krb5_error_code e = krb5_cc_resolve(k, name, &to);
+
+	if (e)
+		return e;
+	e = krb5_cc_get_principal(k, from, &who);
+	if (!e)
+		e = krb5_cc_initialize(k, to, who);
+	if (!e)
+		e = krb5_cc_copy_creds(k, from, to);
+	krb5_free_principal(k, who);
+	krb5_cc_close(k, to);
+	return e;
+}
+
+/* The cache as the bytes of a file, which is written, read and removed with its @home. */
+static int to_bytes(krb5_context k, krb5_ccache from, const char *home, struct cache **out,
+		    char *why, size_t size)
+{
+	char path[512 + sizeof(SMB_HOME_TICKETS) + 8];
+	const char *text;
 	krb5_error_code e;
 	int r;
 
-	x->home_fd = smb_home_make(x->home, sizeof(x->home));
-	if (x->home_fd < 0) {
-		snprintf(x->why, x->why_size, "cannot make %.150s: %s", x->home,
-			 strerror(-x->home_fd));
-		x->home[0] = '\0';
-		return x->home_fd;
+	snprintf(path, sizeof(path), "FILE:%s/" SMB_HOME_TICKETS, home);
+	e = copy(k, from, path);
+	if (e) {
+		text = krb5_get_error_message(k, e);
+		snprintf(why, size, "Kerberos, %.150s: %.80s", path, text);
+		krb5_free_error_message(k, text);
+		return -EPROTO;
 	}
-	snprintf(path, sizeof(path), "FILE:%s/" SMB_HOME_TICKETS, x->home);
-	e = krb5_cc_resolve(x->k, path, &to);
-	if (e)
-		return failed(x, e);
-	e = krb5_cc_get_principal(x->k, from, &who);
-	if (!e)
-		e = krb5_cc_initialize(x->k, to, who);
-	if (!e)
-		e = krb5_cc_copy_creds(x->k, from, to);
-	krb5_free_principal(x->k, who);
-	krb5_cc_close(x->k, to);
-	r = e ? failed(x, e) : read_all(path + strlen("FILE:"), out);
-	if (r < 0 && !e)
-		snprintf(x->why, x->why_size, "cannot read %.150s: %s", path, strerror(-r));
-	return r;
-}
-
-static int get(struct exchange *x, const struct smb_krb5_from *from, struct smb_krb5_tickets *out)
-{
-	krb5_ccache cache;
-	uint32_t ends = 0;
-	krb5_error_code e = krb5_cc_new_unique(x->k, "MEMORY", NULL, &cache);
-	int r;
-
-	if (e)
-		return failed(x, e);
-	r = *from->keytab ? from_keytab(x, from->keytab, from->principal, cache, &ends) :
-			    from_cache(x, from->cache, cache, &ends);
-	if (r == 0)
-		r = how_long(x, ends, &out->left_s); /* tickets out of a cache may have ended */
-	if (r == 0)
-		r = for_server(x, from->host, cache, &ends);
-	if (r == 0)
-		r = how_long(x, ends, &out->left_s);
-	if (r == 0)
-		r = to_bytes(x, cache, out);
-	if (r == 0)
-		make_user(x, out);
-	krb5_cc_destroy(x->k, cache);
-	return r;
-}
-
-int smb_krb5_get(const struct smb_krb5_from *from, struct smb_krb5_tickets *out, char *why,
-		 size_t why_size)
-{
-	struct exchange x;
-	int r;
-
-	memset(out, 0, sizeof(*out));
-	r = begin(&x, *from->keytab ? from->keytab : from->cache, why, why_size);
-	if (r == 0)
-		r = get(&x, from, out);
-	end(&x);
+	r = read_all(path + strlen("FILE:"), out);
 	if (r < 0)
-		smb_krb5_free(out);
+		snprintf(why, size, "cannot read %.150s: %s", path, strerror(-r));
 	return r;
 }
 
-void smb_krb5_free(struct smb_krb5_tickets *t)
+static int make(const struct tickets_from *from, krb5_context k, krb5_ccache cache, void **kept,
+		char *why, size_t size)
 {
-	if (t->bytes)
-		explicit_bzero(t->bytes, t->len);
-	free(t->bytes);
-	memset(t, 0, sizeof(*t));
+	char home[512];
+	int fd = smb_home_make(home, sizeof(home)), r;
+
+	(void)from;
+	if (fd < 0) {
+		snprintf(why, size, "cannot make %.150s: %s", home, strerror(-fd));
+		return fd;
+	}
+	r = to_bytes(k, cache, home, (struct cache **)kept, why, size);
+	smb_home_remove(home);
+	close(fd);
+	return r;
 }
 
-int smb_krb5_check(const char *path, const char *principal, char *why, size_t why_size)
+static void drop(void *kept)
 {
-	krb5_keytab keytab = NULL;
-	krb5_principal who = NULL;
-	struct exchange x;
-	int r = begin(&x, path, why, why_size);
+	struct cache *c = kept;
 
-	if (r == 0) {
-		r = open_keytab(&x, path, principal, &keytab, &who);
-		close_keytab(&x, keytab, who);
-	}
-	end(&x);
-	return r == -EPROTO ? -EACCES : r;
+	explicit_bzero(c->bytes, c->len);
+	free(c);
+}
+
+const struct tickets_keep smb_krb5_keep = { make, drop };
+
+/* ---- for a worker ---- */
+
+struct writing {
+	const char *path;
+	struct smb_krb5_written *out;
+};
+
+static int write_all(const char *path, const struct cache *what)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), r;
+
+	if (fd < 0)
+		return -errno;
+	r = stub_io_pwrite(fd, what->bytes, what->len, 0);
+	if (close(fd) < 0 && r == 0)
+		r = -errno;
+	return r;
+}
+
+static int use(void *arg, const struct tickets_now *now, char *why, size_t size)
+{
+	struct writing *w = arg;
+	const char *realm = strrchr(now->principal, '@');
+	int r = write_all(w->path, now->kept);
+
+	w->out->serial = now->serial;
+	/* The server goes by the name in the tickets.  But libsmbclient takes a login without a
+	 * user for an anonymous one, and a '/' or '\\' in the user for the end of a domain's name. */
+	snprintf(w->out->user, sizeof(w->out->user), "%.*s%.120s",
+		 (int)strcspn(now->principal, "/\\@"), now->principal, realm ? realm : "");
+	if (r < 0)
+		snprintf(why, size, "cannot write %.150s: %s", w->path, strerror(-r));
+	return r;
+}
+
+int smb_krb5_write(struct tickets *t, const char *path, unsigned int wait_ms,
+		   struct smb_krb5_written *out, char *why, size_t size)
+{
+	struct writing w = { path, out };
+
+	return tickets_use(t, wait_ms, use, &w, why, size);
 }

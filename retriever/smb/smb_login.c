@@ -51,11 +51,13 @@ static void on_told(void *arg, enum stub_log_level level, const char *line)
 
 static int start_tickets(struct smb_source *s, const struct source_smb *o, char *why, size_t size)
 {
-	const struct smb_ticket_config config = {
+	const struct tickets_config config = {
 		.keytab = o->kerberos_keytab,
 		.principal = o->kerberos_principal,
 		.cache = o->kerberos_cache,
+		.service = "cifs",
 		.host = s->uri.node,
+		.keep = smb_krb5_keep,
 		.changed = on_tickets,
 		.tell = on_told,
 		.arg = s,
@@ -69,7 +71,7 @@ static int start_tickets(struct smb_source *s, const struct source_smb *o, char 
 			 s->uri.host);
 		return -EACCES;
 	}
-	return smb_ticket_create(&config, &s->ticket, why, size);
+	return tickets_create(&config, &s->ticket, why, size);
 }
 
 int smb_login_prepare(struct smb_source *s, const struct source_smb *o, char *why, size_t size)

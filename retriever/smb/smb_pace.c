@@ -79,7 +79,7 @@ static bool is_time(struct smb_source *s)
 	const struct smb_pace *p = &s->pace;
 
 	return !p->refused || p->hurry || stub_now_ms() >= p->next_ms ||
-	       (s->ticket && smb_ticket_serial(s->ticket) != p->serial);
+	       (s->ticket && tickets_serial(s->ticket) != p->serial);
 }
 
 static void turn_over(struct smb_source *s)
@@ -169,7 +169,7 @@ void smb_pace_hurry(struct smb_source *s)
 	memset(&s->pace.file, 0, sizeof(s->pace.file)); /* so that the file is read in any case */
 	pthread_cond_broadcast(&s->work);
 	pthread_mutex_unlock(&s->pool.lock);
-	smb_ticket_hurry(s->ticket);
+	tickets_hurry(s->ticket);
 }
 
 void smb_pace_state(struct smb_source *s, struct source_state *out)
@@ -180,7 +180,7 @@ void smb_pace_state(struct smb_source *s, struct source_state *out)
 
 	out->refused = p->refused;
 	if (!p->refused && strstr(out->trouble, "Kerberos")) {
-		next = smb_ticket_refused(s->ticket);
+		next = tickets_refused(s->ticket);
 		out->refused = next != 0;
 	}
 	if (!out->refused)

@@ -23,7 +23,7 @@ static void count(struct smb_source *s, const struct smb_call *c)
 
 bool smb_ticket_is_old(const struct smb_conn *c)
 {
-	return c->ticket != smb_ticket_serial(c->s->ticket);
+	return c->ticket != tickets_serial(c->s->ticket);
 }
 
 int smb_submit(struct smb_source *s, struct smb_call *c)

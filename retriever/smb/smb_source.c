@@ -26,7 +26,7 @@ static struct smb_source *smb_of(struct source *s)
 
 static void release(struct smb_source *s)
 {
-	smb_ticket_destroy(s->ticket); /* first: it calls back */
+	tickets_destroy(s->ticket); /* first: it calls back */
 	pthread_cond_destroy(&s->work);
 	source_pool_finish(&s->pool);
 	explicit_bzero(&s->login, sizeof(s->login));
@@ -86,7 +86,7 @@ static void stop(struct source *base)
 	struct smb_source *s = smb_of(base);
 	uint64_t one = 1;
 
-	smb_ticket_stop(s->ticket);
+	tickets_stop(s->ticket);
 	pthread_mutex_lock(&s->pool.lock);
 	s->pool.stop = true;
 	pthread_cond_broadcast(&s->work);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * smb_ticket.c - the thread that gets tickets in time: see smb_ticket.h.
+ * tickets.c - the thread that gets tickets in time: see tickets.h.
  *
  * Tickets are renewed when half of their life is over; while that fails, those that are
  * there are used until they end, and it is tried again and again.  After a refusal the next
  * attempt is a minute later, and after each further one later still, so that no account is
  * locked; but at once if the keytab or the cache has changed, or the administrator says so.
  *
- * struct smb_ticket is shared by its owner and its thread, and freed by the last of them.
+ * struct tickets is shared by its owner and its thread, and freed by the last of them.
  * lock guards what its comment claims; changed() and tell() are called with it held, so that
- * neither is called after smb_ticket_stop().  serial and refused_ms can be read without it.
+ * neither is called after tickets_stop().  serial and refused_ms can be read without it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,19 +21,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "smb/smb.h"
-#include "smb/smb_krb5.h"
-#include "smb/smb_ticket.h"
+#include "krb5/tickets.h"
 
+#define WHY_MAX	       256
 #define LOOK_MS	       1000 /* between two looks whether keytab or cache has changed */
 #define AWAY_MAX_MS    5000 /* between attempts: no KDC answers */
 #define REFUSED_MIN_MS (60 * 1000) /* likewise: it refuses our key, and counts that */
 #define REFUSED_MAX_MS (15 * 60 * 1000)
 #define CACHE_MAX_MS   (60 * 1000) /* likewise: there is no good ticket in the cache */
 
-struct smb_ticket {
+struct tickets {
 	/* constant */
-	struct smb_ticket_config c;
+	struct tickets_config c;
 	char *keytab, *principal, *cache, *host;
 	const char *file; /* keytab or cache, if that is a file; else NULL */
 
@@ -43,9 +42,9 @@ struct smb_ticket {
 	bool stop;
 	unsigned int holders;
 	int err; /* of the last attempt, and why; 0 before the first one */
-	char why[SMB_WHY_MAX];
+	char why[WHY_MAX];
 	bool told; /* it was logged that tickets cannot be renewed */
-	struct smb_krb5_tickets now;
+	struct tickets_got now;
 	uint64_t ends_ms; /* when these do, 0: there are none */
 	_Atomic uint64_t serial;
 	bool hurry; /* the next attempt need not wait */
@@ -53,14 +52,21 @@ struct smb_ticket {
 	_Atomic uint64_t refused_ms; /* the same if the last attempt was refused; else 0 */
 };
 
-static bool valid(const struct smb_ticket *t)
+static bool valid(const struct tickets *t)
 {
 	return t->ends_ms > stub_now_ms();
 }
 
-static void release(struct smb_ticket *t)
+static void drop(const struct tickets *t, struct tickets_got *what)
 {
-	smb_krb5_free(&t->now);
+	if (what->kept)
+		t->c.keep.drop(what->kept);
+	memset(what, 0, sizeof(*what));
+}
+
+static void release(struct tickets *t)
+{
+	drop(t, &t->now);
 	pthread_cond_destroy(&t->turn);
 	pthread_mutex_destroy(&t->lock);
 	free(t->keytab);
@@ -77,13 +83,13 @@ struct pace { /* the thread's own */
 	struct stat file; /* as it was at the last attempt */
 };
 
-static void look(const struct smb_ticket *t, struct stat *out)
+static void look(const struct tickets *t, struct stat *out)
 {
 	if (!t->file || stat(t->file, out) < 0)
 		memset(out, 0, sizeof(*out));
 }
 
-static bool is_another(const struct smb_ticket *t, const struct stat *was)
+static bool is_another(const struct tickets *t, const struct stat *was)
 {
 	struct stat st;
 
@@ -93,9 +99,9 @@ static bool is_another(const struct smb_ticket *t, const struct stat *was)
 	       st.st_mtim.tv_nsec != was->st_mtim.tv_nsec;
 }
 
-static void tell(struct smb_ticket *t, bool good)
+static void tell(struct tickets *t, bool good)
 {
-	char line[SMB_WHY_MAX + 64];
+	char line[WHY_MAX + 64];
 
 	if (t->told == !good)
 		return;
@@ -109,7 +115,7 @@ static void tell(struct smb_ticket *t, bool good)
 }
 
 /* With the lock: take over the result of an attempt. */
-static void take(struct smb_ticket *t, int r, struct smb_krb5_tickets *new, const char *why)
+static void take(struct tickets *t, int r, struct tickets_got *new, const char *why)
 {
 	uint64_t now = stub_now_ms(), ends = now + (uint64_t)(r < 0 ? 0 : new->left_s) * 1000;
 
@@ -123,10 +129,10 @@ static void take(struct smb_ticket *t, int r, struct smb_krb5_tickets *new, cons
 	tell(t, true);
 	/* the cache has no newer tickets: nobody has filled it (its times are in seconds) */
 	if (!t->keytab[0] && valid(t) && ends < t->ends_ms + 2000) {
-		smb_krb5_free(new);
+		drop(t, new);
 		return;
 	}
-	smb_krb5_free(&t->now);
+	drop(t, &t->now);
 	t->now = *new;
 	t->ends_ms = ends;
 	t->serial++;
@@ -139,7 +145,7 @@ static uint64_t within(uint64_t x, uint64_t low, uint64_t high)
 }
 
 /* With the lock: set when to try again. */
-static void plan(struct smb_ticket *t, struct pace *p, bool renewed)
+static void plan(struct tickets *t, struct pace *p, bool renewed)
 {
 	uint64_t now = stub_now_ms(), left = valid(t) ? t->ends_ms - now : 0;
 
@@ -161,7 +167,7 @@ static void plan(struct smb_ticket *t, struct pace *p, bool renewed)
 }
 
 /* With the lock: wait until the next attempt.  False: stop. */
-static bool wait_for(struct smb_ticket *t, struct pace *p)
+static bool wait_for(struct tickets *t, struct pace *p)
 {
 	while (!t->stop) {
 		uint64_t now = stub_now_ms(), until = t->next_ms;
@@ -181,25 +187,26 @@ static bool wait_for(struct smb_ticket *t, struct pace *p)
 
 static void *ticket_main(void *arg)
 {
-	struct smb_ticket *t = arg;
-	const struct smb_krb5_from from = { t->keytab, t->principal, t->cache, t->host };
+	struct tickets *t = arg;
+	const struct tickets_from from = { t->keytab, t->principal, t->cache, t->c.service, t->host,
+					   t->c.hostbased };
 	struct pace p = { 0 };
 	bool last;
 
 	pthread_mutex_lock(&t->lock);
 	while (wait_for(t, &p)) {
-		struct smb_krb5_tickets new;
-		char why[SMB_WHY_MAX] = "";
+		struct tickets_got new;
+		char why[WHY_MAX] = "";
 		uint64_t serial = t->serial;
 		int r;
 
 		t->hurry = false;
 		pthread_mutex_unlock(&t->lock);
 		look(t, &p.file);
-		r = smb_krb5_get(&from, &new, why, sizeof(why));
+		r = tickets_get(&from, &t->c.keep, &new, why, sizeof(why));
 		pthread_mutex_lock(&t->lock);
 		if (t->stop) {
-			smb_krb5_free(&new);
+			drop(t, &new);
 			break;
 		}
 		take(t, r, &new, why);
@@ -215,9 +222,9 @@ static void *ticket_main(void *arg)
 
 /* ---- for the source ---- */
 
-static struct smb_ticket *allocate(const struct smb_ticket_config *c)
+static struct tickets *allocate(const struct tickets_config *c)
 {
-	struct smb_ticket *t = calloc(1, sizeof(*t));
+	struct tickets *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
@@ -242,16 +249,16 @@ static struct smb_ticket *allocate(const struct smb_ticket_config *c)
 	return t;
 }
 
-int smb_ticket_create(const struct smb_ticket_config *c, struct smb_ticket **out, char *why,
+int tickets_create(const struct tickets_config *c, struct tickets **out, char *why,
 		      size_t size)
 {
-	struct smb_ticket *t = allocate(c);
+	struct tickets *t = allocate(c);
 	pthread_t thread;
 	int r = t ? 0 : -ENOMEM;
 
 	snprintf(why, size, "%s", r < 0 ? strerror(-r) : "");
 	if (r == 0 && t->keytab[0])
-		r = smb_krb5_check(t->keytab, t->principal, why, size);
+		r = tickets_check(t->keytab, t->principal, why, size);
 	if (r == 0) {
 		r = -pthread_create(&thread, NULL, ticket_main, t);
 		if (r < 0)
@@ -267,7 +274,7 @@ int smb_ticket_create(const struct smb_ticket_config *c, struct smb_ticket **out
 	return 0;
 }
 
-void smb_ticket_stop(struct smb_ticket *t)
+void tickets_stop(struct tickets *t)
 {
 	if (!t)
 		return;
@@ -277,13 +284,13 @@ void smb_ticket_stop(struct smb_ticket *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-void smb_ticket_destroy(struct smb_ticket *t)
+void tickets_destroy(struct tickets *t)
 {
 	bool last;
 
 	if (!t)
 		return;
-	smb_ticket_stop(t);
+	tickets_stop(t);
 	pthread_mutex_lock(&t->lock);
 	last = --t->holders == 0;
 	pthread_mutex_unlock(&t->lock);
@@ -291,7 +298,7 @@ void smb_ticket_destroy(struct smb_ticket *t)
 		release(t);
 }
 
-void smb_ticket_hurry(struct smb_ticket *t)
+void tickets_hurry(struct tickets *t)
 {
 	if (!t)
 		return;
@@ -301,30 +308,32 @@ void smb_ticket_hurry(struct smb_ticket *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-uint64_t smb_ticket_refused(const struct smb_ticket *t)
+uint64_t tickets_refused(const struct tickets *t)
 {
 	return t ? t->refused_ms : 0;
 }
 
-uint64_t smb_ticket_serial(const struct smb_ticket *t)
+uint64_t tickets_serial(const struct tickets *t)
 {
 	return t ? t->serial : 0;
 }
 
-static int write_all(const char *path, const struct smb_krb5_tickets *what)
+/* With the lock: what @use is told. */
+static int use_now(struct tickets *t, tickets_use_fn use, void *arg, char *why, size_t size)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), r;
+	uint64_t ms = stub_now_ms();
+	const struct tickets_now now = {
+		.kept = t->now.kept,
+		.serial = t->serial,
+		.left_ms = t->ends_ms > ms ? t->ends_ms - ms : 0,
+		.principal = t->now.principal,
+	};
 
-	if (fd < 0)
-		return -errno;
-	r = stub_io_pwrite(fd, what->bytes, what->len, 0);
-	if (close(fd) < 0 && r == 0)
-		r = -errno;
-	return r;
+	return use(arg, &now, why, size);
 }
 
-int smb_ticket_write(struct smb_ticket *t, const char *path, unsigned int wait_ms,
-		     struct smb_ticket_written *out, char *why, size_t size)
+int tickets_use(struct tickets *t, unsigned int wait_ms, tickets_use_fn use, void *arg, char *why,
+		size_t size)
 {
 	uint64_t until = stub_now_ms() + wait_ms;
 	int r = 0;
@@ -336,11 +345,7 @@ int smb_ticket_write(struct smb_ticket *t, const char *path, unsigned int wait_m
 		r = -ECANCELED;
 		snprintf(why, size, "stopping");
 	} else if (valid(t)) {
-		out->serial = t->serial;
-		memcpy(out->user, t->now.user, sizeof(out->user));
-		r = write_all(path, &t->now);
-		if (r < 0)
-			snprintf(why, size, "cannot write %.150s: %s", path, strerror(-r));
+		r = use_now(t, use, arg, why, size);
 	} else if (t->err < 0) {
 		r = t->err;
 		snprintf(why, size, "%s", t->why);
