@@ -8,6 +8,7 @@
  *   nfs_acl.c    POSIX ACLs beside NFSv3, and a mode that gives no more than they do
  *   nfs_attr.c   NFS's codes and attributes into ours
  *   nfs_dial.c   the way to a usable connection: resolve, portmapper, NULL
+ *   nfs_carrier.c  what carries its calls
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
  *   nfs_queue.c  which call goes to which connection; back-off and giving up
  *   nfs_call.c   one call: send it, judge what comes back
@@ -34,14 +35,14 @@
  * left all lists: done() may free it or submit it again.
  *
  * Locking.  nfs_source.lock guards all that its comment claims, and nothing is called
- * back with it held.  A libnfs context belongs to the thread of its connection.
+ * back with it held.  A carrier belongs to the thread of its connection.
  * Contexts are made, and connects are begun, under one process-wide lock in
  * nfs_dial.c, because libnfs 4.0.0 uses statics there.
  *
  * libnfs's lifetime rules, which nfs_conn.c relies on:
  *   - every queued PDU gets its callback exactly once: with the reply, with an
  *     error when the connection breaks, or with RPC_STATUS_CANCEL from
- *     rpc_destroy_context();
+ *     nfs_carrier_destroy();
  *   - a context is never destroyed inside a callback (the PDU is used after it);
  *   - no PDU is queued inside a callback (libnfs asserts that on errors);
  *   - a reply is valid until its callback returns;
@@ -59,6 +60,7 @@
 #include <nfsc/libnfs-raw-mount.h>
 #include <nfsc/libnfs-raw-nfs.h>
 
+#include "nfs/nfs_carrier.h"
 #include "source/pool.h"
 #include "source/source_ops.h"
 #include "source/trace.h"
@@ -216,7 +218,7 @@ struct nfs_conn {
 	struct nfs_calls inbox; /* for the thread to send */
 
 	/* the thread's own */
-	struct rpc_context *rpc;
+	struct nfs_carrier *rpc;
 	struct nfs41_session *session; /* NFSv4.1 and later */
 	char owner[NFS_OWNER_MAX]; /* by which the server knows that it is the same client */
 	struct nfs_calls flight; /* sent, oldest first */
@@ -292,12 +294,12 @@ struct nfs_addresses {
 };
 int nfs_dial_resolve(struct nfs_dial *d, struct nfs_addresses *out);
 /* A connection whose server has answered NULL; NFSv4.1: with a session, in d->session. */
-int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct rpc_context **out);
+int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct nfs_carrier **out);
 /* End that connection, and the session in d->session.  d->why stays. */
-void nfs_dial_close(struct nfs_dial *d, struct rpc_context *rpc);
+void nfs_dial_close(struct nfs_dial *d, struct nfs_carrier *rpc);
 /* To @program of @version at port @given (0: the portmapper is asked); @what is its name. */
 int nfs_dial_program(struct nfs_dial *d, const char *address, uint16_t given, uint32_t program,
-		     uint32_t version, const char *what, struct rpc_context **out);
+		     uint32_t version, const char *what, struct nfs_carrier **out);
 /* Write d->why; returns @error. */
 int nfs_dial_fail(struct nfs_dial *d, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -307,7 +309,7 @@ int nfs_dial_fail(struct nfs_dial *d, int error, const char *fmt, ...)
 void nfs_dial_begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *), void *out);
 void nfs_dial_on_step(struct rpc_context *rpc, int status, void *data, void *arg);
 /* @queued: what queueing the call returned; @what: the service it was sent to. */
-int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what);
+int nfs_dial_finish(struct nfs_dial *d, struct nfs_carrier *rpc, int queued, const char *what);
 
 /* ---- a version of the protocol ---- */
 
@@ -321,12 +323,12 @@ struct nfs_version {
 	uint16_t port; /* of a server of which the URI tells none; 0: the portmapper is asked */
 
 	/* for libnfs, on the thread of the connection: 0, or there is no memory */
-	int (*null)(struct rpc_context *rpc, rpc_cb cb, void *arg);
+	int (*null)(struct nfs_carrier *rpc, rpc_cb cb, void *arg);
 	/* a call that says nothing but "still there"; what its reply @reply says: NULL, or why the
 	 * connection must be made again.  NULL: null() */
 	int (*ping)(struct nfs_conn *c, rpc_cb cb, void *arg);
 	const char *(*pinged)(struct nfs_conn *c, const void *reply);
-	int (*send)(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
+	int (*send)(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb);
 	/* libnfs's result of @c */
 	void (*answer)(struct nfs_source *s, const struct nfs_call *c, const void *reply,
 		       struct nfs_answer *out);
@@ -341,14 +343,14 @@ struct nfs_version {
 
 	/* errors as of nfs_dial_*() */
 	/* what belongs to a connection, into d->session, and its orderly end; NULL: nothing */
-	int (*greet)(struct nfs_dial *d, struct rpc_context *rpc);
-	void (*part)(struct nfs_dial *d, struct rpc_context *rpc);
+	int (*greet)(struct nfs_dial *d, struct nfs_carrier *rpc);
+	void (*part)(struct nfs_dial *d, struct nfs_carrier *rpc);
 	/* the root of the export, over connections of its own */
 	int (*root)(struct nfs_dial *d, const char *address, struct stub_origin *root);
 	/* limits of what @root belongs to, clipped by @config */
-	int (*limits)(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+	int (*limits)(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_origin *root,
 		      const struct source_config *config, struct source_limits *out);
-	int (*getattr)(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
+	int (*getattr)(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_origin *o,
 		       struct stub_attr *out);
 	/* What the server says of itself, of what is behind @root, into @out, which is empty;
 	 * only that it cannot be reached is an error. */
@@ -362,8 +364,8 @@ extern const struct nfs_version nfs3_version, nfs4_version, nfs41_version, nfs42
 
 /* ---- nfs3_call.c ---- */
 
-int nfs3_null(struct rpc_context *rpc, rpc_cb cb, void *arg);
-int nfs3_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
+int nfs3_null(struct nfs_carrier *rpc, rpc_cb cb, void *arg);
+int nfs3_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb);
 void nfs3_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
 		 struct nfs_answer *out);
 int nfs3_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
@@ -403,7 +405,7 @@ int nfs_source_limits(struct source *s, struct source_limits *out);
 bool nfs_is(const struct source_id *as, const struct stub_attr *a);
 /* Over a connection that is being made: is the root the right one?  0, the errors of
  * nfs_version.getattr, or -ENOENT with d->why. */
-int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct rpc_context *rpc,
+int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct nfs_carrier *rpc,
 		   const struct stub_origin *root);
 int nfs_source_verify(struct source *base);
 /* An answer came from the object @now instead of @as: log it.  Returns -ENOMEDIUM. */
@@ -430,7 +432,7 @@ void nfs_acl_met(int err, const void *reply, bool kept, struct stub_attr *a);
  * -ESTALE, -ENOMEDIUM (they are another object's). */
 int nfs_acl_meta(int err, const void *reply, bool kept, struct source_meta *out);
 /* Ask over @rpc.  *there: the server shows ACLs; *known: that is certain.  0, or why not. */
-int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+int nfs_acl_ask(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_origin *root,
 		bool *known, bool *there);
 /* Find that out for the source, once, on a connection of its own. */
 int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,

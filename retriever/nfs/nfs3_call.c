@@ -7,24 +7,24 @@
 
 /* ---- calls ---- */
 
-int nfs3_null(struct rpc_context *rpc, rpc_cb cb, void *arg)
+int nfs3_null(struct nfs_carrier *rpc, rpc_cb cb, void *arg)
 {
-	return rpc_nfs3_null_async(rpc, cb, arg);
+	return rpc_nfs3_null_async(rpc->libnfs, cb, arg);
 }
 
-static int send_access(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct nfs_fh3 fh)
+static int send_access(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct nfs_fh3 fh)
 {
 	struct ACCESS3args args = { fh, c->count };
 	int r;
 
 	/* Credentials are encoded when the call is queued. */
-	rpc_set_auth(rpc, libnfs_authunix_create("postcopy", c->uid, c->uid, 0, NULL));
-	r = rpc_nfs3_access_async(rpc, cb, &args, c);
-	rpc_set_auth(rpc, libnfs_authunix_create("postcopy", 0, 0, 0, NULL));
+	rpc_set_auth(rpc->libnfs, libnfs_authunix_create("postcopy", c->uid, c->uid, 0, NULL));
+	r = rpc_nfs3_access_async(rpc->libnfs, cb, &args, c);
+	rpc_set_auth(rpc->libnfs, libnfs_authunix_create("postcopy", 0, 0, 0, NULL));
 	return r;
 }
 
-static int send_readdirplus(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb,
+static int send_readdirplus(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb,
 			    struct nfs_fh3 fh)
 {
 	struct READDIRPLUS3args args = { .dir = fh,
@@ -33,18 +33,18 @@ static int send_readdirplus(struct nfs_call *c, struct rpc_context *rpc, rpc_cb 
 					 .maxcount = c->count };
 
 	memcpy(args.cookieverf, c->verf, sizeof(c->verf));
-	return rpc_nfs3_readdirplus_async(rpc, cb, &args, c);
+	return rpc_nfs3_readdirplus_async(rpc->libnfs, cb, &args, c);
 }
 
-static int send_readdir(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct nfs_fh3 fh)
+static int send_readdir(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct nfs_fh3 fh)
 {
 	struct READDIR3args args = { .dir = fh, .cookie = c->offset, .count = c->count };
 
 	memcpy(args.cookieverf, c->verf, sizeof(c->verf));
-	return rpc_nfs3_readdir_async(rpc, cb, &args, c);
+	return rpc_nfs3_readdir_async(rpc->libnfs, cb, &args, c);
 }
 
-int nfs3_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
+int nfs3_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb)
 {
 	struct nfs_fh3 fh = { { c->fh.len, (char *)c->fh.bytes } };
 
@@ -52,22 +52,22 @@ int nfs3_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
 	case NFS_OP_GETATTR: {
 		struct GETATTR3args args = { fh };
 
-		return rpc_nfs3_getattr_async(rpc, cb, &args, c);
+		return rpc_nfs3_getattr_async(rpc->libnfs, cb, &args, c);
 	}
 	case NFS_OP_LOOKUP: {
 		struct LOOKUP3args args = { { fh, (char *)c->name } };
 
-		return rpc_nfs3_lookup_async(rpc, cb, &args, c);
+		return rpc_nfs3_lookup_async(rpc->libnfs, cb, &args, c);
 	}
 	case NFS_OP_READLINK: {
 		struct READLINK3args args = { fh };
 
-		return rpc_nfs3_readlink_async(rpc, cb, &args, c);
+		return rpc_nfs3_readlink_async(rpc->libnfs, cb, &args, c);
 	}
 	case NFS_OP_READ: {
 		struct READ3args args = { fh, c->offset, c->count };
 
-		return rpc_nfs3_read_async(rpc, cb, &args, c);
+		return rpc_nfs3_read_async(rpc->libnfs, cb, &args, c);
 	}
 	case NFS_OP_ACCESS:
 		return send_access(c, rpc, cb, fh);
@@ -78,7 +78,7 @@ int nfs3_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
 	case NFS_OP_GETACL: {
 		struct GETACL3args args = { fh, c->count };
 
-		return rpc_nfsacl_getacl_async(rpc, cb, &args, c);
+		return rpc_nfsacl_getacl_async(rpc->libnfs, cb, &args, c);
 	}
 	case NFS_OP_SEEK: /* NFSv4.2 */
 	case NFS_OP_LISTXATTRS:

@@ -76,13 +76,13 @@ static void take_exports(struct nfs_dial *d, void *data)
 
 /* MOUNT was refused.  Some servers say ACCES of a path that is not exported: the list of exports
  * tells. */
-static int not_exported(struct nfs_dial *d, struct rpc_context *rpc, int error)
+static int not_exported(struct nfs_dial *d, struct nfs_carrier *rpc, int error)
 {
 	struct export_list l = { 0 };
 	const char *says;
 
 	nfs_dial_begin(d, take_exports, &l);
-	if (nfs_dial_finish(d, rpc, rpc_mount3_export_async(rpc, nfs_dial_on_step, d),
+	if (nfs_dial_finish(d, rpc, rpc_mount3_export_async(rpc->libnfs, nfs_dial_on_step, d),
 			    "mount service"))
 		return nfs_dial_fail(d, error, "%.200s %s", d->uri->path,
 			    error == -EACCES ? "may not be mounted from here" : "is not exported");
@@ -93,7 +93,7 @@ static int not_exported(struct nfs_dial *d, struct rpc_context *rpc, int error)
 		    l.text[0] ? l.text : "none");
 }
 
-static int mount_error(struct nfs_dial *d, struct rpc_context *rpc, uint32_t status)
+static int mount_error(struct nfs_dial *d, struct nfs_carrier *rpc, uint32_t status)
 {
 	switch (status) {
 	case MNT3ERR_NOENT:
@@ -113,7 +113,7 @@ static int mount_error(struct nfs_dial *d, struct rpc_context *rpc, uint32_t sta
 static int ask_root(struct nfs_dial *d, const char *address, struct stub_origin *root)
 {
 	struct mounted m = { 0 };
-	struct rpc_context *rpc;
+	struct nfs_carrier *rpc;
 	int r = nfs_dial_program(d, address, d->uri->mountport, MOUNT_PROGRAM, MOUNT_V3,
 				 "mount service", &rpc);
 
@@ -121,13 +121,13 @@ static int ask_root(struct nfs_dial *d, const char *address, struct stub_origin 
 		return r;
 	nfs_dial_begin(d, take_mount, &m);
 	r = nfs_dial_finish(d, rpc,
-			    rpc_mount3_mnt_async(rpc, nfs_dial_on_step, (char *)d->uri->path, d),
+			    rpc_mount3_mnt_async(rpc->libnfs, nfs_dial_on_step, (char *)d->uri->path, d),
 			    "mount service");
 	if (!r && m.status != MNT3_OK)
 		r = mount_error(d, rpc, m.status);
 	else if (!r && !m.root.len)
 		r = nfs_dial_fail(d, -EPROTO, "the mount service gave an impossible file handle");
-	rpc_destroy_context(rpc);
+	nfs_carrier_destroy(rpc);
 	*root = m.root;
 	return r;
 }
@@ -179,7 +179,7 @@ static int refused(struct nfs_dial *d, const char *what, uint32_t status)
 		    status);
 }
 
-static int ask_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+static int ask_limits(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_origin *root,
 		      const struct source_config *config, struct source_limits *out)
 {
 	struct FSINFO3args args = { handle(root) };
@@ -188,7 +188,7 @@ static int ask_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct 
 	int r;
 
 	nfs_dial_begin(d, take_fsinfo, &f);
-	r = nfs_dial_finish(d, rpc, rpc_nfs3_fsinfo_async(rpc, nfs_dial_on_step, &args, d),
+	r = nfs_dial_finish(d, rpc, rpc_nfs3_fsinfo_async(rpc->libnfs, nfs_dial_on_step, &args, d),
 			    "NFS service");
 	if (!r && f.status != NFS3_OK)
 		r = refused(d, "FSINFO", f.status);
@@ -218,7 +218,7 @@ static void take_getattr(struct nfs_dial *d, void *data)
 		g->error = nfs_attr(&res->GETATTR3res_u.resok.obj_attributes, &g->attr);
 }
 
-static int ask_attr(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
+static int ask_attr(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_origin *o,
 		    struct stub_attr *out)
 {
 	struct GETATTR3args args = { handle(o) };
@@ -226,7 +226,7 @@ static int ask_attr(struct nfs_dial *d, struct rpc_context *rpc, const struct st
 	int r;
 
 	nfs_dial_begin(d, take_getattr, &g);
-	r = nfs_dial_finish(d, rpc, rpc_nfs3_getattr_async(rpc, nfs_dial_on_step, &args, d),
+	r = nfs_dial_finish(d, rpc, rpc_nfs3_getattr_async(rpc->libnfs, nfs_dial_on_step, &args, d),
 			    "NFS service");
 	if (!r && g.status != NFS3_OK)
 		r = refused(d, "GETATTR", g.status);

@@ -9,7 +9,7 @@
 #include "nfs/nfs.h"
 
 struct asked {
-	struct rpc_context *rpc;
+	struct nfs_carrier *rpc;
 	struct nfs_fh3 root;
 	struct source_traits *out;
 };
@@ -68,7 +68,8 @@ static int ask_info(struct nfs_dial *d, struct asked *a)
 	struct FSINFO3args args = { a->root };
 
 	nfs_dial_begin(d, take_info, a->out);
-	return nfs_dial_finish(d, a->rpc, rpc_nfs3_fsinfo_async(a->rpc, nfs_dial_on_step, &args, d),
+	return nfs_dial_finish(d, a->rpc,
+			       rpc_nfs3_fsinfo_async(a->rpc->libnfs, nfs_dial_on_step, &args, d),
 			       "NFS service");
 }
 
@@ -78,7 +79,7 @@ static int ask_names(struct nfs_dial *d, struct asked *a)
 
 	nfs_dial_begin(d, take_names, a->out);
 	return nfs_dial_finish(d, a->rpc,
-			       rpc_nfs3_pathconf_async(a->rpc, nfs_dial_on_step, &args, d),
+			       rpc_nfs3_pathconf_async(a->rpc->libnfs, nfs_dial_on_step, &args, d),
 			       "NFS service");
 }
 
@@ -87,7 +88,8 @@ static int ask_space(struct nfs_dial *d, struct asked *a)
 	struct FSSTAT3args args = { a->root };
 
 	nfs_dial_begin(d, take_space, a->out);
-	return nfs_dial_finish(d, a->rpc, rpc_nfs3_fsstat_async(a->rpc, nfs_dial_on_step, &args, d),
+	return nfs_dial_finish(d, a->rpc,
+			       rpc_nfs3_fsstat_async(a->rpc->libnfs, nfs_dial_on_step, &args, d),
 			       "NFS service");
 }
 
@@ -113,7 +115,7 @@ int nfs3_traits(struct nfs_dial *d, const char *address, const struct stub_origi
 		if (r)
 			return r;
 		ask[i](d, &a);
-		rpc_destroy_context(a.rpc);
+		nfs_carrier_destroy(a.rpc);
 	}
 	return 0;
 }

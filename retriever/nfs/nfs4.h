@@ -163,7 +163,7 @@ void nfs4_put_bitmap(struct nfs4_out *o, uint64_t attributes);
 /* With a third word, if it is not 0. */
 void nfs4_put_bitmap3(struct nfs4_out *o, uint64_t attributes, uint32_t third);
 /* 0, or what libnfs cannot take: -1. */
-int nfs4_queue(struct nfs4_out *o, struct rpc_context *rpc, rpc_cb cb, void *arg);
+int nfs4_queue(struct nfs4_out *o, struct nfs_carrier *rpc, rpc_cb cb, void *arg);
 
 struct nfs4_in {
 	const uint8_t *p;
@@ -256,8 +256,8 @@ int nfs4_acl_meta(struct nfs_source *s, const struct nfs4_attrs *from, struct so
 
 /* ---- nfs4_call.c ---- */
 
-int nfs4_null(struct rpc_context *rpc, rpc_cb cb, void *arg);
-int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb);
+int nfs4_null(struct nfs_carrier *rpc, rpc_cb cb, void *arg);
+int nfs4_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb);
 /* @s: has the table of names, and hears of owners that are not in it; NULL: there is neither. */
 void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
 		 struct nfs_answer *out);

@@ -85,8 +85,8 @@ uint32_t nfs41_fit(const struct nfs41_session *s, uint32_t wanted);
 
 /* A name that no other client has: of connection @index of this source. */
 void nfs41_owner(char out[NFS_OWNER_MAX], unsigned int index);
-int nfs41_greet(struct nfs_dial *d, struct rpc_context *rpc);
-void nfs41_part(struct nfs_dial *d, struct rpc_context *rpc);
+int nfs41_greet(struct nfs_dial *d, struct nfs_carrier *rpc);
+void nfs41_part(struct nfs_dial *d, struct nfs_carrier *rpc);
 int nfs41_ping(struct nfs_conn *c, rpc_cb cb, void *arg);
 const char *nfs41_pinged(struct nfs_conn *c, const void *reply);
 /* How long it may be idle, in milliseconds, until it is tried; @s NULL: of NFSv4.0 and before. */

@@ -84,7 +84,7 @@ static void begin(const struct nfs_dial *d, struct nfs4_out *o)
 	nfs4_minor(o, d->uri->version->minor);
 }
 
-static int run(struct nfs_dial *d, struct rpc_context *rpc, struct step *x, enum nfs4_op op,
+static int run(struct nfs_dial *d, struct nfs_carrier *rpc, struct step *x, enum nfs4_op op,
 	       struct nfs4_out *o)
 {
 	int r;
@@ -112,7 +112,7 @@ static int run(struct nfs_dial *d, struct rpc_context *rpc, struct step *x, enum
 
 /* ---- the beginning ---- */
 
-static int exchange(struct nfs_dial *d, struct rpc_context *rpc, struct step *x)
+static int exchange(struct nfs_dial *d, struct nfs_carrier *rpc, struct step *x)
 {
 	uint64_t verifier = any_number();
 	char owner[NFS_OWNER_MAX];
@@ -125,7 +125,7 @@ static int exchange(struct nfs_dial *d, struct rpc_context *rpc, struct step *x)
 	return run(d, rpc, x, NFS4_EXCHANGE_ID, &o);
 }
 
-static int create(struct nfs_dial *d, struct rpc_context *rpc, struct step *x)
+static int create(struct nfs_dial *d, struct nfs_carrier *rpc, struct step *x)
 {
 	struct nfs4_out o;
 	int r;
@@ -141,7 +141,7 @@ static int create(struct nfs_dial *d, struct rpc_context *rpc, struct step *x)
 }
 
 /* There is nothing to be reclaimed; and how long does the session live? */
-static int first_call(struct nfs_dial *d, struct rpc_context *rpc, struct step *x)
+static int first_call(struct nfs_dial *d, struct nfs_carrier *rpc, struct step *x)
 {
 	struct nfs4_out o;
 
@@ -155,7 +155,7 @@ static int first_call(struct nfs_dial *d, struct rpc_context *rpc, struct step *
 	return run(d, rpc, x, NFS4_SEQUENCE, &o);
 }
 
-int nfs41_greet(struct nfs_dial *d, struct rpc_context *rpc)
+int nfs41_greet(struct nfs_dial *d, struct nfs_carrier *rpc)
 {
 	struct step x = { .slots = d->slots ? d->slots : 1 };
 	int r;
@@ -181,7 +181,7 @@ int nfs41_greet(struct nfs_dial *d, struct rpc_context *rpc)
 
 /* ---- the end ---- */
 
-void nfs41_part(struct nfs_dial *d, struct rpc_context *rpc)
+void nfs41_part(struct nfs_dial *d, struct nfs_carrier *rpc)
 {
 	uint64_t soon = stub_now_ms() + PART_MS, deadline = d->deadline_ms;
 	struct step x = { .s = d->session };

@@ -38,9 +38,11 @@
 
 /* ---- calls ---- */
 
-int nfs4_null(struct rpc_context *rpc, rpc_cb cb, void *arg)
+int nfs4_null(struct nfs_carrier *rpc, rpc_cb cb, void *arg)
 {
-	return rpc_nfs4_null_async(rpc, cb, arg);
+	if (rpc->own)
+		return nfs_carrier_call(rpc, 0, NULL, 0, cb, arg);
+	return rpc_nfs4_null_async(rpc->libnfs, cb, arg);
 }
 
 void nfs4_put_handle(struct nfs4_out *o, const struct stub_origin *fh)
@@ -144,16 +146,19 @@ static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
 		nfs4_put_bitmap3(o, OF_ENTRIES | more_of(source_of(c)), third_of(source_of(c)));
 }
 
-/* Credentials are encoded when the call is queued. */
-static int send_access(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct nfs4_out *o)
+/* Credentials are encoded when the call is queued.  With Kerberos they are ours, whoever is meant
+ * (nfs_source.c knows). */
+static int send_access(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct nfs4_out *o)
 {
 	int r;
 
 	nfs4_put_op(o, NFS4_ACCESS);
 	nfs4_put32(o, c->count);
-	rpc_set_auth(rpc, libnfs_authunix_create("postcopy", c->uid, c->uid, 0, NULL));
+	if (rpc->own)
+		return nfs4_queue(o, rpc, cb, c);
+	rpc_set_auth(rpc->libnfs, libnfs_authunix_create("postcopy", c->uid, c->uid, 0, NULL));
 	r = nfs4_queue(o, rpc, cb, c);
-	rpc_set_auth(rpc, libnfs_authunix_create("postcopy", 0, 0, 0, NULL));
+	rpc_set_auth(rpc->libnfs, libnfs_authunix_create("postcopy", 0, 0, 0, NULL));
 	return r;
 }
 
@@ -171,7 +176,7 @@ static void begin(struct nfs_call *c, struct nfs4_out *o)
 	nfs4_put_handle(o, &c->fh);
 }
 
-static int send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct nfs4_out *o)
+static int send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct nfs4_out *o)
 {
 	switch (c->op) {
 	case NFS_OP_GETATTR:
@@ -209,7 +214,7 @@ static int send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb, struct n
 	return nfs4_queue(o, rpc, cb, c);
 }
 
-int nfs4_send(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
+int nfs4_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb)
 {
 	struct nfs4_out o;
 	int r;

@@ -70,7 +70,7 @@ static void take(struct nfs_dial *d, void *data)
 }
 
 /* From a->fh (none: the server's root) along @names to an object: its handle and attributes. */
-static int ask(struct nfs_dial *d, struct rpc_context *rpc, const char *const *names,
+static int ask(struct nfs_dial *d, struct nfs_carrier *rpc, const char *const *names,
 	       struct asked *a)
 {
 	struct nfs4_out o;
@@ -179,7 +179,7 @@ static unsigned int split(char **path, const char **names, unsigned int most)
 	return n;
 }
 
-static int walk(struct nfs_dial *d, struct rpc_context *rpc, struct stub_origin *root)
+static int walk(struct nfs_dial *d, struct nfs_carrier *rpc, struct stub_origin *root)
 {
 	struct asked a = { .attributes = OF_ROOT };
 	char text[STUB_URI_MAX + 1], *path = text;
@@ -206,7 +206,7 @@ static int walk(struct nfs_dial *d, struct rpc_context *rpc, struct stub_origin 
 
 static int find_root(struct nfs_dial *d, const char *address, struct stub_origin *root)
 {
-	struct rpc_context *rpc;
+	struct nfs_carrier *rpc;
 	int r;
 
 	if (!nfs_zdr_compounds())
@@ -221,7 +221,7 @@ static int find_root(struct nfs_dial *d, const char *address, struct stub_origin
 
 /* ---- of the root ---- */
 
-static int of_root(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+static int of_root(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_origin *root,
 		   uint64_t attributes, struct asked *a)
 {
 	int r;
@@ -241,7 +241,7 @@ static uint32_t clip(uint64_t value, uint32_t low, uint32_t high)
 	return value < low ? low : value > high ? high : (uint32_t)value;
 }
 
-static int ask_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+static int ask_limits(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_origin *root,
 		      const struct source_config *config, struct source_limits *out)
 {
 	struct asked a;
@@ -261,7 +261,7 @@ static int ask_limits(struct nfs_dial *d, struct rpc_context *rpc, const struct 
 	return 0;
 }
 
-static int ask_attr(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *o,
+static int ask_attr(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_origin *o,
 		    struct stub_attr *out)
 {
 	const char *why;
@@ -303,7 +303,7 @@ static void take_traits(const struct nfs4_attrs *a, uint32_t minor, struct sourc
 static int ask_traits(struct nfs_dial *d, const char *address, const struct stub_origin *root,
 		      struct source_traits *out)
 {
-	struct rpc_context *rpc;
+	struct nfs_carrier *rpc;
 	struct asked a;
 	int r = nfs_dial_nfs(d, address, &rpc);
 

@@ -82,6 +82,7 @@ void nfs4_put_bitmap(struct nfs4_out *o, uint64_t attributes)
 	nfs4_put_bitmap3(o, attributes, 0);
 }
 
+#define COMPOUND 1 /* the procedure */
 #define MINOR_AT 4 /* behind an empty tag */
 #define OPS_AT	 8
 
@@ -106,7 +107,7 @@ void nfs4_put_op(struct nfs4_out *o, enum nfs4_op op)
 	o->ops++;
 }
 
-int nfs4_queue(struct nfs4_out *o, struct rpc_context *rpc, rpc_cb cb, void *arg)
+int nfs4_queue(struct nfs4_out *o, struct nfs_carrier *rpc, rpc_cb cb, void *arg)
 {
 	struct nfs4_bytes b = { o->bytes, o->len };
 	uint32_t n = htobe32(o->ops);
@@ -114,8 +115,10 @@ int nfs4_queue(struct nfs4_out *o, struct rpc_context *rpc, rpc_cb cb, void *arg
 	if (o->full)
 		return -1;
 	memcpy(o->bytes + OPS_AT, &n, 4);
+	if (rpc->own)
+		return nfs_carrier_call(rpc, COMPOUND, o->bytes, o->len, cb, arg);
 	/* encoded before it returns, by our zdr_COMPOUND4args() */
-	return rpc_nfs4_compound_async(rpc, cb, (struct COMPOUND4args *)&b, arg);
+	return rpc_nfs4_compound_async(rpc->libnfs, cb, (struct COMPOUND4args *)&b, arg);
 }
 
 /* ---- replies ---- */

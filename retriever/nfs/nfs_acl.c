@@ -212,7 +212,7 @@ static void take_root(struct nfs_dial *d, void *data)
  * one that is made from a mode.  A server that has the program but shows no entry of any object
  * (Ganesha) leaves it unknown whether there are ACLs.
  */
-int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_origin *root,
+int nfs_acl_ask(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_origin *root,
 		bool *known, bool *there)
 {
 	struct GETACL3args args = { { { root->len, (char *)root->bytes } },
@@ -221,14 +221,14 @@ int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_o
 	int r;
 
 	nfs_dial_begin(d, NULL, NULL);
-	r = nfs_dial_finish(d, rpc, rpc_nfsacl_null_async(rpc, nfs_dial_on_step, d),
+	r = nfs_dial_finish(d, rpc, rpc_nfsacl_null_async(rpc->libnfs, nfs_dial_on_step, d),
 			    "ACL service");
 	*there = !r;
 	*known = !r || strstr(d->why, "Program ") || strstr(d->why, "Procedure ");
 	if (r)
 		return r;
 	nfs_dial_begin(d, take_root, &silent);
-	r = nfs_dial_finish(d, rpc, rpc_nfsacl_getacl_async(rpc, nfs_dial_on_step, &args, d),
+	r = nfs_dial_finish(d, rpc, rpc_nfsacl_getacl_async(rpc->libnfs, nfs_dial_on_step, &args, d),
 			    "ACL service");
 	if (!r && silent) {
 		snprintf(d->why, sizeof(d->why), "its ACL service shows none of any object");
@@ -241,7 +241,7 @@ int nfs_acl_ask(struct nfs_dial *d, struct rpc_context *rpc, const struct stub_o
 int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
 		  const struct stub_origin *root, unsigned int attempt)
 {
-	struct rpc_context *rpc;
+	struct nfs_carrier *rpc;
 	bool known, there;
 	int r = nfs_dial_nfs(d, address, &rpc);
 
@@ -249,7 +249,7 @@ int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
 		return r;
 	/* on a connection of its own: a reply that cannot be decoded may break it */
 	r = nfs_acl_ask(d, rpc, root, &known, &there);
-	rpc_destroy_context(rpc);
+	nfs_carrier_destroy(rpc);
 	if (r == -ECANCELED || (r == -ETIMEDOUT && attempt + 1 < NFS_ACL_TRIES))
 		return r;
 	if (!known)

@@ -126,7 +126,7 @@ static uint64_t silent_ms(struct nfs_conn *c, uint64_t now)
 	socklen_t len = sizeof(info);
 
 	if (ms >= c->s->silence_ms &&
-	    !getsockopt(rpc_get_fd(c->rpc), IPPROTO_TCP, TCP_INFO, &info, &len) &&
+	    !getsockopt(nfs_carrier_fd(c->rpc), IPPROTO_TCP, TCP_INFO, &info, &len) &&
 	    info.tcpi_last_data_recv < ms)
 		ms = info.tcpi_last_data_recv;
 	return ms;
@@ -166,7 +166,7 @@ static int poll_ms(const struct nfs_conn *c)
 /* rpc_service() gave up: was it the end of the connection, or garbage? */
 static void service_failed(struct nfs_conn *c)
 {
-	const char *error = rpc_get_error(c->rpc);
+	const char *error = nfs_carrier_error(c->rpc);
 
 	c->framing = error && (strstr(error, "exceeds limit") || strstr(error, "garbage"));
 	nfs_conn_break(c, "%s", c->framing ? "garbage from the server" : "connection closed");
@@ -182,17 +182,17 @@ static void refill(struct nfs_conn *c)
 /* Until the connection breaks or the source is stopped. */
 static void serve(struct nfs_conn *c)
 {
-	struct pollfd p[2] = { { .fd = rpc_get_fd(c->rpc) }, { .fd = c->wake, .events = POLLIN } };
+	struct pollfd p[2] = { { .fd = nfs_carrier_fd(c->rpc) }, { .fd = c->wake, .events = POLLIN } };
 	eventfd_t n;
 	int r;
 
 	while (!c->broken[0]) {
 		send_inbox(c);
-		if (rpc_which_events(c->rpc) & POLLOUT && rpc_service(c->rpc, POLLOUT) < 0)
+		if (nfs_carrier_events(c->rpc) & POLLOUT && nfs_carrier_service(c->rpc, POLLOUT) < 0)
 			service_failed(c);
 		if (c->broken[0])
 			break;
-		p[0].events = (short)rpc_which_events(c->rpc);
+		p[0].events = nfs_carrier_events(c->rpc);
 		p[0].revents = p[1].revents = 0;
 		r = poll(p, 2, poll_ms(c));
 		if (r < 0 && errno != EINTR)
@@ -204,7 +204,7 @@ static void serve(struct nfs_conn *c)
 			else if (has_wrong_root(c))
 				nfs_conn_break(c, "the export's root is not what it was");
 		}
-		if (p[0].revents && rpc_service(c->rpc, p[0].revents) < 0)
+		if (p[0].revents && nfs_carrier_service(c->rpc, p[0].revents) < 0)
 			service_failed(c);
 		if (!(p[0].revents & POLLIN) && !c->broken[0])
 			watch(c);

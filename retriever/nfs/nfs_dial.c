@@ -7,7 +7,7 @@
  * server's kernel accepts connections too.  What is asked then depends on the version.
  *
  * The caller's thread waits here, step by step, with one deadline for all.
- * Each step's context is destroyed in the function that made it, so that no
+ * Each step's carrier is destroyed in the function that made it, so that no
  * callback outlives its struct nfs_dial.
  */
 #include <errno.h>
@@ -74,11 +74,11 @@ static bool is_stopped(struct nfs_dial *d)
 }
 
 /* Serve @rpc until the step's callback came. */
-static int run(struct nfs_dial *d, struct rpc_context *rpc, const char *what)
+static int run(struct nfs_dial *d, struct nfs_carrier *rpc, const char *what)
 {
 	while (!d->fired) {
 		struct pollfd p[2] = {
-			{ .fd = rpc_get_fd(rpc), .events = (short)rpc_which_events(rpc) },
+			{ .fd = nfs_carrier_fd(rpc), .events = nfs_carrier_events(rpc) },
 			{ .fd = d->wake, .events = POLLIN },
 		};
 		uint64_t now = stub_now_ms();
@@ -100,7 +100,7 @@ static int run(struct nfs_dial *d, struct rpc_context *rpc, const char *what)
 			/* before libnfs takes it away */
 			getsockopt(p[0].fd, SOL_SOCKET, SO_ERROR, &d->error, &len);
 		}
-		if (p[0].revents && rpc_service(rpc, p[0].revents) < 0 && !d->fired)
+		if (p[0].revents && nfs_carrier_service(rpc, p[0].revents) < 0 && !d->fired)
 			d->status = RPC_STATUS_ERROR, d->fired = true;
 	}
 	return 0;
@@ -134,7 +134,7 @@ void nfs_dial_begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *),
 }
 
 /* One call, queued with the result @queued: its outcome. */
-int nfs_dial_finish(struct nfs_dial *d, struct rpc_context *rpc, int queued, const char *what)
+int nfs_dial_finish(struct nfs_dial *d, struct nfs_carrier *rpc, int queued, const char *what)
 {
 	char said[NFS_WHY_MAX / 2];
 	int r;
@@ -172,10 +172,11 @@ static int connect_error(struct nfs_dial *d, int error, const char *what, const 
 	}
 }
 
-/* A connected context with the credentials of root. */
+/* A connected carrier with the credentials of root. */
 static int dial(struct nfs_dial *d, const char *address, int port, const char *what,
-		struct rpc_context **out)
+		struct nfs_carrier **out)
 {
+	struct nfs_carrier *carrier;
 	struct rpc_context *rpc;
 	int r, one = 1;
 
@@ -191,22 +192,23 @@ static int dial(struct nfs_dial *d, const char *address, int port, const char *w
 		d->error = r ? errno : 0;
 	}
 	pthread_mutex_unlock(&libnfs_statics);
-	if (!rpc)
+	carrier = rpc ? nfs_carrier_make(rpc, NULL) : NULL;
+	if (!carrier)
 		return nfs_dial_fail(d, -ENOMEM, "out of memory");
 	if (r) {
 		r = connect_error(d, d->error, what, address, port);
 	} else {
-		r = run(d, rpc, what);
+		r = run(d, carrier, what);
 		if (!r && d->status != RPC_STATUS_SUCCESS)
 			r = connect_error(d, d->error, what, address, port);
 	}
 	if (r) {
-		rpc_destroy_context(rpc);
+		nfs_carrier_destroy(carrier);
 		return r;
 	}
 	/* libnfs leaves Nagle's algorithm on: 40 ms for a small call behind another */
-	setsockopt(rpc_get_fd(rpc), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	*out = rpc;
+	setsockopt(nfs_carrier_fd(carrier), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	*out = carrier;
 	return 0;
 }
 
@@ -240,15 +242,15 @@ static void take_universal(struct nfs_dial *d, void *data)
 }
 
 /* Version 2 knows nothing of IPv6: it tells ports of IPv4, if it answers there at all. */
-static int ask_port(struct nfs_dial *d, struct rpc_context *rpc, uint32_t program, uint32_t version,
+static int ask_port(struct nfs_dial *d, struct nfs_carrier *rpc, uint32_t program, uint32_t version,
 		    bool v6)
 {
 	struct pmap3_mapping m = {
 		.prog = program, .vers = version, .netid = "tcp6", .addr = "", .owner = ""
 	};
 
-	return v6 ? rpc_pmap3_getaddr_async(rpc, &m, nfs_dial_on_step, d) :
-		    rpc_pmap2_getport_async(rpc, (int)program, (int)version, IPPROTO_TCP,
+	return v6 ? rpc_pmap3_getaddr_async(rpc->libnfs, &m, nfs_dial_on_step, d) :
+		    rpc_pmap2_getport_async(rpc->libnfs, (int)program, (int)version, IPPROTO_TCP,
 					     nfs_dial_on_step, d);
 }
 
@@ -256,7 +258,7 @@ static int find_port(struct nfs_dial *d, const char *address, uint32_t program, 
 		     const char *what, uint32_t *out)
 {
 	bool v6 = strchr(address, ':');
-	struct rpc_context *rpc;
+	struct nfs_carrier *rpc;
 	int r = dial(d, address, PORTMAPPER, "portmapper", &rpc);
 
 	if (r)
@@ -264,7 +266,7 @@ static int find_port(struct nfs_dial *d, const char *address, uint32_t program, 
 	*out = 0;
 	nfs_dial_begin(d, v6 ? take_universal : take_port, out);
 	r = nfs_dial_finish(d, rpc, ask_port(d, rpc, program, version, v6), "portmapper");
-	rpc_destroy_context(rpc);
+	nfs_carrier_destroy(rpc);
 	if (!r && (*out < 1 || *out > 65535))
 		return nfs_dial_fail(d, -EPROTO, "the portmapper of %s knows no %s version %u over TCP",
 				     d->uri->host, what, version);
@@ -272,7 +274,7 @@ static int find_port(struct nfs_dial *d, const char *address, uint32_t program, 
 }
 
 int nfs_dial_program(struct nfs_dial *d, const char *address, uint16_t given, uint32_t program,
-		     uint32_t version, const char *what, struct rpc_context **out)
+		     uint32_t version, const char *what, struct nfs_carrier **out)
 {
 	uint32_t port = given;
 	int r = given ? 0 : find_port(d, address, program, version, what, &port);
@@ -280,11 +282,11 @@ int nfs_dial_program(struct nfs_dial *d, const char *address, uint16_t given, ui
 	return r ? r : dial(d, address, (int)port, what, out);
 }
 
-int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct rpc_context **out)
+int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct nfs_carrier **out)
 {
 	const struct nfs_version *v = d->uri->version;
 	uint16_t port = d->uri->nfsport ? d->uri->nfsport : v->port;
-	struct rpc_context *rpc;
+	struct nfs_carrier *rpc;
 	int r = nfs_dial_program(d, address, port, NFS_PROGRAM, v->number, "NFS service", &rpc);
 
 	if (r)
@@ -294,13 +296,13 @@ int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct rpc_context **o
 	if (!r && v->greet)
 		r = v->greet(d, rpc);
 	if (r)
-		rpc_destroy_context(rpc);
+		nfs_carrier_destroy(rpc);
 	else
 		*out = rpc;
 	return r;
 }
 
-void nfs_dial_close(struct nfs_dial *d, struct rpc_context *rpc)
+void nfs_dial_close(struct nfs_dial *d, struct nfs_carrier *rpc)
 {
 	char why[NFS_WHY_MAX];
 
@@ -308,5 +310,5 @@ void nfs_dial_close(struct nfs_dial *d, struct rpc_context *rpc)
 	if (d->session && d->uri->version->part)
 		d->uri->version->part(d, rpc);
 	memcpy(d->why, why, sizeof(why));
-	rpc_destroy_context(rpc);
+	nfs_carrier_destroy(rpc);
 }

@@ -24,7 +24,7 @@ bool nfs_is(const struct source_id *as, const struct stub_attr *a)
 	return !as || (as->fsid == a->fsid && as->fileid == a->fileid);
 }
 
-int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct rpc_context *rpc,
+int nfs_root_check(struct nfs_source *s, struct nfs_dial *d, struct nfs_carrier *rpc,
 		   const struct stub_origin *root)
 {
 	const struct source_id *as = &s->config.root;

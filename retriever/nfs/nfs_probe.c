@@ -11,7 +11,7 @@ static int try_address(struct nfs_dial *d, const char *address, void *arg)
 {
 	const struct source_config *c = arg;
 	struct source_limits limits;
-	struct rpc_context *rpc;
+	struct nfs_carrier *rpc;
 	struct stub_origin root;
 	struct stub_attr attr;
 	int r = d->uri->version->root(d, address, &root);

@@ -32,7 +32,7 @@ static int try_versions(struct nfs_dial *d, const char *address, void *arg)
 	int r = -EPROTO;
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]) && !*out; i++) {
-		struct rpc_context *rpc;
+		struct nfs_carrier *rpc;
 
 		with.version = known[i];
 		d->uri = &with;

@@ -16,6 +16,7 @@
 
 #include "nfs/nfs4.h"
 #include "nfs/nfs_page.h"
+#include "rpc/onc.h"
 #include "windows/smb_idmap.h"
 
 #define ALL	   (nfs4_of_objects & ~NFS4_BIT(FATTR4_ACL))
@@ -171,24 +172,48 @@ static void on_carried(struct rpc_context *rpc, int status, void *data, void *ar
 		memcpy(c->results, b->data, 8);
 }
 
-static void serve(struct rpc_context *rpc, const bool *until)
+static void serve(struct nfs_carrier *carrier, const bool *until)
 {
 	while (!*until) {
-		struct pollfd p = { rpc_get_fd(rpc), (short)rpc_which_events(rpc), 0 };
+		struct pollfd p = { nfs_carrier_fd(carrier), nfs_carrier_events(carrier), 0 };
 
 		assert_true(poll(&p, 1, 60000) > 0);
-		assert_int_equal(rpc_service(rpc, p.revents), 0);
+		assert_int_equal(nfs_carrier_service(carrier, p.revents), 0);
 	}
 }
 
-static void libnfs_carries_our_bytes(void **state)
+static void on_up(void *arg, int error, const struct onc_bytes *results, const char *why)
+{
+	((struct carried *)arg)->connected = !error;
+}
+
+static struct nfs_carrier *connecting(bool libnfs, const struct sockaddr_in *at,
+				      struct carried *c)
+{
+	const struct onc_config config = { .program = NFS_PROGRAM, .version = 4,
+					   .reply_max = 4096, .flavor = ONC_SYS };
+	struct rpc_context *rpc;
+	struct onc_conn *own;
+
+	if (libnfs) {
+		rpc = rpc_init_context();
+		assert_int_equal(rpc_connect_async(rpc, "127.0.0.1", ntohs(at->sin_port),
+						   on_connected, c), 0);
+		return nfs_carrier_make(rpc, NULL);
+	}
+	assert_int_equal(onc_create(&config, &own), 0);
+	assert_int_equal(onc_connect(own, (const struct sockaddr *)at, sizeof(*at), on_up, c), 0);
+	return nfs_carrier_make(NULL, own);
+}
+
+static void our_bytes_are_carried(bool libnfs)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct rpc_context *rpc = rpc_init_context();
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	socklen_t len = sizeof(at);
 	struct carried c = { 0 };
+	struct nfs_carrier *carrier;
 	struct nfs4_out o;
 	pthread_t server;
 	void *answered;
@@ -197,18 +222,33 @@ static void libnfs_carries_our_bytes(void **state)
 	assert_int_equal(listen(fd, 1), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
 	assert_int_equal(pthread_create(&server, NULL, answer_one, &fd), 0);
-	assert_int_equal(rpc_connect_async(rpc, "127.0.0.1", ntohs(at.sin_port), on_connected, &c),
-			 0);
-	serve(rpc, &c.connected);
+	carrier = connecting(libnfs, &at, &c);
+	serve(carrier, &c.connected);
 	nfs4_begin(&o);
 	nfs4_put_handle(&o, &(struct stub_origin){ 7, "handle!" });
-	assert_int_equal(nfs4_queue(&o, rpc, on_carried, &c), 0);
-	serve(rpc, &c.over);
+	assert_int_equal(nfs4_queue(&o, carrier, on_carried, &c), 0);
+	serve(carrier, &c.over);
 	assert_string_equal(c.results, "RESULTS!");
 	pthread_join(server, &answered);
 	assert_ptr_equal(answered, &fd);
-	rpc_destroy_context(rpc);
+	/* one that nobody answers: its callback comes all the same */
+	c = (struct carried){ 0 };
+	assert_int_equal(nfs4_queue(&o, carrier, on_carried, &c), 0);
+	assert_false(c.over);
+	nfs_carrier_destroy(carrier);
+	assert_true(c.over);
+	assert_string_equal(c.results, "");
 	close(fd);
+}
+
+static void libnfs_carries_our_bytes(void **state)
+{
+	our_bytes_are_carried(true);
+}
+
+static void we_carry_our_bytes(void **state)
+{
+	our_bytes_are_carried(false);
 }
 
 /* ---- nfs4_wire.c ---- */
@@ -726,6 +766,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(libnfs_calls_our_coders),
 		cmocka_unit_test(libnfs_carries_our_bytes),
+		cmocka_unit_test(we_carry_our_bytes),
 		cmocka_unit_test(calls_are_as_the_protocol_says),
 		cmocka_unit_test(what_has_no_room_is_not_sent),
 		cmocka_unit_test(bitmaps_beyond_ours_are_impossible),
