@@ -42,6 +42,9 @@ static const struct key {
 	K(NUMBER, readdir_size, 128 << 10, 8 << 10, 256 << 10),
 	K(NUMBER, call_timeout, 15000, 1000, 600000),
 	K(NUMBER, give_up_after, 0, 0, UINT_MAX / 1000), /* so that milliseconds fit, too */
+	K(TEXT, nfs_kerberos_keytab, 0, 0, 0),
+	K(TEXT, nfs_kerberos_principal, 0, 0, 0),
+	K(TEXT, nfs_kerberos_cache, 0, 0, 0),
 	K(TEXT, smb_credentials, 0, 0, 0),
 	K(TEXT, smb_kerberos_keytab, 0, 0, 0),
 	K(TEXT, smb_kerberos_principal, 0, 0, 0),
@@ -486,7 +489,7 @@ static int read_file(struct reading *r, char *text)
 	return -EINVAL;
 }
 
-/* What SMB sources refuse, and others do not mind. */
+/* What sources of one kind refuse, and others do not mind. */
 static void check_ways(struct reading *r)
 {
 	const struct config *c = r->out;
@@ -499,6 +502,12 @@ static void check_ways(struct reading *r)
 	if (c->smb_kerberos_principal[0] && !c->smb_kerberos_keytab[0])
 		tell(r, true, "smb_kerberos_principal",
 		     "smb_kerberos_principal is for smb_kerberos_keytab, which is not set");
+	if (c->nfs_kerberos_keytab[0] && c->nfs_kerberos_cache[0])
+		tell(r, true, "", "both of nfs_kerberos_keytab and nfs_kerberos_cache are set: an "
+				  "nfs:// source with sec=krb5 wants one");
+	if (c->nfs_kerberos_principal[0] && !c->nfs_kerberos_keytab[0])
+		tell(r, true, "nfs_kerberos_principal",
+		     "nfs_kerberos_principal is for nfs_kerberos_keytab, which is not set");
 }
 
 int config_read_telling(const char *path, config_tell_fn fn, void *arg, struct config *out)
@@ -576,6 +585,11 @@ void config_source(const struct config *c, struct source_config *out)
 			.idmap = c->smb_idmap,
 			.strict_delete = c->smb_strict_delete,
 			.traverse = c->smb_traverse,
+		},
+		.nfs = {
+			.kerberos_keytab = c->nfs_kerberos_keytab,
+			.kerberos_principal = c->nfs_kerberos_principal,
+			.kerberos_cache = c->nfs_kerberos_cache,
 		},
 	};
 }

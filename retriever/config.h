@@ -46,6 +46,9 @@ struct config {
 	unsigned int recall_files_per_minute; /* of each client, 0..1000000, 0 = no limit */
 	unsigned int recall_burst;   /* files, 1..1000000 */
 	enum stub_log_level log_level;
+	/* nfs:// sources, see struct source_nfs */
+	char nfs_kerberos_keytab[CONFIG_TEXT_MAX + 1], nfs_kerberos_principal[CONFIG_TEXT_MAX + 1],
+		nfs_kerberos_cache[CONFIG_TEXT_MAX + 1];
 	/* smb:// sources, see struct source_smb */
 	unsigned int smb_read_size; /* bytes, 64 KiB..16 MiB */
 	unsigned int smb_uid, smb_gid, smb_file_mode, smb_dir_mode;

@@ -101,6 +101,8 @@ static void warn_ids(struct verdict *v, const struct check *c)
 static void print_source(struct json *j, const struct source_traits *t)
 {
 	json_object(j, "source_says");
+	if (t->security)
+		json_str(j, "security", t->security);
 	if (t->have_info) {
 		json_u64(j, "max_file_size", t->max_file_size);
 		json_u64(j, "time_delta_ns",

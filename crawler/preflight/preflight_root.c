@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "preflight/preflight.h"
+#include "source/uri.h"
 
 #define ACCESS_READ   0x01 /* RFC 1813 section 3.3.4 */
 #define ACCESS_LOOKUP 0x02
@@ -213,6 +214,9 @@ static int search(struct sample *p)
 /* More denials than proofs: root is squashed; no more than proofs: an ACL may be the reason. */
 static int judge_denials(struct sample *p)
 {
+	const char *how = source_uri_kerberos(p->facts->uri) ?
+				  "have the old server take our Kerberos principal for root" :
+				  "export it to this machine with no_root_squash, read-only";
 	char buf[512], denied[768], more[64] = "", seen[96];
 	const struct stub_attr *a = &p->denied->attr;
 
@@ -231,15 +235,12 @@ static int judge_denials(struct sample *p)
 	}
 	if (p->denials > 1 && !p->proofs)
 		return verdict_fail(p->v, FAIL_SQUASHED,
-				    "root is squashed on %s: %s; export it to this machine with "
-				    "no_root_squash, read-only",
-				    p->facts->uri, denied);
+				    "root is squashed on %s: %s; %s", p->facts->uri, denied, how);
 	return verdict_fail(p->v, FAIL_SQUASHED,
-			    "%s: %s, and %s: either root is squashed (export it to this machine with "
-			    "no_root_squash, read-only), or an ACL denies it (give root the right to "
-			    "read there)",
+			    "%s: %s, and %s: either root is squashed (%s), or an ACL denies it (give "
+			    "root the right to read there)",
 			    p->facts->uri, denied,
-			    p->proofs ? seen : "nothing else looked at tells more");
+			    p->proofs ? seen : "nothing else looked at tells more", how);
 }
 
 int preflight_root(struct verdict *v, struct source *s, struct source_facts *facts)

@@ -39,7 +39,8 @@ static const struct {
 	  "check the share with 'smbclient -L'",
 	  "is it mounted?" },
 	{ -EACCES, FAIL_DENIED, "allow this machine in the export's access list",
-	  "allow this machine in the export's access list, with sec=sys",
+	  "allow this machine in the export's access list, with sec=sys (or see sec=krb5 in "
+	  "postcopy-retriever(8))",
 	  "check smb_credentials or smb_kerberos_*, and what this user may do on the share",
 	  "run it as root" },
 	{ -ETIMEDOUT, FAIL_UNREACHABLE, "check the network, firewalls and the server",
@@ -56,6 +57,10 @@ static const struct {
 	  "take another directory, or another way to it" },
 };
 
+#define KERBEROS_ADVICE                                                                           \
+	"check nfs_kerberos_* of the configuration, the keys and the clock of the server, and what " \
+	"it lets this principal do"
+
 /* @share: it was the joined share that failed */
 static int probe_failed(struct verdict *v, const struct source_facts *facts, bool share, int error,
 			const char *why)
@@ -68,6 +73,8 @@ static int probe_failed(struct verdict *v, const struct source_facts *facts, boo
 					    why[0] ? why : strerror(-error),
 					    facts->smb || share ? probe_errors[i].smb :
 					    facts->file		? probe_errors[i].file :
+					    error == -EACCES && source_uri_kerberos(uri) ?
+								  KERBEROS_ADVICE :
 					    source_uri_nfs4(uri)	? probe_errors[i].nfs4 :
 								  probe_errors[i].advice);
 	}

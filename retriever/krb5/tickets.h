@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * tickets.h - Kerberos tickets for a source: from a keytab, by ourselves, or from a credential cache
- * that somebody else keeps filled.
+ * tickets.h - Kerberos tickets for a source: from a keytab, by ourselves, or from a credential
+ * cache that somebody else keeps filled.
  *
  * A thread of its own gets tickets and, when half of their life is over, newer ones; an
  * exchange with a KDC that is away takes as long as libkrb5 likes, and no other thread waits

@@ -13,6 +13,8 @@
 #include "krb5/private_file.h"
 #include "krb5/tickets_get.h"
 
+#define CLOCKS "logon failure: the clock here and the KDC's differ: set both by NTP"
+
 struct exchange {
 	krb5_context k;
 	const char *from; /* the keytab or the cache, for people */
@@ -31,8 +33,8 @@ static const struct {
 	{ KRB5_REALM_CANT_RESOLVE, -EHOSTUNREACH, "no KDC of the realm can be found" },
 	{ KRB5_REALM_UNKNOWN, -EHOSTUNREACH, "no KDC of the realm is known: see krb5.conf" },
 	{ KRB5_CONFIG_NODEFREALM, -EACCES, "no realm is given, here or in krb5.conf" },
-	{ KRB5KRB_AP_ERR_SKEW, -EACCES, "logon failure: the clock here and the KDC's differ: set it, as by chronyd" },
-	{ KRB5_KDCREP_SKEW, -EACCES, "logon failure: the clock here and the KDC's differ: set it, as by chronyd" },
+	{ KRB5KRB_AP_ERR_SKEW, -EACCES, CLOCKS },
+	{ KRB5_KDCREP_SKEW, -EACCES, CLOCKS },
 	{ KRB5KDC_ERR_PREAUTH_FAILED, -EACCES, "logon failure: the KDC refuses the key" },
 	{ KRB5KRB_AP_ERR_BAD_INTEGRITY, -EACCES, "logon failure: the KDC refuses the key" },
 	{ KRB5KDC_ERR_C_PRINCIPAL_UNKNOWN, -EACCES, "logon failure: the KDC knows no such principal" },

@@ -9,6 +9,8 @@
  *   nfs_attr.c   NFS's codes and attributes into ours
  *   nfs_dial.c   the way to a usable connection: resolve, portmapper, NULL
  *   nfs_carrier.c  what carries its calls
+ *   nfs_secure.c  a usable connection of NFS, by libnfs or with Kerberos
+ *   nfs_krb5.c   tickets, and when to try again who was refused
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
  *   nfs_queue.c  which call goes to which connection; back-off and giving up
  *   nfs_call.c   one call: send it, judge what comes back
@@ -87,12 +89,17 @@
 
 struct nfs_version; /* a table of calls, below */
 struct nfs41_session; /* nfs41.h */
+struct tickets; /* krb5/tickets.h */
 struct smb_idmap; /* windows/smb_idmap.h: who NFSv4's names are */
 
 /* ---- nfs_uri.c ---- */
 
+enum nfs_security { NFS_SEC_SYS, NFS_SEC_KRB5, NFS_SEC_KRB5I, NFS_SEC_KRB5P };
+
 struct nfs_uri {
 	const struct nfs_version *version;
+	enum nfs_security sec;
+	bool sec_given;
 	char host[SOURCE_HOST_MAX]; /* as it is shown: IPv6 addresses in brackets */
 	char node[SOURCE_HOST_MAX]; /* as resolvers take it: without */
 	char path[STUB_URI_MAX + 1]; /* of the export; starts with '/' */
@@ -231,6 +238,14 @@ struct nfs_conn {
 	bool blameless; /* ... by no call's doing */
 };
 
+struct nfs_pace { /* see nfs_krb5.c */
+	bool refused; /* the server takes no ticket of ours */
+	uint64_t backoff_ms, next_ms; /* not before this time */
+	uint64_t serial; /* of the tickets that were refused */
+	char why[NFS_WHY_MAX];
+	char mend[256]; /* constant: the keytab or the cache */
+};
+
 struct nfs_source {
 	struct source base;
 	/* constant after creation */
@@ -239,6 +254,7 @@ struct nfs_source {
 	unsigned int n; /* connections */
 	uint64_t silence_ms; /* without an answer a connection is given up */
 	struct smb_idmap *ids; /* NFSv4; NULL: nobody */
+	struct tickets *tickets; /* NULL: sec=sys */
 
 	struct source_pool pool; /* known: root and limits are */
 	/* guarded by pool.lock */
@@ -252,6 +268,7 @@ struct nfs_source {
 	char astray[NFS_WHY_MAX];
 	struct stub_origin root;
 	struct source_limits limits;
+	struct nfs_pace pace;
 	struct nfs_calls queue[2]; /* by priority */
 	struct nfs_calls delayed;
 
@@ -265,6 +282,8 @@ struct nfs_source {
 struct nfs_dial {
 	const struct nfs_uri *uri;
 	const struct smb_idmap *ids;
+	struct tickets *tickets; /* with Kerberos */
+	uint64_t serial; /* of those with which the last connection was begun */
 	uint64_t deadline_ms; /* CLOCK_MONOTONIC */
 	int wake; /* poll this too; -1: none */
 	bool (*stopped)(void *arg); /* asked when wake is readable; may be NULL */
@@ -279,13 +298,15 @@ struct nfs_dial {
 	/* nfs_dial.c's own */
 	bool fired;
 	int status;
-	int error;
+	int error; /* of connect(), positive */
+	int broken; /* of a connection of rpc/onc.h */
 	void (*take)(struct nfs_dial *d, void *data);
 	void *out;
 };
 
 /* All: 0, or -EHOSTUNREACH, -ECONNREFUSED, -ENOENT, -EACCES, -ETIMEDOUT, -EPROTO,
- * -ECANCELED, -ENOMEM, with one line in d->why. */
+ * -ECANCELED, -ENOMEM, -EKEYREJECTED (the server takes no Kerberos ticket), with one line in
+ * d->why. */
 
 #define NFS_ADDRESSES_MAX 8
 struct nfs_addresses {
@@ -293,13 +314,15 @@ struct nfs_addresses {
 	char text[NFS_ADDRESSES_MAX][64]; /* numeric */
 };
 int nfs_dial_resolve(struct nfs_dial *d, struct nfs_addresses *out);
-/* A connection whose server has answered NULL; NFSv4.1: with a session, in d->session. */
-int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct nfs_carrier **out);
-/* End that connection, and the session in d->session.  d->why stays. */
+/* End a connection of nfs_dial_nfs(), and the session in d->session.  d->why stays. */
 void nfs_dial_close(struct nfs_dial *d, struct nfs_carrier *rpc);
 /* To @program of @version at port @given (0: the portmapper is asked); @what is its name. */
 int nfs_dial_program(struct nfs_dial *d, const char *address, uint16_t given, uint32_t program,
 		     uint32_t version, const char *what, struct nfs_carrier **out);
+/* Serve @rpc until the step's callback came. */
+int nfs_dial_run(struct nfs_dial *d, struct nfs_carrier *rpc, const char *what);
+int nfs_dial_connect_error(struct nfs_dial *d, int error, const char *what, const char *address,
+			   int port);
 /* Write d->why; returns @error. */
 int nfs_dial_fail(struct nfs_dial *d, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -310,6 +333,12 @@ void nfs_dial_begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *),
 void nfs_dial_on_step(struct rpc_context *rpc, int status, void *data, void *arg);
 /* @queued: what queueing the call returned; @what: the service it was sent to. */
 int nfs_dial_finish(struct nfs_dial *d, struct nfs_carrier *rpc, int queued, const char *what);
+
+/* ---- nfs_secure.c ---- */
+
+/* A connection whose server has answered NULL, and with Kerberos knows who we are; NFSv4.1: with a
+ * session, in d->session. */
+int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct nfs_carrier **out);
 
 /* ---- a version of the protocol ---- */
 
@@ -398,6 +427,28 @@ int nfs_ids(const struct source_config *c, const struct nfs_uri *uri, struct smb
 /* The configuration, with numbers beyond their limits set to these. */
 struct source_config nfs_config(const struct source_config *c);
 int nfs_source_limits(struct source *s, struct source_limits *out);
+
+/* ---- nfs_krb5.c ---- */
+
+const char *nfs_security_name(enum nfs_security sec); /* "sys", "krb5" ... */
+
+struct nfs_krb5_told { /* as in struct tickets_config */
+	void (*changed)(void *arg);
+	void (*tell)(void *arg, enum stub_log_level level, const char *line);
+	void *arg;
+};
+/* Begin to get the tickets that @uri needs; *out NULL: none.  0, or the errors of tickets_create()
+ * with one line in @why. */
+int nfs_krb5_tickets(const struct source_config *c, const struct nfs_uri *uri,
+		     const struct nfs_krb5_told *told, struct tickets **out, char *why,
+		     size_t size);
+int nfs_krb5_prepare(struct nfs_source *s, const struct source_config *c, char *why, size_t size);
+uint64_t nfs_pace_left(struct nfs_source *s); /* milliseconds until a connection may be tried */
+/* One was tried with tickets @serial. */
+void nfs_pace_end(struct nfs_source *s, int result, uint64_t serial, const char *why);
+void nfs_pace_hurry(struct nfs_source *s); /* get tickets and try again, at once */
+/* With the lock: add to @out what is refused; its trouble is filled in already. */
+void nfs_pace_state(struct nfs_source *s, struct source_state *out);
 
 /* ---- nfs_identity.c ---- */
 

@@ -110,10 +110,10 @@ static int refused(struct nfs_dial *d, int status)
 	case NFS4_EACCESS:
 		return nfs_dial_fail(d, -EACCES, "%.200s may not be used from here", path);
 	case NFS4_WRONGSEC:
-		return nfs_dial_fail(d, -EACCES,
-				     "%.200s cannot be had with sec=sys (Kerberos is not supported "
-				     "with NFSv4 yet)",
-				     path);
+		return nfs_dial_fail(d, -EACCES, "%.100s cannot be had with sec=%s: try sec=%s in the URI",
+				     path, nfs_security_name(d->uri->sec),
+				     d->uri->sec ? "sys, krb5, krb5i or krb5p" :
+						   "krb5, krb5i or krb5p (Kerberos)");
 	case NFS4_MOVED:
 		return nfs_dial_fail(d, -EPROTO,
 				     "%.200s is a referral: it lies on another server, which is to be "

@@ -169,7 +169,9 @@ static void service_failed(struct nfs_conn *c)
 	const char *error = nfs_carrier_error(c->rpc);
 
 	c->framing = error && (strstr(error, "exceeds limit") || strstr(error, "garbage"));
-	nfs_conn_break(c, "%s", c->framing ? "garbage from the server" : "connection closed");
+	nfs_conn_break(c, "%s", c->framing  ? "garbage from the server" :
+			       c->rpc->own ? nfs_carrier_error(c->rpc) :
+					     "connection closed");
 }
 
 static void refill(struct nfs_conn *c)
@@ -340,6 +342,7 @@ static int connect_once(struct nfs_conn *c, unsigned int turn, unsigned int atte
 	struct nfs_dial d = {
 		.uri = &c->s->uri,
 		.ids = c->s->ids,
+		.tickets = c->s->tickets,
 		.wake = c->wake,
 		.stopped = is_stopped,
 		.arg = c,
@@ -360,6 +363,8 @@ static int connect_once(struct nfs_conn *c, unsigned int turn, unsigned int atte
 		snprintf(why, why_size, "%s", d.why);
 	else
 		c->session = d.session;
+	if (c->s->tickets)
+		nfs_pace_end(c->s, r, d.serial, d.why);
 	return r;
 }
 
@@ -387,16 +392,32 @@ static void pause_ms(struct nfs_conn *c, uint64_t ms)
 			eventfd_read(c->wake, &n);
 }
 
+/* Until another connection may be tried: not at once, if the server takes no ticket of ours. */
+static void wait_pace(struct nfs_conn *c)
+{
+	struct pollfd p = { .fd = c->wake, .events = POLLIN };
+	eventfd_t n;
+	uint64_t ms;
+
+	while (c->s->tickets && !is_stopped(c) && (ms = nfs_pace_left(c->s)) > 0)
+		if (poll(&p, 1, ms < 60000 ? (int)ms : 60000) > 0)
+			eventfd_read(c->wake, &n);
+}
+
 static void *conn_main(void *arg)
 {
 	struct nfs_conn *c = arg;
 	uint64_t backoff = 0;
 	unsigned int attempt = 0, turn = 0;
 	char why[NFS_WHY_MAX];
+	int r;
 
 	while (!is_stopped(c)) {
-		if (connect_once(c, turn, attempt++, why, sizeof(why))) {
-			complain(c, why);
+		wait_pace(c);
+		r = connect_once(c, turn, attempt++, why, sizeof(why));
+		if (r) {
+			if (r != -EKEYREJECTED) /* nfs_pace_end() has told */
+				complain(c, why);
 			turn++; /* that which answered last is the first one again */
 		} else {
 			if (c->ever)

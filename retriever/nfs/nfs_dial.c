@@ -3,7 +3,7 @@
  * nfs_dial.c - the way to a usable connection.
  *
  * Resolve the name, ask the portmapper unless the URI has the port, connect,
- * and let the NFS service answer NULL: only then the service is running.  A stopped
+ * and let the NFS service answer NULL (nfs_secure.c): only then the service is running.  A stopped
  * server's kernel accepts connections too.  What is asked then depends on the version.
  *
  * The caller's thread waits here, step by step, with one deadline for all.
@@ -73,8 +73,7 @@ static bool is_stopped(struct nfs_dial *d)
 	return d->stopped && d->stopped(d->arg);
 }
 
-/* Serve @rpc until the step's callback came. */
-static int run(struct nfs_dial *d, struct nfs_carrier *rpc, const char *what)
+int nfs_dial_run(struct nfs_dial *d, struct nfs_carrier *rpc, const char *what)
 {
 	while (!d->fired) {
 		struct pollfd p[2] = {
@@ -94,14 +93,18 @@ static int run(struct nfs_dial *d, struct nfs_carrier *rpc, const char *what)
 			continue;
 		if (p[1].revents && is_stopped(d))
 			return nfs_dial_fail(d, -ECANCELED, "stopped");
-		if (p[0].revents & (POLLERR | POLLHUP) && !d->error) {
+		if (rpc->libnfs && p[0].revents & (POLLERR | POLLHUP) && !d->error) {
 			socklen_t len = sizeof(d->error);
 
 			/* before libnfs takes it away */
 			getsockopt(p[0].fd, SOL_SOCKET, SO_ERROR, &d->error, &len);
 		}
-		if (p[0].revents && nfs_carrier_service(rpc, p[0].revents) < 0 && !d->fired)
-			d->status = RPC_STATUS_ERROR, d->fired = true;
+		r = p[0].revents ? nfs_carrier_service(rpc, p[0].revents) : 0;
+		if (r < 0 && !d->fired) {
+			d->status = RPC_STATUS_ERROR;
+			d->broken = rpc->own ? r : 0;
+			d->fired = true;
+		}
 	}
 	return 0;
 }
@@ -127,10 +130,28 @@ void nfs_dial_begin(struct nfs_dial *d, void (*take)(struct nfs_dial *, void *),
 {
 	d->fired = false;
 	d->status = RPC_STATUS_CANCEL;
-	d->error = 0;
+	d->error = d->broken = 0;
 	d->why[0] = '\0';
 	d->take = take;
 	d->out = out;
+}
+
+/* A connection of rpc/onc.h is over: of which errors our callers know. */
+static int broken(struct nfs_dial *d, const struct nfs_carrier *rpc, const char *what)
+{
+	switch (d->broken) {
+	case -EKEYREJECTED:
+	case -EACCES:
+	case -EHOSTUNREACH:
+	case -ETIMEDOUT:
+	case -ECANCELED:
+	case -ENOMEM:
+		return nfs_dial_fail(d, d->broken, "%s of %s: %.160s", what, d->uri->host,
+				     nfs_carrier_error(rpc));
+	default:
+		return nfs_dial_fail(d, -EPROTO, "%s of %s: %.160s", what, d->uri->host,
+				     nfs_carrier_error(rpc));
+	}
 }
 
 /* One call, queued with the result @queued: its outcome. */
@@ -141,20 +162,27 @@ int nfs_dial_finish(struct nfs_dial *d, struct nfs_carrier *rpc, int queued, con
 
 	if (queued)
 		return nfs_dial_fail(d, -ENOMEM, "out of memory");
-	r = run(d, rpc, what);
+	r = nfs_dial_run(d, rpc, what);
 	if (r)
 		return r;
 	if (d->status == RPC_STATUS_SUCCESS)
 		return 0;
+	if (d->broken)
+		return broken(d, rpc, what);
 	snprintf(said, sizeof(said), "%.120s", d->why[0] ? d->why : "connection closed");
+	if (strstr(said, "not accepted") && d->uri->sec)
+		return nfs_dial_fail(d, -EACCES, "%s of %s does not let us in with sec=%s", what,
+				     d->uri->host, nfs_security_name(d->uri->sec));
 	if (strstr(said, "not accepted"))
-		return nfs_dial_fail(d, -EACCES, "%s of %s rejects AUTH_SYS credentials", what,
-			    d->uri->host);
+		return nfs_dial_fail(d, -EACCES,
+				     "%s of %s rejects AUTH_SYS credentials: if it wants Kerberos, add "
+				     "version=4&sec=krb5 (or krb5i, krb5p) to the URI",
+				     what, d->uri->host);
 	return nfs_dial_fail(d, -EPROTO, "%s of %s: %s", what, d->uri->host, said);
 }
 
-static int connect_error(struct nfs_dial *d, int error, const char *what, const char *address,
-			 int port)
+int nfs_dial_connect_error(struct nfs_dial *d, int error, const char *what, const char *address,
+			   int port)
 {
 	switch (error) {
 	case ECONNREFUSED:
@@ -196,11 +224,11 @@ static int dial(struct nfs_dial *d, const char *address, int port, const char *w
 	if (!carrier)
 		return nfs_dial_fail(d, -ENOMEM, "out of memory");
 	if (r) {
-		r = connect_error(d, d->error, what, address, port);
+		r = nfs_dial_connect_error(d, d->error, what, address, port);
 	} else {
-		r = run(d, carrier, what);
+		r = nfs_dial_run(d, carrier, what);
 		if (!r && d->status != RPC_STATUS_SUCCESS)
-			r = connect_error(d, d->error, what, address, port);
+			r = nfs_dial_connect_error(d, d->error, what, address, port);
 	}
 	if (r) {
 		nfs_carrier_destroy(carrier);
@@ -280,26 +308,6 @@ int nfs_dial_program(struct nfs_dial *d, const char *address, uint16_t given, ui
 	int r = given ? 0 : find_port(d, address, program, version, what, &port);
 
 	return r ? r : dial(d, address, (int)port, what, out);
-}
-
-int nfs_dial_nfs(struct nfs_dial *d, const char *address, struct nfs_carrier **out)
-{
-	const struct nfs_version *v = d->uri->version;
-	uint16_t port = d->uri->nfsport ? d->uri->nfsport : v->port;
-	struct nfs_carrier *rpc;
-	int r = nfs_dial_program(d, address, port, NFS_PROGRAM, v->number, "NFS service", &rpc);
-
-	if (r)
-		return r;
-	nfs_dial_begin(d, NULL, NULL);
-	r = nfs_dial_finish(d, rpc, v->null(rpc, nfs_dial_on_step, d), "NFS service");
-	if (!r && v->greet)
-		r = v->greet(d, rpc);
-	if (r)
-		nfs_carrier_destroy(rpc);
-	else
-		*out = rpc;
-	return r;
 }
 
 void nfs_dial_close(struct nfs_dial *d, struct nfs_carrier *rpc)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "krb5/tickets.h"
 #include "nfs/nfs.h"
 #include "windows/smb_idmap.h"
 
@@ -52,11 +53,25 @@ static int try_all(struct nfs_dial *d, uint64_t end, nfs_try_fn try, void *arg)
 	return r == -ENOMEM ? -EPROTO : r;
 }
 
+/* Nobody hears of tickets while it is tried once: what comes of them is told as its result. */
+static void on_tickets(void *arg)
+{
+	(void)arg;
+}
+
+static void on_told(void *arg, enum stub_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	(void)line;
+}
+
 int nfs_probe_addresses(const struct source_config *c, unsigned int timeout_ms, nfs_try_fn try,
 			void *arg, char *why, size_t why_size)
 {
 	uint64_t end = stub_now_ms() + timeout_ms;
 	struct nfs_uri uri;
+	const struct nfs_krb5_told told = { on_tickets, on_told, NULL };
 	struct nfs_dial d = { .uri = &uri, .wake = -1 };
 	struct smb_idmap *ids;
 	int r;
@@ -70,11 +85,14 @@ int nfs_probe_addresses(const struct source_config *c, unsigned int timeout_ms, 
 	if (nfs_ids(c, &uri, &ids, why, why_size))
 		return -EPROTO;
 	d.ids = ids;
-	r = try_all(&d, end, try, arg);
+	r = nfs_krb5_tickets(c, &uri, &told, &d.tickets, d.why, sizeof(d.why));
+	r = r ? -EKEYREJECTED : try_all(&d, end, try, arg);
 	if (r)
 		snprintf(why, why_size, "%s", d.why);
+	tickets_destroy(d.tickets);
 	smb_idmap_destroy(ids);
-	return r;
+	/* our callers know one way to be refused: also by a file of keys that is not there */
+	return r == -EKEYREJECTED ? -EACCES : r;
 }
 
 int nfs_source_probe(const struct source_config *c, unsigned int timeout_ms, char *why,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "krb5/tickets.h"
 #include "nfs/nfs42.h"
 #include "windows/smb_idmap.h"
 
@@ -25,6 +26,7 @@ static struct nfs_source *allocate(const struct source_config *c)
 	s->config = nfs_config(c);
 	s->config.uri = NULL; /* the caller's */
 	s->config.smb.idmap = NULL;
+	memset(&s->config.nfs, 0, sizeof(s->config.nfs));
 	s->silence_ms = s->config.call_timeout_ms;
 	if (c->give_up_ms && c->give_up_ms < s->silence_ms)
 		s->silence_ms = c->give_up_ms;
@@ -38,6 +40,7 @@ static struct nfs_source *allocate(const struct source_config *c)
 
 static void release(struct nfs_source *s)
 {
+	tickets_destroy(s->tickets); /* first: it calls back */
 	pthread_cond_destroy(&s->schedule);
 	source_pool_finish(&s->pool);
 	smb_idmap_destroy(s->ids);
@@ -49,6 +52,7 @@ static void stop(struct source *base)
 	struct nfs_source *s = nfs_of(base);
 	unsigned int i;
 
+	tickets_stop(s->tickets); /* nobody waits for them any more */
 	pthread_mutex_lock(&s->pool.lock);
 	s->pool.stop = true;
 	pthread_cond_broadcast(&s->pool.ready);
@@ -85,6 +89,8 @@ static int create(const struct source_config *c, struct source **out)
 		nfs_log(s, STUB_LOG_ERROR, "source URI %s: %s", shown, why);
 	} else {
 		r = nfs_ids(c, &s->uri, &s->ids, why, sizeof(why));
+		if (!r)
+			r = nfs_krb5_prepare(s, c, why, sizeof(why));
 		if (r)
 			nfs_log(s, STUB_LOG_ERROR, "%s", why);
 		else
@@ -123,7 +129,14 @@ static void state(struct source *base, struct source_state *out)
 		out->trouble[0] = '\0';
 	if (s->pool.usable && s->astray_ms && stub_now_ms() - s->astray_ms < NFS_ASTRAY_MS)
 		snprintf(out->trouble, sizeof(out->trouble), "%s", s->astray);
+	if (s->tickets && !s->pool.usable)
+		nfs_pace_state(s, out);
 	pthread_mutex_unlock(&s->pool.lock);
+}
+
+static void reload(struct source *base)
+{
+	nfs_pace_hurry(nfs_of(base));
 }
 
 /* ---- blocking calls ---- */
@@ -340,7 +353,11 @@ static int check_access(struct source *s, const struct stub_origin *o, uint32_t 
 			uint32_t *granted)
 {
 	struct blocking b = { .call.uid = uid, .call.count = want };
-	int r = call(nfs_of(s), &b, NFS_OP_ACCESS, SOURCE_DEMAND, o);
+	int r;
+
+	if (uid && nfs_of(s)->uri.sec)
+		return -EOPNOTSUPP; /* with Kerberos we are who the ticket says */
+	r = call(nfs_of(s), &b, NFS_OP_ACCESS, SOURCE_DEMAND, o);
 
 	if (!r)
 		*granted = b.granted;
@@ -355,6 +372,7 @@ const struct source_ops nfs_source_ops = {
 	.traits = nfs_source_traits,
 	.settle = nfs_source_settle,
 	.state = state,
+	.reload = reload,
 	.root = root,
 	.lookup = lookup,
 	.verify = nfs_source_verify,

@@ -17,6 +17,7 @@ static int try_address(struct nfs_dial *d, const char *address, void *out)
 	if (r)
 		return r;
 	memset(out, 0, sizeof(struct source_traits));
+	((struct source_traits *)out)->security = nfs_security_name(d->uri->sec);
 	return d->uri->version->traits(d, address, &root, out);
 }
 

@@ -9,6 +9,7 @@
  *              mountport, and nfsport is 2049)
  *   version    3, which is taken if none is given, 4.0, 4.1 or 4.2.  4: the same as 4.0, as volumes
  *              have it that were made before there was a choice
+ *   sec        sys, which is taken if none is given; krb5, krb5i, krb5p (NFSv4)
  */
 #include <errno.h>
 #include <stdio.h>
@@ -76,6 +77,23 @@ static int parse_version(const char *p, const char *end, struct nfs_uri *out, ch
 	return out->version ? 0 : bad(why, size, "version is none of 3, 4, 4.0, 4.1 and 4.2");
 }
 
+static int parse_sec(const char *p, const char *end, struct nfs_uri *out, char *why, size_t size)
+{
+	size_t len = (size_t)(end - p);
+
+	if (out->sec_given)
+		return bad(why, size, "sec is given twice");
+	for (int i = NFS_SEC_SYS; i <= NFS_SEC_KRB5P; i++) {
+		const char *name = nfs_security_name((enum nfs_security)i);
+
+		if (strlen(name) == len && !memcmp(name, p, len)) {
+			out->sec = (enum nfs_security)i;
+			out->sec_given = true;
+		}
+	}
+	return out->sec_given ? 0 : bad(why, size, "sec is one of sys, krb5, krb5i and krb5p");
+}
+
 static int parse_port(const char *name, const char *p, const char *end, uint16_t *port, char *why,
 		      size_t size)
 {
@@ -101,6 +119,8 @@ static int parse_option(const char *p, const char *end, struct nfs_uri *out, cha
 		return parse_port("mountport", value, end, &out->mountport, why, size);
 	if (len == strlen("version") && !memcmp(p, "version", len))
 		return parse_version(value, end, out, why, size);
+	if (len == strlen("sec") && !memcmp(p, "sec", len))
+		return parse_sec(value, end, out, why, size);
 	snprintf(why, size, "unknown option '%.*s'", len > 40 ? 40 : (int)len, p);
 	return -EINVAL;
 }
@@ -134,5 +154,8 @@ int nfs_uri_parse(const char *uri, struct nfs_uri *out, char *why, size_t why_si
 		out->version = &nfs3_version;
 	if (!r && out->mountport && out->version->number == 4)
 		return bad(why, why_size, "mountport is of version=3: NFSv4 has no mount service");
+	if (!r && out->sec && out->version == &nfs3_version)
+		return bad(why, why_size, "asks for Kerberos with NFSv3, which has none here: add "
+					  "version=4");
 	return r;
 }

@@ -4,10 +4,11 @@
  *
  *      begin()  --INIT-->  server  --CONTINUE_INIT, if it wants more-->  ...  in use
  *
- * A newer one is made while the one in use is good still: at half of its life, and when its numbers
- * run out.  If that fails it is tried again later.  A server that was restarted, or has no room, has
- * forgotten a context, and says so: then calls wait for the next one and are sent again.  A context
- * that is refused before anything was done with it means that the server takes none of ours.
+ * A newer one is made while the one in use is good still: at half of its life, and when its
+ * numbers run out.  If that fails it is tried again later.  A server that was restarted, or has no
+ * room, has forgotten a context, and says so: then calls wait for the next one and are sent again.
+ * A context that is refused before anything was done with it means that the server takes none of
+ * ours.
  *
  * Numbers: a server drops what is older than its newest number less the window, without a word.  So
  * no call is sent before all within the window of its own number are answered.

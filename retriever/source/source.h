@@ -62,8 +62,12 @@ struct source_smb { /* of smb:// sources only */
 	bool depot; /* source_meta() names streams, and source_stream() brings them */
 };
 
+struct source_nfs { /* of nfs:// sources with sec=krb5, krb5i or krb5p only; as above */
+	const char *kerberos_cache, *kerberos_keytab, *kerberos_principal;
+};
+
 struct source_config {
-	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N&version=4...]
+	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N&version=4&sec=krb5i...]
 					 * smb://host[:port]/share[/dir]
 					 * file:///path */
 	const char *join; /* smb://...: what Windows knows of the same tree; NULL or "": nothing.
@@ -83,6 +87,7 @@ struct source_config {
 	unsigned int jukebox_ms;	/* "later" is taken for so long; 0: for ever */
 	unsigned int inflight;		/* calls in flight per connection (NFS; SMB: 1) */
 	struct source_smb smb;
+	struct source_nfs nfs;
 	stub_log_fn log;
 	void *log_arg;
 };
@@ -134,6 +139,7 @@ struct source_traits {
 	bool windows;
 
 	bool read_only; /* file: it is mounted so */
+	const char *security; /* NFS: of the connection, as in the URI: "sys", "krb5i"; NULL: none */
 
 	bool have_acl; /* it was asked, and answered, whether it has ACLs on offer: POSIX ACLs */
 	bool acl;
@@ -154,7 +160,7 @@ struct source_state {
 	uint64_t calls, lookups, readdirs, reads, read_bytes, retries;
 	uint32_t inflight;
 	char trouble[512]; /* why it is not connected, or what else is wrong, one line; else "" */
-	bool refused; /* SMB: it does not let us in */
+	bool refused; /* SMB, NFS with Kerberos: it does not let us in */
 	uint64_t next_try_ms; /* refused: how long until the next try */
 	uint64_t mangled; /* SMB: names listed that the old server may have made up */
 	/* join: how many objects came without what Windows knows; a line about the last one */

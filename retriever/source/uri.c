@@ -21,14 +21,25 @@ enum source_kind source_uri_kind(const char *uri)
 	return SOURCE_UNKNOWN;
 }
 
-bool source_uri_nfs4(const char *uri)
+/* Is there an option of an nfs:// one that begins with @text? */
+static bool has_option(const char *uri, const char *text)
 {
 	const char *option = source_uri_kind(uri) == SOURCE_NFS ? strchr(uri, '?') : NULL;
 
 	for (; option; option = strchr(option + 1, '&'))
-		if (!strncmp(option + 1, "version=4", strlen("version=4")))
+		if (!strncmp(option + 1, text, strlen(text)))
 			return true;
 	return false;
+}
+
+bool source_uri_nfs4(const char *uri)
+{
+	return has_option(uri, "version=4");
+}
+
+bool source_uri_kerberos(const char *uri)
+{
+	return has_option(uri, "sec=krb5");
 }
 
 static int bad(char *why, size_t size, const char *text)

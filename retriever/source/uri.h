@@ -18,6 +18,9 @@ enum source_kind source_uri_kind(const char *uri);
 /* Does an nfs:// one ask for NFSv4? */
 bool source_uri_nfs4(const char *uri);
 
+/* Does an nfs:// one ask for Kerberos? */
+bool source_uri_kerberos(const char *uri);
+
 /*
  * @uri as it may be shown to anybody, also one that is no good: without what may be a password,
  * whose place is before an '@' ("***@" instead).  @size: that of @out, which is cut to it.

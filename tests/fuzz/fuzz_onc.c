@@ -3,9 +3,9 @@
  * fuzz_onc.c - what a server sends on a connection of retriever/rpc.
  *
  * The first byte says which credentials there are; the others are the stream that comes back,
- * which meets a NULL and two calls with the XIDs 1, 2, 3 (with RPCSEC_GSS 2 and 3 wait for a
- * context, and 2 is its INIT).  Every call must end exactly once, whatever comes.  Then the bytes are a
- * reply, and the parts of one, by themselves.
+ * which meets a NULL and two calls with the XIDs 1, 2, 3 (with RPCSEC_GSS both calls wait for a
+ * context, and 2 is its INIT).  Every call must end exactly once, whatever comes.  Then the bytes
+ * are a reply, and the parts of one, by themselves.
  */
 #include <errno.h>
 #include <poll.h>

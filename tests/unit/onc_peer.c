@@ -151,20 +151,32 @@ static krb5_creds ticket(krb5_context k, const krb5_keyblock *key, int life_s)
 	return creds;
 }
 
+static char conf[] = "/tmp/onc-peer-XXXXXX";
+
+static void remove_conf(void)
+{
+	unlink(conf);
+}
+
 /* libkrb5 wants to be told that there is nothing to ask. */
 static void write_conf(void)
 {
-	char path[] = "/tmp/onc-peer-XXXXXX";
 	static const char text[] = "[libdefaults]\ndefault_realm = " PEER_REALM "\n"
 				   "dns_lookup_kdc = false\ndns_lookup_realm = false\n"
 				   "dns_canonicalize_hostname = false\nrdns = false\n"
 				   "[domain_realm]\n" PEER_HOST " = " PEER_REALM "\n";
-	int fd = mkstemp(path);
+	static bool written;
+	int fd;
 
+	if (written)
+		return; /* for another realm */
+	written = true;
+	fd = mkstemp(conf);
 	assert_true(fd >= 0);
+	atexit(remove_conf);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
-	setenv("KRB5_CONFIG", path, 1);
+	setenv("KRB5_CONFIG", conf, 1);
 	setenv("KRB5RCACHENAME", "none:", 1);
 }
 
@@ -217,7 +229,6 @@ void peer_realm_free(struct peer_realm *r)
 	assert_int_equal(krb5_cc_resolve(k, r->cache, &cache), 0);
 	krb5_cc_destroy(k, cache);
 	krb5_free_context(k);
-	unlink(getenv("KRB5_CONFIG"));
 }
 
 int peer_begin(void *arg, struct onc_begun *out, char *why, size_t size)

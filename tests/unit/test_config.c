@@ -204,6 +204,12 @@ static void two_ways_to_log_in(void **state)
 	assert_int_equal(read_text("smb_credentials = /a\nsmb_kerberos_cache = /b\n", &c), 0);
 	assert_string_equal(told, "~0 : more than one of smb_credentials, smb_kerberos_keytab and "
 				  "smb_kerberos_cache is set: an smb:// source wants one\n");
+	assert_int_equal(read_text("nfs_kerberos_keytab = /a\nnfs_kerberos_cache = /b\n", &c), 0);
+	assert_string_equal(told, "~0 : both of nfs_kerberos_keytab and nfs_kerberos_cache are set: "
+				  "an nfs:// source with sec=krb5 wants one\n");
+	assert_int_equal(read_text("nfs_kerberos_principal = root\n", &c), 0);
+	assert_string_equal(told, "~0 nfs_kerberos_principal: nfs_kerberos_principal is for "
+				  "nfs_kerberos_keytab, which is not set\n");
 }
 
 /* ---- config_changed ---- */

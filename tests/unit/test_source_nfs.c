@@ -34,6 +34,11 @@ static void uri_good(void **state)
 		{ "nfs://h/a?version=4.1", "h", "/a", 0, 0 },
 		{ "nfs://h/a?version=4.2", "h", "/a", 0, 0 },
 		{ "nfs://h/a%20b%3fc%2Fd", "h", "/a b?c/d", 0, 0 },
+		{ "nfs://h/a?version=4&sec=krb5", "h", "/a", 0, 0 },
+		{ "nfs://h/a?sec=krb5p&version=4", "h", "/a", 0, 0 },
+		{ "nfs://h/a?sec=krb5i&nfsport=1&version=4.0", "h", "/a", 1, 0 },
+		{ "nfs://h/a?sec=sys", "h", "/a", 0, 0 },
+		{ "nfs://h/a?sec=sys&version=4", "h", "/a", 0, 0 },
 		{ "nfs://h/a:b@c&d", "h", "/a:b@c&d", 0, 0 },
 	};
 	size_t i;
@@ -52,6 +57,10 @@ static void uri_good(void **state)
 					    strstr(good[i].uri, "version=4.1") ? &nfs41_version :
 					    strstr(good[i].uri, "version=4")   ? &nfs4_version :
 										 &nfs3_version);
+		assert_int_equal(u.sec, strstr(good[i].uri, "sec=krb5p") ? NFS_SEC_KRB5P :
+					strstr(good[i].uri, "sec=krb5i") ? NFS_SEC_KRB5I :
+					strstr(good[i].uri, "sec=krb5")	 ? NFS_SEC_KRB5 :
+									   NFS_SEC_SYS);
 	}
 }
 
@@ -96,6 +105,15 @@ static void uri_bad(void **state)
 		"nfs://h/a?mountport=1&version=4",
 		"nfs://h/a?version=4&version=4",
 		"nfs://h/a?version",
+		"nfs://h/a?sec=krb5",
+		"nfs://h/a?sec=krb5i&version=3",
+		"nfs://h/a?version=4&sec=",
+		"nfs://h/a?version=4&sec",
+		"nfs://h/a?version=4&sec=krb",
+		"nfs://h/a?version=4&sec=krb5x",
+		"nfs://h/a?version=4&sec=none",
+		"nfs://h/a?version=4&sec=sys&sec=krb5",
+		"nfs://h/a?version=4&sec=krb5&sec=krb5",
 		"nfs://h/a?nfsportx=1",
 		"nfs://h/a?uid=0",
 		"nfs://h/a?",

@@ -42,6 +42,18 @@ static void the_version_is_an_option(void **state)
 	assert_false(source_uri_nfs4(NULL));
 }
 
+/* ---- source_uri_kerberos ---- */
+
+static void security_is_an_option(void **state)
+{
+	assert_true(source_uri_kerberos("nfs://h/a?version=4&sec=krb5"));
+	assert_true(source_uri_kerberos("nfs://h/a?sec=krb5p&version=4"));
+	assert_false(source_uri_kerberos("nfs://h/a?version=4&sec=sys"));
+	assert_false(source_uri_kerberos("nfs://h/sec=krb5"));
+	assert_false(source_uri_kerberos("smb://h/a?sec=krb5"));
+	assert_false(source_uri_kerberos(NULL));
+}
+
 /* ---- source_uri_unescape ---- */
 
 static int unescape(const char *text)
@@ -190,6 +202,7 @@ int main(void)
 		cmocka_unit_test(the_scheme_tells_the_kind),
 		cmocka_unit_test(all_else_is_unknown),
 		cmocka_unit_test(the_version_is_an_option),
+		cmocka_unit_test(security_is_an_option),
 		cmocka_unit_test(two_digits_are_a_byte),
 		cmocka_unit_test(fewer_are_none),
 		cmocka_unit_test(hosts_are_names_and_addresses),
