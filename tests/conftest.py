@@ -65,10 +65,10 @@ def logs_since(top, start):
 
 # Files that take longest, which several workers therefore begin with: else all would wait
 # for one in the end.
-LONGEST = ("debian13", "model", "smb_source", "smb_depot", "smb_kerberos", "smb_meta", "limits",
-           "both", "ops_rename", "init_check", "smb_torture", "recall_budget", "ops_setattr",
-           "two_releases", "disk_missing", "broken_volume", "bad_input", "fragments", "kills",
-           "refused", "guides")
+LONGEST = ("debian13", "model", "smb_source", "smb_depot", "smb_kerberos", "nfs_kerberos",
+           "smb_meta", "limits", "both", "ops_rename", "init_check", "smb_torture",
+           "recall_budget", "ops_setattr", "two_releases", "disk_missing", "broken_volume",
+           "bad_input", "fragments", "kills", "refused", "guides")
 
 
 def pytest_collection_modifyitems(items):

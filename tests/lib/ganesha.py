@@ -75,11 +75,13 @@ class Export:
     readonly: bool = False
     more: str = ""               # further lines of the EXPORT block
     fsal_more: str = ""          # further lines of the outer FSAL block
+    sec: str = "sys"             # SecType
 
 
 class Ganesha(Server):
     BAD_WORDS, ALWAYS_ALLOWED = BAD_WORDS, ALWAYS_ALLOWED
     WRAP, CORE = (), CORE       # command in front of the server; lines of NFS_CORE_PARAM
+    KRB5 = "Active_krb5 = false;"
 
     def __init__(self, workdir, tree=None, *, fsal="vfs", plugin_dir=None,
                  squash="No_Root_Squash", readonly=False, pseudo="/export",
@@ -152,13 +154,13 @@ EXPORT {
     Pseudo = "%s";
     Protocols = 3, 4;
     Transports = TCP;
-    SecType = sys;
+    SecType = %s;
     Access_Type = %s;
     Squash = %s;
     %s
     FSAL { %s }
 }
-""" % (number, export.tree, export.pseudo, "RO" if export.readonly else "RW",
+""" % (number, export.tree, export.pseudo, export.sec, "RO" if export.readonly else "RW",
             export.squash, export.more, fsal)
 
     def write_config(self):
@@ -185,10 +187,10 @@ NFSV4 {
     Only_Numeric_Owners = %s;
     Minor_Versions = 0, 1, 2;
 }
-NFS_KRB5 { Active_krb5 = false; }
+NFS_KRB5 { %s }
 %s
 """ % (self.port, self.mount_port, self.host, self._plugins(), self.CORE,
-            self.core, recovery, "true" if self.numeric else "false", self.conf)
+            self.core, recovery, "true" if self.numeric else "false", self.KRB5, self.conf)
         for number, export in enumerate(self.exports, 1):
             text += self._export_block(number, export)
         path = self.workdir / "ganesha.conf"
