@@ -12,7 +12,7 @@
 #include "rpc/onc_internal.h"
 
 #define PEER_REALM   "POSTCOPY.TEST"
-#define PEER_HOST    "old.postcopy.test"
+#define PEER_HOST    "127.1" /* a name to Kerberos, an address to getaddrinfo() */
 #define PEER_SERVICE "nfs@" PEER_HOST
 
 struct peer_call {
@@ -62,6 +62,9 @@ struct peer_server {
 	bool forge_verifier, forge_init, wrong_seq, not_encrypted, forge_body;
 	uint32_t deny; /* DATA calls are denied with this, so many times */
 	unsigned int denials;
+	/* the results of a call; NULL: its arguments, with each byte plus one */
+	void (*results)(void *arg, const struct onc_bytes *args, struct onc_out *out);
+	void *arg;
 	/* how it went */
 	gss_ctx_id_t context;
 	unsigned int inits, datas, destroys;
@@ -69,7 +72,7 @@ struct peer_server {
 };
 
 void peer_server_free(struct peer_server *s);
-/* Take one call and answer it; of DATA the results are the arguments, with each byte plus one. */
+/* Take one call and answer it. */
 void peer_serve(struct peer_server *s);
 /* The halves of it: the answer to a call that was read. */
 void peer_answer(struct peer_server *s, struct peer_call *p);
