@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * test_nfs_krb5.c - NFS with Kerberos: retriever/krb5/tickets_gss.c, retriever/nfs/nfs_secure.c and
- * nfs_krb5.c, against a server with the real GSSAPI (onc_peer.h).  There is no KDC: tickets are in a
- * credential cache.
+ * test_nfs_krb5.c - NFS with Kerberos: retriever/krb5/tickets_gss.c, retriever/nfs/nfs_secure.c
+ * and nfs_krb5.c, against a server with the real GSSAPI (onc_peer.h).  There is no KDC: tickets are
+ * in a credential cache.
  */
 #include <arpa/inet.h>
 #include <errno.h>
