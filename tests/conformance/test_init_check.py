@@ -427,7 +427,8 @@ def test_what_the_server_says(honest):
         "max_file_size": 2 ** 63 - 1, "time_delta_ns": 1, "hard_links": True, "symlinks": True,
         "link_max": 32000, "name_max": 255, "case_insensitive": False, "case_preserving": True,
         "chown_restricted": True, "bytes_total": 1 << 40, "bytes_free": 1 << 39,
-        "files_total": 1 << 30, "files_free": 1 << 29, "posix_acl": False}
+        "files_total": 1 << 30, "files_free": 1 << 29, "posix_acl": False,
+        "security": "sys"}
     assert rows(said_of)["posix-acl"]["source"] == "not offered"
 
 

@@ -281,6 +281,7 @@ def test_check_tells_of_this_protocol(old, new_migration, fresh_dir):
     assert "1970" not in rows["mtime"]["why"] and rows["mtime"]["volume"] == "kept"
     assert rows["owner"]["volume"] == "kept"
     says = answer["source_says"]
+    assert says["security"] == "sys"
     assert says["nfs4_acl"] is (release() > 4) and "posix_acl" not in says
     assert says["hard_links"] and says["symlinks"] and says["bytes_total"] > 0
     assert not any("NFSv3" in p["why"] for p in rows.values()), rows
