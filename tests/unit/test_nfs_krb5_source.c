@@ -29,6 +29,19 @@
 static struct peer_realm realm, wrong;
 static char dir[] = "/tmp/test-nfs-krb5-source-XXXXXX", cache[64];
 
+/* ---- the server ---- */
+
+static struct {
+	int listening;
+	uint16_t port;
+	pthread_t thread, each[CONNECTIONS_MAX];
+	_Atomic int fd[CONNECTIONS_MAX]; /* -1: over */
+	_Atomic unsigned int n;
+	_Atomic unsigned int denials, inits, datas, destroys;
+	_Atomic bool other_key, wrong_sec;
+	_Atomic uint32_t deny; /* what it denies with */
+} server;
+
 /* ---- the server's file system: a root, /export, /export/file ---- */
 
 static const char *name_of(char object)
@@ -130,6 +143,8 @@ static uint32_t operate(uint32_t op, struct nfs4_in *in, struct nfs4_out *o, cha
 	case NFS4_LOOKUP:
 		p = nfs4_get_opaque(in, 255, &len);
 		*object = *object == 'R' ? 'E' : 'F';
+		if (server.wrong_sec)
+			return NFS4_WRONGSEC;
 		return len == strlen(name_of(*object)) && !memcmp(p, name_of(*object), len) ?
 			       0 :
 			       NFS4_NOENT;
@@ -182,32 +197,28 @@ static void compound(void *arg, const struct onc_bytes *args, struct onc_out *ou
 	onc_put_raw(out, o.bytes, o.len);
 }
 
-/* ---- the server ---- */
-
-static struct {
-	int listening;
-	uint16_t port;
-	pthread_t thread, each[CONNECTIONS_MAX];
-	_Atomic int fd[CONNECTIONS_MAX]; /* -1: over */
-	_Atomic unsigned int n;
-	_Atomic unsigned int denials, inits, datas, destroys;
-	_Atomic bool other_key;
-} server;
+/* ---- its threads ---- */
 
 static void *serve_one(void *arg)
 {
 	const int number = (int)(intptr_t)arg;
 	struct peer_server s = { .fd = server.fd[number], .realm = &realm, .window = 8,
-				 .deny = ONC_CTXPROBLEM, .results = compound };
+				 .results = compound };
+	struct peer_call call;
 	uint8_t byte;
 
 	while (recv(s.fd, &byte, 1, MSG_PEEK) == 1) {
 		unsigned int inits = s.inits, datas = s.datas, destroys = s.destroys;
 
 		s.realm = server.other_key ? &wrong : &realm;
-		if (s.datas) /* one that has worked is forgotten */
+		peer_read(s.fd, &call);
+		s.deny = server.deny;
+		/* one that has worked is forgotten; for another reason each is denied */
+		if (s.deny != ONC_CTXPROBLEM)
+			s.denials = 1;
+		else if (s.datas && call.gss_procedure == ONC_GSS_DATA)
 			s.denials = atomic_exchange(&server.denials, 0);
-		peer_serve(&s);
+		peer_answer(&s, &call);
 		server.inits += s.inits - inits;
 		server.datas += s.datas - datas;
 		server.destroys += s.destroys - destroys;
@@ -245,6 +256,7 @@ static void start(void)
 	socklen_t len = sizeof(at);
 
 	memset(&server, 0, sizeof(server));
+	server.deny = ONC_CTXPROBLEM;
 	for (unsigned int i = 0; i < CONNECTIONS_MAX; i++)
 		server.fd[i] = -1;
 	server.listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -465,6 +477,14 @@ static void probes(void **state)
 	assert_int_equal(source_probe(&c, 60000, why, sizeof(why)), 0);
 	assert_int_equal(source_traits(&c, 60000, &traits, why, sizeof(why)), 0);
 	assert_string_equal(traits.security, "krb5p");
+	server.wrong_sec = true;
+	assert_int_equal(source_probe(&c, 60000, why, sizeof(why)), -EACCES);
+	assert_non_null(strstr(why, "/export cannot be had with sec=krb5p: try sec=sys, krb5, "));
+	server.wrong_sec = false;
+	server.deny = ONC_AUTH_TOOWEAK;
+	assert_int_equal(source_probe(&c, 60000, why, sizeof(why)), -EACCES);
+	assert_non_null(strstr(why, "does not let us in with sec=krb5p"));
+	server.deny = ONC_CTXPROBLEM;
 	server.other_key = true;
 	assert_int_equal(source_probe(&c, 60000, why, sizeof(why)), -EACCES);
 	assert_non_null(strstr(why, "the server refuses the Kerberos ticket"));
