@@ -191,10 +191,7 @@ void peer_realm_make(struct peer_realm *r, int life_s)
 	gss_key_value_element_desc store = { "keytab", keytab };
 	gss_key_value_set_desc stores = { 1, &store };
 	krb5_keytab_entry entry = { 0 };
-	krb5_keyblock key;
 	krb5_context k;
-	krb5_creds creds;
-	krb5_ccache cache;
 	krb5_keytab kt;
 	OM_uint32 minor;
 
@@ -202,23 +199,54 @@ void peer_realm_make(struct peer_realm *r, int life_s)
 	snprintf(keytab, sizeof(keytab), "MEMORY:peer-%u", made);
 	snprintf(r->cache, sizeof(r->cache), "MEMORY:peer-%u", made++);
 	assert_int_equal(krb5_init_context(&k), 0);
-	assert_int_equal(krb5_c_make_random_key(k, ENCTYPE_AES256_CTS_HMAC_SHA1_96, &key), 0);
-	creds = ticket(k, &key, life_s);
-	assert_int_equal(krb5_cc_resolve(k, r->cache, &cache), 0);
-	assert_int_equal(krb5_cc_initialize(k, cache, creds.client), 0);
-	assert_int_equal(krb5_cc_store_cred(k, cache, &creds), 0);
-	krb5_cc_close(k, cache);
+	assert_int_equal(krb5_c_make_random_key(k, ENCTYPE_AES256_CTS_HMAC_SHA1_96, &r->key), 0);
+	peer_realm_renew(r, life_s);
 	assert_int_equal(krb5_kt_resolve(k, keytab, &kt), 0);
-	entry.principal = creds.server;
-	entry.key = key;
+	assert_int_equal(krb5_parse_name(k, "nfs/" PEER_HOST "@" PEER_REALM, &entry.principal), 0);
+	entry.key = r->key;
 	assert_int_equal(krb5_kt_add_entry(k, kt, &entry), 0);
 	assert_int_equal(gss_acquire_cred_from(&minor, GSS_C_NO_NAME, GSS_C_INDEFINITE,
 					       gss_mech_set_krb5, GSS_C_ACCEPT, &stores, &r->server,
 					       NULL, NULL),
 			 GSS_S_COMPLETE);
 	krb5_kt_close(k, kt); /* the credential holds it */
-	krb5_free_keyblock_contents(k, &key);
+	krb5_free_principal(k, entry.principal);
+	krb5_free_context(k);
+}
+
+void peer_realm_renew(struct peer_realm *r, int life_s)
+{
+	krb5_context k;
+	krb5_creds creds;
+	krb5_ccache cache;
+
+	assert_int_equal(krb5_init_context(&k), 0);
+	creds = ticket(k, &r->key, life_s);
+	assert_int_equal(krb5_cc_resolve(k, r->cache, &cache), 0);
+	assert_int_equal(krb5_cc_initialize(k, cache, creds.client), 0);
+	assert_int_equal(krb5_cc_store_cred(k, cache, &creds), 0);
+	krb5_cc_close(k, cache);
 	krb5_free_cred_contents(k, &creds);
+	krb5_free_context(k);
+}
+
+void peer_realm_save(const struct peer_realm *r, const char *path)
+{
+	krb5_context k;
+	krb5_ccache from, to;
+	krb5_principal who;
+	char name[128];
+
+	snprintf(name, sizeof(name), "FILE:%s", path);
+	assert_int_equal(krb5_init_context(&k), 0);
+	assert_int_equal(krb5_cc_resolve(k, r->cache, &from), 0);
+	assert_int_equal(krb5_cc_resolve(k, name, &to), 0);
+	assert_int_equal(krb5_cc_get_principal(k, from, &who), 0);
+	assert_int_equal(krb5_cc_initialize(k, to, who), 0);
+	assert_int_equal(krb5_cc_copy_creds(k, from, to), 0);
+	krb5_free_principal(k, who);
+	krb5_cc_close(k, from);
+	krb5_cc_close(k, to);
 	krb5_free_context(k);
 }
 
@@ -232,6 +260,7 @@ void peer_realm_free(struct peer_realm *r)
 	assert_int_equal(krb5_init_context(&k), 0);
 	assert_int_equal(krb5_cc_resolve(k, r->cache, &cache), 0);
 	krb5_cc_destroy(k, cache);
+	krb5_free_keyblock_contents(k, &r->key);
 	krb5_free_context(k);
 }
 

@@ -9,6 +9,8 @@
 #ifndef ONC_PEER_H
 #define ONC_PEER_H
 
+#include <krb5.h>
+
 #include "rpc/onc_internal.h"
 
 #define PEER_REALM   "POSTCOPY.TEST"
@@ -46,10 +48,15 @@ void peer_put_denied(struct onc_out *o, uint32_t xid, uint32_t auth_stat);
 struct peer_realm {
 	gss_cred_id_t server; /* to accept with */
 	char cache[64]; /* name of the credential cache with the ticket */
+	krb5_keyblock key; /* the service's */
 };
 
 /* A realm of its own; the ticket lasts @life_s. */
 void peer_realm_make(struct peer_realm *r, int life_s);
+/* Another ticket instead. */
+void peer_realm_renew(struct peer_realm *r, int life_s);
+/* The cache as a file, as kinit makes it. */
+void peer_realm_save(const struct peer_realm *r, const char *path);
 void peer_realm_free(struct peer_realm *r);
 /* begin() of struct onc_config; @arg: the realm. */
 int peer_begin(void *arg, struct onc_begun *out, char *why, size_t size);

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <krb5.h>
 
 #include "krb5/tickets_gss.h"
 #include "nfs/nfs4.h"
@@ -27,27 +26,6 @@
 
 static struct peer_realm realm;
 static char dir[] = "/tmp/test-nfs-krb5-XXXXXX", cache[64];
-
-/* The realm's cache into a file, as kinit makes it. */
-static void write_cache(void)
-{
-	krb5_context k;
-	krb5_ccache from, to;
-	krb5_principal who;
-	char name[80];
-
-	snprintf(name, sizeof(name), "FILE:%s", cache);
-	assert_int_equal(krb5_init_context(&k), 0);
-	assert_int_equal(krb5_cc_resolve(k, realm.cache, &from), 0);
-	assert_int_equal(krb5_cc_resolve(k, name, &to), 0);
-	assert_int_equal(krb5_cc_get_principal(k, from, &who), 0);
-	assert_int_equal(krb5_cc_initialize(k, to, who), 0);
-	assert_int_equal(krb5_cc_copy_creds(k, from, to), 0);
-	krb5_free_principal(k, who);
-	krb5_cc_close(k, from);
-	krb5_cc_close(k, to);
-	krb5_free_context(k);
-}
 
 /* ---- a server ---- */
 
@@ -145,7 +123,7 @@ static void contexts_of_the_newest_tickets(void **state)
 	struct tickets *t;
 	uint64_t serial = 0;
 
-	write_cache();
+	peer_realm_save(&realm, cache);
 	assert_int_equal(tickets(&o, &uri, &t, why), 0);
 	assert_int_equal(tickets_wait(t, PATIENCE_MS, &serial, why, sizeof(why)), 0);
 	assert_int_equal(serial, 1);
@@ -185,7 +163,7 @@ static void no_tickets(void **state)
 	assert_int_equal(tickets_gss_begin(t, PATIENCE_MS, &b, why, sizeof(why)), -EACCES);
 	assert_non_null(strstr(why, "there is no ticket"));
 	tickets_destroy(t);
-	write_cache();
+	peer_realm_save(&realm, cache);
 	assert_int_equal(chmod(cache, 0644), 0);
 	assert_int_equal(tickets(&o, &uri, &t, why), 0);
 	assert_int_equal(tickets_gss_begin(t, PATIENCE_MS, &b, why, sizeof(why)), -EACCES);
@@ -283,7 +261,7 @@ static void dials_with(const char *sec)
 
 static void dials(void **state)
 {
-	write_cache();
+	peer_realm_save(&realm, cache);
 	dials_with("krb5");
 	dials_with("krb5i");
 	dials_with("krb5p");
@@ -315,7 +293,7 @@ static void dials_that_fail(void **state)
 	struct nfs_dial d;
 
 	/* a server that is not the one it says: it has another key */
-	write_cache();
+	peer_realm_save(&realm, cache);
 	peer_realm_make(&wrong, 3600);
 	realm.server = wrong.server;
 	assert_int_equal(refused_dial(&s, &d), -EKEYREJECTED);
@@ -361,7 +339,7 @@ static void a_port_without_a_server(void **state)
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
 	uri = uri_of("krb5", ntohs(at.sin_port));
-	write_cache();
+	peer_realm_save(&realm, cache);
 	assert_int_equal(tickets(&o, &uri, &t, why), 0);
 	d = dial_of(&uri, t);
 	assert_int_equal(nfs_dial_nfs(&d, "127.0.0.1", &carrier), -ECONNREFUSED);

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <krb5.h>
 
 #include "nfs/nfs4.h"
 #include "onc_peer.h"
@@ -400,6 +399,32 @@ static void goes_on(void **state)
 	finish();
 }
 
+/* Tickets of a few seconds, which somebody keeps renewed: contexts end, and others come. */
+static void moves_on_to_newer_tickets(void **state)
+{
+	const struct timespec moment = { .tv_nsec = 200000000 };
+	struct source *s;
+	unsigned int inits;
+
+	peer_realm_renew(&realm, 4);
+	peer_realm_save(&realm, cache);
+	start();
+	s = source("krb5i");
+	get(s, 1);
+	inits = server.inits;
+	while (server.inits < inits + 4) {
+		peer_realm_renew(&realm, 4);
+		peer_realm_save(&realm, cache);
+		get(s, 1);
+		nanosleep(&moment, NULL);
+	}
+	peer_realm_renew(&realm, 3600);
+	peer_realm_save(&realm, cache);
+	get(s, 3);
+	source_destroy(s);
+	finish();
+}
+
 static void wait_for(struct source *s, bool refused, struct source_state *now)
 {
 	const struct timespec moment = { .tv_nsec = 10000000 };
@@ -497,27 +522,6 @@ static void probes(void **state)
 	finish();
 }
 
-/* The realm's cache into a file, as kinit makes it. */
-static void write_cache(void)
-{
-	krb5_context k;
-	krb5_ccache from, to;
-	krb5_principal who;
-	char name[80];
-
-	snprintf(name, sizeof(name), "FILE:%s", cache);
-	assert_int_equal(krb5_init_context(&k), 0);
-	assert_int_equal(krb5_cc_resolve(k, realm.cache, &from), 0);
-	assert_int_equal(krb5_cc_resolve(k, name, &to), 0);
-	assert_int_equal(krb5_cc_get_principal(k, from, &who), 0);
-	assert_int_equal(krb5_cc_initialize(k, to, who), 0);
-	assert_int_equal(krb5_cc_copy_creds(k, from, to), 0);
-	krb5_free_principal(k, who);
-	krb5_cc_close(k, from);
-	krb5_cc_close(k, to);
-	krb5_free_context(k);
-}
-
 static int begin(void **state)
 {
 	if (!mkdtemp(dir))
@@ -525,7 +529,7 @@ static int begin(void **state)
 	snprintf(cache, sizeof(cache), "%s/krb5cc", dir);
 	peer_realm_make(&realm, 3600);
 	peer_realm_make(&wrong, 3600);
-	write_cache();
+	peer_realm_save(&realm, cache);
 	return 0;
 }
 
@@ -543,6 +547,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_with_each),
 		cmocka_unit_test(goes_on),
+		cmocka_unit_test(moves_on_to_newer_tickets),
 		cmocka_unit_test(refused_and_let_in_again),
 		cmocka_unit_test(ends_at_once),
 		cmocka_unit_test(probes),
