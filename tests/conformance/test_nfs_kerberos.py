@@ -128,11 +128,11 @@ def right(m):
 # -- what comes over -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sec", ["krb5", "krb5i", "krb5p"])
-def test_a_whole_tree(new_migration, fresh_dir, old, top, realm, sec):
+@pytest.mark.parametrize("sec, version", [("krb5", "4.0"), ("krb5i", "4.1"), ("krb5p", "4.2")])
+def test_a_whole_tree(new_migration, fresh_dir, old, top, realm, sec, version):
     conf = by_keytab(realm) if sec != "krb5i" else \
         lines(nfs_kerberos_cache=realm.cache(US, file="cache-of-us"))
-    m = new_migration(old.url(sec), fresh_dir, conf=conf).init().start()
+    m = new_migration(old.url(sec, version), fresh_dir, conf=conf).init().start()
     with m.client("v4.1") as c:
         assert c.read_file("big") == (top / "big").read_bytes()
         assert c.read_file("secret/s") == b"root's own"

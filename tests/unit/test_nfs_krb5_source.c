@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "nfs/nfs4.h"
+#include "nfs/nfs41.h"
 #include "onc_peer.h"
 
 #define CONNECTIONS_MAX 256
@@ -39,6 +39,8 @@ static struct {
 	_Atomic unsigned int denials, inits, datas, destroys;
 	_Atomic bool other_key, wrong_sec;
 	_Atomic uint32_t deny; /* what it denies with */
+	_Atomic uint32_t minor; /* the highest version that it has */
+	_Atomic unsigned int sessions, ended;
 } server;
 
 /* ---- the server's file system: a root, /export, /export/file ---- */
@@ -125,6 +127,97 @@ static void put_data(struct nfs4_in *in, struct nfs4_out *o)
 	nfs4_put_opaque(o, bytes, count);
 }
 
+/* ---- sessions: what is asked for is given, whose they are is not looked at ---- */
+
+static void pass(struct nfs4_in *in, unsigned int words)
+{
+	while (words--)
+		nfs4_get32(in);
+}
+
+static void put_exchange(struct nfs4_in *in, struct nfs4_out *o)
+{
+	uint32_t len;
+
+	pass(in, 2); /* the verifier */
+	nfs4_get_opaque(in, 1024, &len);
+	pass(in, 1);
+	assert_int_equal(nfs4_get32(in), 0); /* SP4_NONE: Kerberos is the RPC's */
+	pass(in, 1);
+	nfs4_put64(o, 77);
+	nfs4_put32(o, 1);
+	nfs4_put32(o, 0);
+	nfs4_put32(o, 0);
+	nfs4_put64(o, 0);
+	nfs4_put_opaque(o, "server", 6);
+	nfs4_put_opaque(o, "scope", 5);
+	nfs4_put32(o, 0);
+}
+
+static void put_create(struct nfs4_in *in, struct nfs4_out *o)
+{
+	uint8_t id[16] = { 's' };
+
+	assert_int_equal(nfs4_get64(in), 77);
+	pass(in, 2 + 2 * 7 + 3);
+	nfs4_put_fixed(o, id, sizeof(id));
+	nfs4_put32(o, 1);
+	nfs4_put32(o, 0);
+	for (unsigned int i = 0; i < 2; i++) { /* the two ways */
+		nfs4_put32(o, 0);
+		nfs4_put32(o, 65536);
+		nfs4_put32(o, 1 << 20);
+		nfs4_put32(o, 0);
+		nfs4_put32(o, 16);
+		nfs4_put32(o, 16);
+		nfs4_put32(o, 0);
+	}
+	server.sessions++;
+}
+
+static void put_sequence(struct nfs4_in *in, struct nfs4_out *o)
+{
+	uint8_t id[16];
+
+	nfs4_get_fixed(in, id, sizeof(id));
+	assert_int_equal(id[0], 's');
+	nfs4_put_fixed(o, id, sizeof(id));
+	nfs4_put32(o, nfs4_get32(in));
+	nfs4_put32(o, nfs4_get32(in));
+	pass(in, 2);
+	nfs4_put32(o, 15);
+	nfs4_put32(o, 15);
+	nfs4_put32(o, 0);
+}
+
+/* Of an operation on sessions: true. */
+static bool put_session(uint32_t op, struct nfs4_in *in, struct nfs4_out *o)
+{
+	switch (op) {
+	case NFS4_EXCHANGE_ID:
+		put_exchange(in, o);
+		return true;
+	case NFS4_CREATE_SESSION:
+		put_create(in, o);
+		return true;
+	case NFS4_SEQUENCE:
+		put_sequence(in, o);
+		return true;
+	case NFS4_RECLAIM_COMPLETE:
+		pass(in, 1);
+		return true;
+	case NFS4_DESTROY_SESSION:
+		pass(in, 4);
+		server.ended++;
+		return true;
+	case NFS4_DESTROY_CLIENTID:
+		pass(in, 2);
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* One operation; its results follow a status of 0. */
 static uint32_t operate(uint32_t op, struct nfs4_in *in, struct nfs4_out *o, char *object)
 {
@@ -147,6 +240,8 @@ static uint32_t operate(uint32_t op, struct nfs4_in *in, struct nfs4_out *o, cha
 		return len == strlen(name_of(*object)) && !memcmp(p, name_of(*object), len) ?
 			       0 :
 			       NFS4_NOENT;
+	case NFS4_LISTXATTRS: /* the last one: its arguments stay */
+		return NFS4_NOTSUPP;
 	default:
 		break;
 	}
@@ -155,12 +250,14 @@ static uint32_t operate(uint32_t op, struct nfs4_in *in, struct nfs4_out *o, cha
 
 static void put_results(uint32_t op, struct nfs4_in *in, struct nfs4_out *o, char object)
 {
-	uint32_t want;
+	uint32_t want, third;
 
-	if (op == NFS4_GETFH) {
+	if (put_session(op, in, o)) {
+		return;
+	} else if (op == NFS4_GETFH) {
 		nfs4_put_opaque(o, &object, 1);
 	} else if (op == NFS4_GETATTR) {
-		put_attrs(o, nfs4_get_bitmap(in, false), object);
+		put_attrs(o, nfs4_get_bitmap3(in, false, &third), object);
 	} else if (op == NFS4_READ) {
 		put_data(in, o);
 	} else if (op == NFS4_ACCESS) {
@@ -174,14 +271,17 @@ static void compound(void *arg, const struct onc_bytes *args, struct onc_out *ou
 {
 	struct nfs4_in in = { args->data, args->len, false };
 	struct nfs4_out o = { .len = 0 };
-	uint32_t n, done = 0, status = 0, op, len;
+	uint32_t n, done = 0, status = 0, op, len, minor;
 	char object = 0;
 
 	nfs4_get_opaque(&in, 1024, &len);
-	nfs4_get32(&in);
+	minor = nfs4_get32(&in);
 	n = nfs4_get32(&in);
+	if (minor > server.minor)
+		status = NFS4_MINOR_VERS_MISMATCH;
 	while (done < n && !status) {
 		op = nfs4_get32(&in);
+		assert_true(!minor || done || op >= NFS4_EXCHANGE_ID);
 		done++;
 		status = operate(op, &in, &o, &object);
 		nfs4_put32(&o, op);
@@ -256,6 +356,7 @@ static void start(void)
 
 	memset(&server, 0, sizeof(server));
 	server.deny = ONC_CTXPROBLEM;
+	server.minor = 2;
 	for (unsigned int i = 0; i < CONNECTIONS_MAX; i++)
 		server.fd[i] = -1;
 	server.listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -281,7 +382,7 @@ static void on_log(void *arg, enum stub_log_level level, const char *line)
 {
 }
 
-static struct source *source(const char *sec)
+static struct source *source(const char *sec, const char *version)
 {
 	char uri[200];
 	const struct source_config c = {
@@ -291,8 +392,8 @@ static struct source *source(const char *sec)
 	};
 	struct source *s;
 
-	snprintf(uri, sizeof(uri), "nfs://%s:%u/export?version=4&sec=%s", PEER_HOST, server.port,
-		 sec);
+	snprintf(uri, sizeof(uri), "nfs://%s:%u/export?version=%s&sec=%s", PEER_HOST, server.port,
+		 version, sec);
 	assert_int_equal(source_create(&c, &s), 0);
 	return s;
 }
@@ -338,7 +439,7 @@ static void get(struct source *s, unsigned int times)
 	}
 }
 
-static void reads(const char *sec)
+static void reads(const char *sec, const char *version)
 {
 	struct stub_origin root, file;
 	struct source_state state;
@@ -347,7 +448,7 @@ static void reads(const char *sec)
 	uint32_t granted;
 
 	start();
-	s = source(sec);
+	s = source(sec, version);
 	assert_int_equal(source_root(s, &root, &a), 0);
 	assert_true(S_ISDIR(a.mode));
 	assert_int_equal(source_lookup(s, SOURCE_DEMAND, &root, NULL, "file", 4, &file, &a), 0);
@@ -364,24 +465,31 @@ static void reads(const char *sec)
 	finish();
 	assert_true(server.datas >= 5);
 	assert_in_range(server.destroys, 1, server.inits); /* contexts are given back */
+	/* of a connection that was not used, the session is given back if it was there */
+	assert_true(version[2] == '0' ? !server.sessions : server.ended >= 1);
+	assert_true(server.ended <= server.sessions);
 }
 
 static void reads_with_each(void **state)
 {
-	reads("krb5");
-	reads("krb5i");
-	reads("krb5p");
+	static const char *const versions[] = { "4.0", "4.1", "4.2" };
+
+	for (unsigned int i = 0; i < 3; i++) {
+		reads("krb5", versions[i]);
+		reads("krb5i", versions[i]);
+		reads("krb5p", versions[i]);
+	}
 }
 
 /* Nobody notices: neither that the server has forgotten contexts, nor that connections break. */
-static void goes_on(void **state)
+static void goes_on_by(const char *version)
 {
 	struct source_state now;
 	struct source *s;
 	unsigned int inits;
 
 	start();
-	s = source("krb5i");
+	s = source("krb5i", version);
 	get(s, 3);
 	inits = server.inits;
 	server.denials = 1;
@@ -399,7 +507,13 @@ static void goes_on(void **state)
 	finish();
 }
 
-/* Tickets of a few seconds, which somebody keeps renewed: contexts end, and others come. */
+static void goes_on(void **state)
+{
+	goes_on_by("4.0");
+	goes_on_by("4.1");
+}
+
+/* A session stays while contexts end.  Tickets of a few seconds, which somebody keeps renewed: contexts end, and others come. */
 static void moves_on_to_newer_tickets(void **state)
 {
 	const struct timespec moment = { .tv_nsec = 200000000 };
@@ -409,7 +523,7 @@ static void moves_on_to_newer_tickets(void **state)
 	peer_realm_renew(&realm, 4);
 	peer_realm_save(&realm, cache);
 	start();
-	s = source("krb5i");
+	s = source("krb5i", "4.1");
 	get(s, 1);
 	inits = server.inits;
 	while (server.inits < inits + 4) {
@@ -442,7 +556,7 @@ static void refused_and_let_in_again(void **state)
 	unsigned int inits;
 
 	start();
-	s = source("krb5p");
+	s = source("krb5p", "4.0");
 	get(s, 1);
 	server.other_key = true;
 	cut_all();
@@ -473,7 +587,7 @@ static void ends_at_once(void **state)
 
 	start();
 	server.other_key = true;
-	s = source("krb5");
+	s = source("krb5", "4.0");
 	wait_for(s, true, &(struct source_state){ 0 });
 	source_stop(s);
 	assert_int_equal(source_root(s, &root, &a), -ECANCELED);
@@ -482,7 +596,7 @@ static void ends_at_once(void **state)
 	/* and without a ticket */
 	assert_int_equal(rename(cache, "/tmp/test-nfs-krb5-source-away"), 0);
 	start();
-	s = source("krb5");
+	s = source("krb5", "4.0");
 	wait_for(s, true, &(struct source_state){ 0 });
 	source_destroy(s);
 	assert_int_equal(server.n, 0); /* nobody was asked anything */
@@ -522,6 +636,26 @@ static void probes(void **state)
 	finish();
 }
 
+/* "version=4" becomes the highest that the server has. */
+static void settles(void **state)
+{
+	static const char *const becomes[] = { "4.0", "4.1", "4.2" };
+	char uri[200], want[200], got[200];
+	struct source_config c = { .uri = uri, .nfs.kerberos_cache = cache };
+
+	for (uint32_t minor = 0; minor < 3; minor++) {
+		start();
+		server.minor = minor;
+		snprintf(uri, sizeof(uri), "nfs://%s:%u/export?version=4&sec=krb5i", PEER_HOST,
+			 server.port);
+		snprintf(want, sizeof(want), "nfs://%s:%u/export?version=%s&sec=krb5i", PEER_HOST,
+			 server.port, becomes[minor]);
+		assert_int_equal(source_settle(&c, 60000, got, sizeof(got)), 0);
+		assert_string_equal(got, want);
+		finish();
+	}
+}
+
 static int begin(void **state)
 {
 	if (!mkdtemp(dir))
@@ -551,6 +685,7 @@ int main(void)
 		cmocka_unit_test(refused_and_let_in_again),
 		cmocka_unit_test(ends_at_once),
 		cmocka_unit_test(probes),
+		cmocka_unit_test(settles),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
