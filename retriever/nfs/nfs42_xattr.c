@@ -53,7 +53,7 @@ struct taking {
 	uint8_t *value;
 	size_t value_len;
 	struct stub_xattr *x;
-	size_t n, all; /* bytes of names and values so far */
+	size_t n, all; /* bytes of names and values so far, with what @out had */
 	bool dos; /* the server has Samba's attribute itself */
 };
 
@@ -225,6 +225,8 @@ int nfs42_extras(struct nfs_source *s, enum source_priority p, const struct stub
 	t->p = p;
 	t->o = o;
 	t->out = out;
+	for (size_t i = 0; i < out->n; i++)
+		t->all += strlen(out->xattrs[i].name) + out->xattrs[i].len;
 	if (xattrs)
 		r = list_and_get(t);
 	if (!r)

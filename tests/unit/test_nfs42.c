@@ -406,6 +406,30 @@ static void what_cannot_be_kept_is_told(void **state)
 	end(f);
 }
 
+/* What an ACL takes of the room for all is not there for them. */
+static void acls_come_first(void **state)
+{
+	static const char value[44];
+	const struct stub_xattr acl = { "system.posix_acl_access", value, sizeof(value) };
+	const uint32_t all = 23 + sizeof(value) + 6 + 3; /* with user.a */
+	struct fixture *f = start("4.2");
+	struct nfs_source *s = nfs_of(f->source);
+
+	have(f, "a", 1, "one", 3);
+	for (uint32_t less = 0; less < 2; less++) {
+		struct source_meta m = { .attr.mode = S_IFREG | 0644 };
+
+		s->config.smb.xattr_all = all - less;
+		assert_int_equal(source_meta_append(&m, &acl, 1), 0);
+		assert_int_equal(nfs42_extras(s, SOURCE_BACKGROUND, &file, true, NULL, &m), 0);
+		assert_int_equal(m.n, 2 - less);
+		assert_string_equal(m.xattrs[0].name, acl.name);
+		assert_int_equal(m.lost != NULL, less);
+		source_meta_free(&m);
+	}
+	end(f);
+}
+
 static int meta_error(struct fixture *f)
 {
 	struct source_meta m;
@@ -603,6 +627,7 @@ int main(void)
 		cmocka_unit_test(look_ups_say_whether_there_are_any),
 		cmocka_unit_test(listings_say_whether_there_are_any),
 		cmocka_unit_test(what_cannot_be_kept_is_told),
+		cmocka_unit_test(acls_come_first),
 		cmocka_unit_test(lists_that_cannot_be),
 		cmocka_unit_test(lists_are_as_long_as_they_say),
 		cmocka_unit_test(times_as_samba_stores_them),
