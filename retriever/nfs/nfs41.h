@@ -67,7 +67,7 @@ int nfs41_get_create(struct nfs4_reply *r, struct nfs41_session *s, uint32_t seq
 bool nfs41_has_slot(const struct nfs41_session *s);
 /* Begin @o with SEQUENCE on a free slot, of which there is one.  Returns its number, from 1. */
 uint32_t nfs41_put_sequence(struct nfs4_out *o, struct nfs41_session *s);
-/* @slot was not sent. */
+/* @slot was not sent, or what came of it was refused before it was looked at. */
 void nfs41_unsent(struct nfs41_session *s, uint32_t slot);
 /*
  * The answer to the compound on @slot: on to the result behind SEQUENCE.  Returns 0, its nfsstat4,

@@ -7,7 +7,8 @@
  *   a reply        NFS3ERR_JUKEBOX: again after a back-off; else done()
  *   unusable       the connection is reset; third time: done(-EBADMSG or -EIO)
  *   no session     (NFSv4.1) the connection is reset; the call is not to blame, however often
- *   RPC refused    done() with an error: asking again would not help
+ *   RPC refused    done() with an error: asking again would not help.  (NFSv4.1) Nothing of the
+ *                  call was looked at: its slot may be used again, with the same number
  *   anything else  the connection broke: the call stays in its flight, from where
  *                  nfs_conn.c takes it back
  *
@@ -17,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nfs/nfs.h"
+#include "nfs/nfs41.h"
 #include "source/called.h"
 
 /* ---- replies ---- */
@@ -76,6 +77,8 @@ static void on_failure(struct nfs_call *c, const char *text)
 			return;
 		break;
 	case VERDICT_REFUSED:
+		if (c->slot)
+			nfs41_unsent(conn->session, c->slot);
 		break;
 	}
 	nfs_log(s, STUB_LOG_ERROR, "source %s: %s failed: %s", s->uri.host, nfs_op_name(c->op),

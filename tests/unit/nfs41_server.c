@@ -16,7 +16,8 @@
 
 #include "nfs41_server.h"
 
-#define CONNECTIONS 16
+#define CONNECTIONS  16
+#define GARBAGE_ARGS 4 /* of RPC */
 
 struct peer { /* a connection, and its session */
 	struct nfs41_server *s;
@@ -316,12 +317,12 @@ static uint32_t list(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 	memcpy(p->big + p->len, o->bytes, o->len);
 	p->len += o->len;
 	for (unsigned int i = 0; i < n; i++) {
-		char made[16];
+		char made[300];
 
 		*o = (struct nfs4_out){ .len = 0 };
-		snprintf(made, sizeof(made), "%08u", (unsigned int)from + i);
+		snprintf(made, sizeof(made), "%08u%0250u", (unsigned int)from + i, i);
 		if (s->endless)
-			nfs4_put_opaque(o, made, 8);
+			nfs4_put_opaque(o, made, s->too_long ? 251 : 8);
 		else
 			nfs4_put_opaque(o, s->xattrs[from + i].name, s->xattrs[from + i].name_len);
 		memcpy(p->big + p->len, o->bytes, o->len);
@@ -479,6 +480,7 @@ static bool answer(struct peer *p)
 	struct nfs4_out o = { .len = 0 };
 	uint32_t mark, len, proc, xid;
 	struct nfs4_in in;
+	bool refused;
 
 	if (!all(p->fd, &mark, 4, false))
 		return false;
@@ -499,10 +501,12 @@ static bool answer(struct peer *p)
 	nfs4_put32(&o, 0); /* the mark */
 	nfs4_put32(&o, xid);
 	nfs4_put32(&o, 1);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 3; i++)
 		nfs4_put32(&o, 0);
 	p->len = 0;
-	if (proc)
+	refused = proc && use(&p->s->refuse);
+	nfs4_put32(&o, refused ? GARBAGE_ARGS : 0);
+	if (proc && !refused)
 		compound(p, &in, &o);
 	if (p->silent)
 		return true;

@@ -24,6 +24,7 @@ struct nfs41_server {
 	atomic_uint garble; /* SEQUENCE with another slot */
 	atomic_uint later; /* SEQUENCE says DELAY */
 	atomic_uint hang_up; /* the connection is closed instead */
+	atomic_uint refuse; /* RPC says that it cannot read the call */
 	atomic_uint flags; /* sr_status_flags, of all */
 	atomic_bool mute; /* the end of a session is not answered */
 
@@ -45,7 +46,8 @@ struct nfs41_server {
 	unsigned int n_xattrs;
 	unsigned int page; /* names in one answer; 0: all */
 	bool stuck; /* cookies stand still */
-	bool endless; /* 500 names more with each answer */
+	bool endless; /* 500 names more with each answer, */
+	bool too_long; /* ... which no Linux has */
 	bool no_support; /* its file system has no extended attributes */
 	uint32_t list_status, get_status; /* LISTXATTRS, GETXATTR end with it */
 	struct timespec born; /* all 0: no creation times are told */

@@ -608,6 +608,25 @@ static void what_happens_to_sessions(void **state)
 	end(f);
 }
 
+/* RPC's refusals: SEQUENCE was not looked at, and its slot may be used again. */
+static void a_call_that_is_refused_gives_its_slot_back(void **state)
+{
+	struct fixture *f = start();
+	struct source_config c = config_of(f, "4.1");
+	struct stub_origin root;
+	struct stub_attr a;
+
+	f->server.slots = 2;
+	assert_int_equal(source_create(&c, &f->source), 0);
+	ask(f);
+	atomic_store(&f->server.refuse, 5);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(source_root(f->source, &root, &a), -EBADMSG);
+	ask(f);
+	assert_int_equal(atomic_load(&f->server.sessions), 2); /* it is the same session */
+	end(f);
+}
+
 static void leases_are_kept(void **state)
 {
 	struct fixture *f = start();
@@ -660,6 +679,7 @@ int main(void)
 		cmocka_unit_test(no_more_calls_than_slots),
 		cmocka_unit_test(a_lost_session_is_nobodys_fault),
 		cmocka_unit_test(what_happens_to_sessions),
+		cmocka_unit_test(a_call_that_is_refused_gives_its_slot_back),
 		cmocka_unit_test(leases_are_kept),
 		cmocka_unit_test(servers_that_do_not_fit_are_refused),
 	};
