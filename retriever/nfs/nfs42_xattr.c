@@ -50,6 +50,7 @@ struct taking {
 	struct source_meta *out;
 	char names[LIST_MAX + 8]; /* with "user.", each terminated */
 	size_t len;
+	size_t told; /* as len, with those that cannot be kept */
 	uint8_t *value;
 	size_t value_len;
 	struct stub_xattr *x;
@@ -70,11 +71,12 @@ static int add_name(struct taking *t, const uint8_t *name, uint32_t len)
 {
 	if (!len || memchr(name, '\0', len))
 		return -EBADMSG;
+	t->told += strlen(USER) + len + 1;
+	if (t->told > LIST_MAX)
+		return -EBADMSG; /* no list of Linux has room for so many */
 	if (len > NAME_MAX_)
 		return lose(t, "its name is longer than the new file system takes",
 			    (const char *)name, len);
-	if (t->len + strlen(USER) + len + 1 > LIST_MAX)
-		return -EBADMSG; /* no list of Linux has room for so many */
 	t->len = (size_t)(stpcpy(t->names + t->len, USER) - t->names);
 	memcpy(t->names + t->len, name, len);
 	t->len += len;
@@ -103,7 +105,7 @@ static int list(struct taking *t)
 	struct nfs42_call c = { .call.count = PAGE, .take = take_names, .arg = t };
 	int r;
 
-	t->len = 0;
+	t->len = t->told = 0;
 	do {
 		c.call.offset = c.a.at;
 		r = nfs42_ask(t->s, &c, NFS_OP_LISTXATTRS, t->p, t->o);

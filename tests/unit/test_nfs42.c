@@ -446,7 +446,10 @@ static void lists_that_cannot_be(void **state)
 	f->server.endless = true; /* a million, and no end */
 	assert_int_equal(meta_error(f), -EBADMSG);
 	assert_true(atomic_load(&f->server.lists) < 20);
-	f->server.endless = false;
+	f->server.too_long = true; /* of which each would be told as lost */
+	assert_int_equal(meta_error(f), -EBADMSG);
+	assert_true(atomic_load(&f->server.lists) < 40);
+	f->server.endless = f->server.too_long = false;
 	have_usual(f);
 	f->server.stuck = true;
 	assert_int_equal(meta_error(f), -EBADMSG);
