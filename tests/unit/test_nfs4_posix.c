@@ -2,10 +2,10 @@
 /*
  * test_nfs4_posix.c - POSIX ACLs from ACLs of NFSv4: retriever/nfs/nfs4_posix.c
  *
- * Beside single cases: random small ACLs, and everybody who could be meant by one (the owner, users
- * with and without entries, in any of the groups).  What he has over there, and what he has here,
- * is found by two evaluators that are written as the RFC and acl(5) say it, and know nothing of the
- * mapping.
+ * Beside single cases: random small ACLs, all that are smaller still, and everybody who could be
+ * meant by one (the owner, users with and without entries, in any of the groups).  What he has over
+ * there, and what he has here, is found by two evaluators that are written as the RFC and acl(5) say
+ * it, and know nothing of the mapping.
  */
 #include <linux/posix_acl.h>
 #include <setjmp.h>
@@ -517,6 +517,71 @@ static void nobody_gets_more(void **state)
 	acl.n = 0;
 }
 
+/* ---- all small ACLs ---- */
+
+struct choice { /* of one entry */
+	const struct nfs4_ace *of;
+	size_t n;
+};
+
+/* All of up to @left more entries, behind those that are there. */
+static void every(const struct choice *c, unsigned int left, uint32_t mode, unsigned long *n)
+{
+	if (acl.n) {
+		make(mode);
+		is_right();
+		++*n;
+	}
+	for (size_t i = 0; left && i < c->n; i++) {
+		acl.e[acl.n++] = c->of[i];
+		every(c, left - 1, mode, n);
+		acl.n--;
+	}
+}
+
+/* One right, everybody who can be named, in every order. */
+static void every_order_of_one_right(void **state)
+{
+	static const struct {
+		enum nfs4_who who;
+		uint32_t id, flags;
+	} who[] = { { NFS4_OWNER, 0, 0 },      { NFS4_GROUP, 0, NFS4_IS_GROUP },
+		    { NFS4_EVERYONE, 0, 0 },   { NFS4_A_USER, UID, 0 },
+		    { NFS4_A_USER, 1001, 0 },  { NFS4_A_GROUP, GID, NFS4_IS_GROUP },
+		    { NFS4_STRANGER, 0, 0 },   { NFS4_A_GROUP, 200, NFS4_IS_GROUP } };
+	struct nfs4_ace of[16];
+	struct choice c = { of, 0 };
+	unsigned long n = 0;
+
+	for (size_t i = 0; i < 8; i++)
+		for (uint32_t type = NFS4_ALLOW; type <= NFS4_DENY; type++)
+			of[c.n++] = (struct nfs4_ace){ type, who[i].flags, R, who[i].who,
+						       who[i].id };
+	every(&c, 4, S_IFREG | 0777, &n);
+	assert_int_equal(n, 16 + 256 + 4096 + 65536);
+	acl.n = 0;
+}
+
+/* The halves of w beside r, and what inherits. */
+static void every_pair_of_rights(void **state)
+{
+	static const uint32_t masks[] = { R, NFS4_WRITE_DATA, W, D }, flags[] = { 0, FD };
+	static const enum nfs4_who who[] = { NFS4_OWNER, NFS4_EVERYONE, NFS4_A_USER, NFS4_A_GROUP };
+	struct nfs4_ace of[64];
+	struct choice c = { of, 0 };
+	unsigned long n = 0;
+
+	for (size_t i = 0; i < 64; i++)
+		of[c.n++] = (struct nfs4_ace){ i & 1, flags[i >> 1 & 1], masks[i >> 2 & 3],
+					       who[i >> 4], i >> 4 == 2 ? 1001 : 200 };
+	every(&c, 2, S_IFDIR | 0777, &n);
+	for (size_t i = 0; i < 64; i++)
+		of[i].flags = of[i].who == NFS4_A_GROUP ? NFS4_IS_GROUP : 0;
+	every(&c, 2, S_IFREG | 0777, &n);
+	assert_int_equal(n, 2 * (64 + 4096));
+	acl.n = 0;
+}
+
 /* ---- what servers make of POSIX ACLs ---- */
 
 static struct posix_acl was;
@@ -750,6 +815,8 @@ int main(void)
 		cmocka_unit_test(deleting_in_directories),
 		cmocka_unit_test(inherited),
 		cmocka_unit_test(nobody_gets_more),
+		cmocka_unit_test(every_order_of_one_right),
+		cmocka_unit_test(every_pair_of_rights),
 		cmocka_unit_test(linuxs_come_back),
 		cmocka_unit_test(ganeshas_come_back),
 		cmocka_unit_test(modes_come_back),
