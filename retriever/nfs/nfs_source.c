@@ -379,6 +379,7 @@ const struct source_ops nfs_source_ops = {
 	.inode = inode,
 	.getattr = getattr,
 	.rights = rights,
+	.by_handle = true,
 	.meta_told = true,
 	.meta = meta,
 	.readlink = read_link,

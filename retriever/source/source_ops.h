@@ -41,7 +41,7 @@ struct source_ops {
 	/* Look-ups and listings say of each object whether meta() brings more (stub_attr, more); else
 	 * it does of all files and directories. */
 	bool meta_told;
-	bool by_handle; /* origins are the kernel's handles, which say nothing to people */
+	bool by_handle; /* origins are handles, which say nothing to people */
 	/* NULL: the same as getattr.  @as: attributes from NFS, whose owner, group, set-ID and
 	 * sticky bits are taken, and without a descriptor also the mode; NULL: the server's. */
 	int (*meta)(struct source *s, enum source_priority p, const struct stub_origin *o,
