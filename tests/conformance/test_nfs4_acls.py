@@ -171,11 +171,13 @@ def test_acls_come(server, new_migration, fresh_dir, conf):
 
 
 def test_what_it_costs(server, new_migration, fresh_dir, conf):
-    """On demand: who has no more than a mode is complete with the look-up."""
+    """On demand: who has no more than a mode is complete with the look-up; others are asked for
+    whatever goes with them."""
     m = new_migration(server.url(version=4), fresh_dir, conf=conf).init().start()
     with m.client("v3", patience=60) as client:
         client.getattr("looked-up")
-        for name, wanted in (("plain", {"LOOKUP": 1}), ("of-posix", {"LOOKUP": 1, "GETATTR": 1})):
+        for name, wanted in (("plain", {"LOOKUP": 1}),
+                             ("of-posix", {"LOOKUP": 1, "GETATTR": 1, "LISTXATTRS": 1})):
             before = server.counts.copy()
             assert client.getattr("looked-up/" + name).mode == CASES[name][2]
             assert dict(server.counts - before) == wanted

@@ -104,7 +104,7 @@ def test_exports_below_the_pseudo_root(version, new_server, new_volume, new_migr
         trees[name] = at
     same = [[os.stat(tree / ("f%d" % i)).st_ino for i in range(20)] for tree in trees.values()]
     assert same[0] == same[1], "the file ids are others: is the test still one?"
-    server = new_server("borders", exports=exports)
+    server = new_server("borders-" + version, exports=exports)
     m = new_migration(server.url("/", version=version), fresh_dir).init().start()
     m.crawl()
     wait_until(lambda: m.status()["state"] == "complete", 60)
@@ -121,6 +121,7 @@ def test_exports_below_the_pseudo_root(version, new_server, new_volume, new_migr
 # -- it goes away -----------------------------------------------------------------------------
 
 def test_a_restart_in_the_middle(version, old, top, new_migration, fresh_dir):
+    os.utime(top / "down/f2", ns=OLD)       # somebody may have read it
     m = new_migration(old.url(version=version), fresh_dir, conf="call_timeout = 2000\n",
                       allow=["lost for more than"]).init().start()
     with m.client("v4.1", patience=60) as c:

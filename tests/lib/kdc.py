@@ -114,7 +114,7 @@ kdc = FILE:%(home)s/kdc.log
     def cache(self, name, file="cache"):
         """A ticket, as an administrator gets one."""
         path, new = self.workdir / file, self.workdir / (file + ".new")
-        key = self.workdir / (name + ".of-cache")
+        key = self.workdir / (name.replace("/", "-") + ".of-cache")
         if not key.exists():
             self.keytab(name, file=key.name)
         self._tool("kinit", "-k", "-t", str(key), "-l", "%ds" % self.life,

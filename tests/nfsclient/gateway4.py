@@ -75,7 +75,9 @@ def get_compound(u, highest):
 def stands_for(ops):
     """The name of the NFSv3 call."""
     names = [name for name, _ in ops]
-    if names[0] == "PUTROOTFH":
+    if names[:1] == ["SEQUENCE"] and len(names) > 1:    # from 4.1 on
+        del names[0]
+    if names[:1] == ["PUTROOTFH"]:
         return "MNT"
     last = [n for n in names if n not in ("PUTFH", "GETATTR", "GETFH")] or ["GETATTR"]
     return "READDIRPLUS" if last[0] == "READDIR" else last[0]

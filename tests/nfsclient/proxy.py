@@ -49,7 +49,7 @@ def call_name(record):
         with contextlib.suppress(ValueError, XdrError):      # of another kind of client
             for _ in ("credentials", "verifier"):
                 u.u32(), u.opaque()
-            return gateway4.stands_for(gateway4.get_compound(u))
+            return gateway4.stands_for(gateway4.get_compound(u, highest=2)[1])
     if prog == MOUNT_PROGRAM and proc < len(MOUNT_PROCS):
         return MOUNT_PROCS[proc] if proc else "MOUNT_NULL"
     return "%d.%d.%d" % (prog, vers, proc)
