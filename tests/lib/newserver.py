@@ -18,6 +18,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 from lib.ganesha import CORE
 from lib.programs import BUILD, TOOLS
@@ -156,7 +157,17 @@ class NewServer:
         return env
 
     def run(self, script, stdin=None, timeout=300):
-        """A line of shell, as root on the new server: CompletedProcess."""
+        """A line of shell, as root on the new server: CompletedProcess. nfs-cat and nfs-ls give up
+        where a mount tries again ("later", NFS3ERR_JUKEBOX), so they are run again then."""
+        end = time.monotonic() + timeout
+        while True:
+            done = self._run_once(script, stdin, timeout)
+            if not (script.startswith(("nfs-cat ", "nfs-ls ")) and "JUKEBOX" in done.stderr and
+                    time.monotonic() < end):
+                return done
+            time.sleep(0.1)
+
+    def _run_once(self, script, stdin, timeout):
         return subprocess.run(self.argv("bash", "-c", script), text=True, errors="replace",
                               stdin=subprocess.DEVNULL if stdin is None else None, input=stdin,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
