@@ -358,7 +358,7 @@ struct nfs_version {
 	int (*ping)(struct nfs_conn *c, rpc_cb cb, void *arg);
 	const char *(*pinged)(struct nfs_conn *c, const void *reply);
 	int (*send)(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb);
-	/* libnfs's result of @c */
+	/* libnfs's result of @c; @out is set as a whole */
 	void (*answer)(struct nfs_source *s, const struct nfs_call *c, const void *reply,
 		       struct nfs_answer *out);
 	/* The entries of an answer to READDIR*.  0, -ENOMEM, or -EBADMSG with a reason in *why. */

@@ -164,10 +164,7 @@ void nfs3_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 	int r = 0;
 
 	(void)s;
-	out->error = nfs_errno(status);
-	out->said = said(status);
-	out->have_attr = out->have_dir = false;
-	out->reply = reply;
+	*out = (struct nfs_answer){ .error = nfs_errno(status), .said = said(status), .reply = reply };
 	switch (c->op) {
 	case NFS_OP_GETATTR:
 		r = take_getattr(reply, out);

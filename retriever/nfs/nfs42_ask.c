@@ -22,6 +22,8 @@ int nfs42_ask(struct nfs_source *s, struct nfs42_call *k, enum nfs_op op, enum s
 {
 	int r;
 
+	if (s->uri.version->minor < 2)
+		return -EOPNOTSUPP;
 	k->call.op = op;
 	k->call.prio = p;
 	k->call.fh = *o;

@@ -447,10 +447,7 @@ void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 {
 	struct nfs4_reply r;
 
-	out->said = NFS_SAID_NOTHING;
-	out->fault = NFS_FAULT_NONE;
-	out->have_attr = out->have_dir = out->have_born = out->xattrs = false;
-	out->reply = reply;
+	*out = (struct nfs_answer){ .said = NFS_SAID_NOTHING, .reply = reply };
 	nfs4_open(reply, &r);
 	out->error = take_sequence(c, &r, out);
 	if (!out->error)

@@ -134,7 +134,6 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 	}
 	called(kind_of(c->op), c->sent_us);
 	conn->heard_ms = stub_now_ms();
-	a.fault = NFS_FAULT_NONE;
 	conn->s->uri.version->answer(conn->s, c, data, &a);
 	if (a.fault) {
 		on_fault(c, &a);

@@ -531,6 +531,27 @@ static void guard_fragments(void **state)
 	free(data);
 }
 
+/* ---- nfs3_answer ---- */
+
+/* NFSv3 knows less than the answer has room for: that is not what the memory held before. */
+static void answer_is_whole(void **state)
+{
+	struct GETATTR3res res = { .status = NFS3_OK };
+	struct nfs_call call = { .op = NFS_OP_GETATTR };
+	struct nfs_answer a;
+
+	(void)state;
+	res.GETATTR3res_u.resok.obj_attributes.type = NF3REG;
+	memset(&a, 0xff, sizeof(a));
+	nfs3_version.answer(NULL, &call, &res, &a);
+	assert_int_equal(a.error, 0);
+	assert_true(a.have_attr);
+	assert_false(a.have_dir || a.have_born || a.xattrs || a.eof);
+	assert_int_equal(a.fault, NFS_FAULT_NONE);
+	assert_null(a.data);
+	assert_ptr_equal(a.reply, &res);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -538,6 +559,7 @@ int main(void)
 		cmocka_unit_test(errno_table),	   cmocka_unit_test(attr_values),
 		cmocka_unit_test(attr_types),	   cmocka_unit_test(attr_times),
 		cmocka_unit_test(origin_lengths),  cmocka_unit_test(page_entries),
+		cmocka_unit_test(answer_is_whole),
 		cmocka_unit_test(page_hostile),	   cmocka_unit_test(guard_strings),
 		cmocka_unit_test(guard_arrays),	   cmocka_unit_test(guard_opaque),
 		cmocka_unit_test(guard_alignment), cmocka_unit_test(guard_replies),
