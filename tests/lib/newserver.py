@@ -41,6 +41,9 @@ for dir in /run /srv /mnt /var/lib/samba /var/log/samba; do
 	mount -t tmpfs -o mode=755 stage "$dir"
 done
 rm -rf /etc/postcopy /var/lib/postcopy
+mkdir -p "$LOGS/units" "$LOGS/ganesha" /run/units /var/log/ganesha
+mount --bind "$LOGS/units" /run/units           # where who looks for a failure's cause finds them
+mount --bind "$LOGS/ganesha" /var/log/ganesha
 mkdir -p /run/rpcbind /run/samba /run/lock /run/blkid /var/lib/samba/private /root
 ip link set lo up
 ip link add eth0 type bridge
@@ -124,7 +127,8 @@ class NewServer:
             ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "slave", "--net",
              "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", SETUP],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-            env=dict(os.environ, STAGE=str(self.workdir / "stage"), DEST=str(dest)),
+            env=dict(os.environ, STAGE=str(self.workdir / "stage"),
+                     LOGS=str(self.workdir / "logs"), DEST=str(dest)),
             start_new_session=True)
         atexit.register(self.end)
         assert self.holder.stdout.readline() == "ready\n", "the machine does not come up"
