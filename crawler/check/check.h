@@ -78,6 +78,7 @@ enum check_kind {
 	CHECK_ACL, /* it has a POSIX ACL, and gets a narrower mode */
 	CHECK_ACL_NEAR, /* an NFSv4 ACL that no POSIX ACL says */
 	CHECK_SUBVOLUME, /* a directory with the numbers of another one, but not its handle */
+	CHECK_BORDER, /* a directory with another fsid than the one it lies in */
 	CHECK_KINDS,
 };
 
@@ -93,8 +94,8 @@ extern const struct check_kind_info check_kinds[CHECK_KINDS];
 /*
  * Which kinds is this entry of (bits 1 << kind)? @path_len: bytes of its path below
  * the export's root. @why gets one line for CHECK_REFUSED, CHECK_IMPOSSIBLE and
- * CHECK_NOT_JOINED, else "". CHECK_TWIN, CHECK_UNREADABLE, CHECK_UNLISTED, CHECK_CYCLE
- * and CHECK_SUBVOLUME are found elsewhere, never here.
+ * CHECK_NOT_JOINED, else "". CHECK_TWIN, CHECK_UNREADABLE, CHECK_UNLISTED, CHECK_CYCLE,
+ * CHECK_SUBVOLUME and CHECK_BORDER are found elsewhere, never here.
  */
 uint32_t check_name(const struct check_sides *sides, const struct stub_entry *e, size_t path_len,
 		    char why[CHECK_WHY_MAX]);

@@ -67,6 +67,10 @@ const struct check_kind_info check_kinds[CHECK_KINDS] = {
 			      "of the export, in which file ids repeat: migrated like any "
 			      "directory, a snapshot too; its hard links are told by file handle",
 			      FATE_KEPT },
+	[CHECK_BORDER] = { "border",
+			   "another file system of the old server begins here (another fsid): migrated "
+			   "like any directory, its files are told apart by fsid",
+			   FATE_KEPT },
 };
 
 const char *check_fate_name(enum check_fate fate)

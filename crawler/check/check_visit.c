@@ -153,6 +153,12 @@ static int look_for_twin(struct visit *v, const struct stub_entry *e)
 	return report(v->k, CHECK_TWIN, v->dir, e->name, e->name_len, "", twin);
 }
 
+/* Only NFS tells of file systems.  (What has the numbers of another directory is a subvolume.) */
+static bool is_border(const struct visit *v, const struct stub_entry *e)
+{
+	return !strcmp(v->k->w->sides->protocol, "nfs") && e->attr.fsid != v->dir->fsid;
+}
+
 static int take_dir(struct visit *v, const struct stub_entry *e)
 {
 	uint64_t number = v->dirs++;
@@ -177,6 +183,8 @@ static int take_dir(struct visit *v, const struct stub_entry *e)
 			kind = CHECK_SUBVOLUME;
 		pthread_mutex_unlock(&v->k->lock);
 	}
+	if (kind == CHECK_KINDS && is_border(v, e))
+		kind = CHECK_BORDER;
 	r = kind == CHECK_KINDS ? 0 : report(v->k, kind, v->dir, e->name, e->name_len, "", NULL);
 	if (r < 0 || kind == CHECK_CYCLE)
 		return r;

@@ -27,6 +27,7 @@ struct source {
 	bool (*entry)(uint64_t dir, uint64_t i, char name[STUB_NAME_MAX + 1], bool *is_dir,
 		      uint64_t *id);
 	int error; /* of listing ERROR_DIR */
+	uint64_t mounted; /* the directory below which another file system begins; 0: none */
 	atomic_bool stop;
 	atomic_ulong lists;
 	atomic_size_t peak; /* bytes of memory, at most */
@@ -102,6 +103,7 @@ int source_list(struct source *s, enum source_priority p, const struct stub_orig
 			e->attr.mode = is_dir ? S_IFDIR | 0755 : S_IFREG | 0644;
 			e->attr.nlink = 1;
 			e->attr.fileid = id;
+			e->attr.fsid = s->mounted && (at == s->mounted || id == s->mounted);
 			origin[n] = id;
 			e->origin = (const uint8_t *)&origin[n];
 			e->origin_len = sizeof(id);
@@ -290,6 +292,18 @@ static bool entry_small(uint64_t dir, uint64_t i, char name[STUB_NAME_MAX + 1], 
 	return true;
 }
 
+/* Directories 1 and 2 of the root, 3 and 4 of those. */
+static bool entry_pair(uint64_t dir, uint64_t i, char name[STUB_NAME_MAX + 1], bool *is_dir,
+		       uint64_t *id)
+{
+	if (dir > 2 || i >= (dir ? 1 : 2))
+		return false;
+	*is_dir = true;
+	*id = dir ? dir + 2 : i + 1;
+	snprintf(name, STUB_NAME_MAX, "d%llu", (unsigned long long)i);
+	return true;
+}
+
 static void cycle(void **state)
 {
 	struct source s = { .entry = entry_small };
@@ -300,6 +314,24 @@ static void cycle(void **state)
 	assert_int_equal(w.dirs, 10);
 	assert_int_equal(w.count[CHECK_CYCLE], 1);
 	assert_string_equal(t.last, "d3/up");
+}
+
+/* Where another file system begins, told once: not of what lies in it, nor of other protocols. */
+static void borders(void **state)
+{
+	struct source s = { .entry = entry_pair, .mounted = 2 };
+	struct told t;
+	struct check_walk w = walk(&s, EXPORT_NFS, 4, &t, 0);
+
+	(void)state;
+	assert_int_equal(w.dirs, 5);
+	assert_int_equal(w.count[CHECK_BORDER], 1);
+	assert_int_equal(t.n, 1);
+	assert_string_equal(t.last, "d1");
+	assert_int_equal(check_kinds[CHECK_BORDER].fate, FATE_KEPT);
+	s.mounted = 0;
+	w = walk(&s, EXPORT_NFS, 4, &t, 0);
+	assert_int_equal(t.n, 0);
 }
 
 /* One directory that is not listed is told, and keeps nobody else away. */
@@ -373,6 +405,7 @@ int main(void)
 		cmocka_unit_test(twins_told_once),
 		cmocka_unit_test(endless_depth),
 		cmocka_unit_test(cycle),
+		cmocka_unit_test(borders),
 		cmocka_unit_test(unlisted),
 		cmocka_unit_test(source_lost),
 		cmocka_unit_test(stopped),
