@@ -53,12 +53,14 @@ static int ask_source(struct verdict *v, struct check *c)
 	r = c->o.dir ? preflight_overlap(v, &c->target, s, &c->facts) : 0;
 	if (r == 0)
 		r = c->facts.smb || c->facts.file ? 0 : preflight_root(v, s, &c->facts);
+	if (r == 0)
+		r = ask_traits(v, c, c->facts.uri, &c->traits);
+	if (r == 0)
+		preflight_exports(v, s, &c->facts, c->traits.below);
 	source_stop(s);
 	source_destroy(s);
 	if (r == 0 && c->facts.join)
 		r = preflight_join(v, &c->facts);
-	if (r == 0)
-		r = ask_traits(v, c, c->facts.uri, &c->traits);
 	if (r == 0 && c->facts.join)
 		r = ask_traits(v, c, c->facts.join, &c->join_traits);
 	return r;

@@ -142,9 +142,23 @@ static bool has_meta(const struct source_facts *facts)
 	return facts->smb || facts->join || facts->file || facts->attr.more;
 }
 
+/* Ask one server what it says of itself; what it does not say counts as lost, where it matters. */
+static void ask_traits(const struct source_facts *facts, const char *uri,
+		       struct source_traits *traits)
+{
+	struct source_config c;
+	char why[256];
+
+	config_source(&facts->config, &c);
+	c.uri = uri;
+	if (source_traits(&c, PREFLIGHT_TIMEOUT_MS, traits, why, sizeof(why)) < 0)
+		memset(traits, 0, sizeof(*traits));
+}
+
 /* All checks, first those that are cheap and local. */
 static int preflight(struct verdict *v, struct target *t, struct source_facts *facts)
 {
+	struct source_traits traits;
 	struct source *s;
 	int r;
 
@@ -160,6 +174,10 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 		r = preflight_target_case(v, t);
 	if (r == 0 && !facts->smb && !facts->file)
 		r = preflight_root(v, s, facts);
+	if (r == 0) {
+		ask_traits(facts, facts->uri, &traits);
+		preflight_exports(v, s, facts, traits.below);
+	}
 	if (r == 0 && facts->join)
 		r = preflight_join(v, facts);
 	if (r == 0 && has_meta(facts)) {
@@ -259,19 +277,6 @@ static int create(struct verdict *v, const struct target *t, const struct stub_v
 		return verdict_fail(v, FAIL_TARGET, "cannot make %s a volume: %s", t->path,
 				    strerror(-r));
 	}
-}
-
-/* Ask one server what it says of itself; what it does not say counts as lost, where it matters. */
-static void ask_traits(const struct source_facts *facts, const char *uri,
-		       struct source_traits *traits)
-{
-	struct source_config c;
-	char why[256];
-
-	config_source(&facts->config, &c);
-	c.uri = uri;
-	if (source_traits(&c, PREFLIGHT_TIMEOUT_MS, traits, why, sizeof(why)) < 0)
-		memset(traits, 0, sizeof(*traits));
 }
 
 /* Invariant 7 (docs/design.md): what cannot be kept is told before the switch.  Of two joined

@@ -116,6 +116,13 @@ int preflight_source(struct verdict *v, struct source_facts *facts, struct sourc
 int preflight_overlap(struct verdict *v, const struct target *t, struct source *s,
 		      const struct source_facts *facts);
 
+/* ---- preflight_exports.c: what else the old server exports below ---- */
+
+/* Warns of exports below this one (@below: struct source_traits) that are other file systems, or do
+ * not show here what is in them. */
+void preflight_exports(struct verdict *v, struct source *s, const struct source_facts *facts,
+		       const char *below);
+
 /* ---- preflight_depot.c: the directories of a depot of streams ---- */
 
 /* Make them beside the volume that @t becomes, and note them in @info; @depot NULL: no depot. */

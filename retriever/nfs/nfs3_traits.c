@@ -117,5 +117,6 @@ int nfs3_traits(struct nfs_dial *d, const char *address, const struct stub_origi
 		ask[i](d, &a);
 		nfs_carrier_destroy(a.rpc);
 	}
+	nfs3_below(d, address, out);
 	return 0;
 }

@@ -118,6 +118,8 @@ int source_settle(const struct source_config *c, unsigned int timeout_ms, char *
  * `postcopy init --check`.  It may leave anything unanswered: a group of answers counts
  * only if its have_* is set, and nothing of it is checked for sense.
  */
+#define SOURCE_BELOW_MAX 2048
+
 struct source_traits {
 	bool have_info;
 	uint64_t max_file_size;	    /* bytes; 0: not said */
@@ -147,6 +149,10 @@ struct source_traits {
 	/* NFSv4: the minor version; of the root, it tells creation times, and has extended attributes */
 	uint32_t minor;
 	bool born, xattrs;
+
+	/* NFSv3: the server's exports below this one, as paths from its root, each terminated; an
+	 * empty one ends them.  Those for which there is no room are left out. */
+	char below[SOURCE_BELOW_MAX];
 };
 
 /* Ask, within timeout_ms, without the endless reconnect.  Errors and @why as above. */

@@ -84,6 +84,7 @@ class FakeServer:
     def __init__(self, tree=None, export="/export", host="127.0.0.1", port=0):
         self.tree = tree or Tree()
         self.export = export
+        self.exports = [export]        # what the mount service lists
         self.rpc = RpcServer(self._handle, host, port)
         self.counts = Counter()
         self.bytes_read = 0
@@ -319,8 +320,12 @@ class FakeServer:
         return answer
 
     def _export(self, _call, _u):
-        return lambda: (Packer().boolean(True).opaque(self.export.encode())
-                        .boolean(False).boolean(False).done())
+        def answer():
+            p = Packer()
+            for path in self.exports:
+                p.boolean(True).opaque(path.encode()).boolean(False)
+            return p.boolean(False).done()
+        return answer
 
     # -- NFS ----------------------------------------------------------------------
 
