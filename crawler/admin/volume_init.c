@@ -158,7 +158,7 @@ static void ask_traits(const struct source_facts *facts, const char *uri,
 /* All checks, first those that are cheap and local. */
 static int preflight(struct verdict *v, struct target *t, struct source_facts *facts)
 {
-	struct source_traits traits;
+	struct source_traits traits = { 0 };
 	struct source *s;
 	int r;
 
