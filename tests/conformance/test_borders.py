@@ -12,7 +12,7 @@ from nfsclient import hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
 
-VERSIONS = ("3", "4.0", "4.2")
+VERSIONS = (3, "4.0", "4.2")
 FILES = 10
 
 
@@ -114,7 +114,7 @@ def test_many_exports_are_cut(fake, new_migration, fresh_dir):
     assert len(told) < 768 and "\x1b" not in told and "h0, h1" in told
 
 
-@pytest.mark.parametrize("version", ["3", "4.2"])
+@pytest.mark.parametrize("version", [3, "4.2"])
 def test_a_disk_that_is_mounted_in_an_export(version, new_volume, new_server, new_migration,
                                              fresh_dir):
     """nfs-ganesha's FSAL_VFS: it comes, or is parked with a reason; it is never silently empty."""
@@ -126,8 +126,8 @@ def test_a_disk_that_is_mounted_in_an_export(version, new_volume, new_server, ne
     (top / "f").write_bytes(b"in the outer one")
     subprocess.run(["mount", "-t", "xfs", inner.device, str(top / "disk")], check=True)
     try:
-        server = new_server("crossmnt", str(top))
-        m = new_migration(server.url(version=3 if version == "3" else version), fresh_dir,
+        server = new_server("crossmnt-%s" % version, str(top))
+        m = new_migration(server.url(version=version), fresh_dir,
                           conf="max_tries = 1\n", allow=[".*"]).init().start()
         m.server.allow = [".*"]
         m.crawl()

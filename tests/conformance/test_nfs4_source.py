@@ -31,8 +31,9 @@ def fake():
 
 
 @pytest.fixture(scope="module")
-def top(moddir):
-    top = moddir / "old-tree"
+def top(new_volume):
+    """noatime: whoever reads it first leaves no trace."""
+    top = new_volume("xfs", "512M", options="noatime").path / "old-tree"
     (top / "down/below").mkdir(parents=True)
     rng = random.Random(3)
     for i in range(200):
@@ -129,7 +130,8 @@ def test_a_restart_in_the_middle(version, old, top, new_migration, fresh_dir):
         old.sigstop()
         try:
             m.start_crawler()
-            wait_until(lambda: m.status()["inflight"] > 0, 60, "the crawler asks")
+            wait_until(lambda: m.status()["inflight"] > 0 or not m.status()["source_connected"],
+                       60, "somebody asks")
         finally:
             old.kill9()
             old.start()
