@@ -122,7 +122,6 @@ def test_exports_below_the_pseudo_root(version, new_server, new_volume, new_migr
 # -- it goes away -----------------------------------------------------------------------------
 
 def test_a_restart_in_the_middle(version, old, top, new_migration, fresh_dir):
-    os.utime(top / "down/f2", ns=OLD)       # somebody may have read it
     m = new_migration(old.url(version=version), fresh_dir, conf="call_timeout = 2000\n",
                       allow=["lost for more than"]).init().start()
     with m.client("v4.1", patience=60) as c:
