@@ -15,6 +15,7 @@
  *   {"cmd":"debug","on":true}         or false: level debug, until the retriever ends
  *   {"cmd":"history"}                 "samples": lists of time, active seconds, found objects and
  *                                     bytes, done objects and bytes, directories left, parked;
+ *                                     "now": the same, of the last ten seconds, if anything is known;
  *                                     "tree": for each depth: directories listed, then sums and
  *                                     sums of squares of their directories, other names, bytes
  *   {"cmd":"config"}                  the settings in force, see postcopy(8)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The time that counts is that in which the crawler's asks are worked on: not while it is
- * paused, outside of its window, or while the old server is away.
+ * paused, outside of its window, or while the old server is away, or the volume full (working.h).
  */
 #include "history.h"
 
@@ -12,17 +12,19 @@
 #include <time.h>
 
 #include "progress.h"
+#include "working.h"
 
 #define EVERY_MS 10000
 #define AGAIN_MS 600000 /* until a file that could not be had is tried for again */
 
 struct history {
 	struct control_config c;
-	pthread_mutex_t lock; /* protects p and its data; the file is written under it */
+	pthread_mutex_t lock; /* protects p and its data, and now; the file is written under it */
 	struct progress *p; /* NULL: there is no file */
+	struct progress_sample now; /* at the last tick, whether it is kept or not; at 0: none yet */
 	/* the ticking thread's */
 	uint64_t due_ms, again_ms, last_ms, active_ms;
-	uint64_t fills; /* jobs of the crawler that began, at the last tick */
+	struct working working; /* at the last tick */
 };
 
 static void open_file(struct history *h, uint64_t now)
@@ -130,22 +132,39 @@ static void add(struct history *h, struct progress_sample *s)
 	pthread_mutex_lock(&h->lock);
 	if (!d->n || !same(&d->sample[d->n - 1], s))
 		progress_add(h->p, s, tree); /* what the disk does not take is missed in a crash */
+	h->now = *s;
 	pthread_mutex_unlock(&h->lock);
+}
+
+static struct working look(struct history *h)
+{
+	struct source_state source;
+	struct jobs_stats n;
+
+	jobs_stats(h->c.jobs, &n);
+	source_state(h->c.source, &source);
+	return (struct working){
+		.begun = n.fills,
+		.in_hand = n.filling,
+		.paused = n.paused,
+		.lost = !source.connected || n.source_lost,
+		.full = n.store_error == ENOSPC || n.store_error == EROFS,
+	};
 }
 
 void history_tick(struct history *h)
 {
 	uint64_t now = stub_now_ms();
 	struct progress_sample s;
-	struct jobs_stats n;
+	struct working w;
 
 	if (now < h->due_ms)
 		return;
 	h->due_ms = now + EVERY_MS;
-	jobs_stats(h->c.jobs, &n);
-	if (n.fills != h->fills) /* a large file is many: SLICE_MS of job_data.c is less than EVERY_MS */
+	w = look(h);
+	if (working_between(&h->working, &w))
 		h->active_ms += now - h->last_ms;
-	h->fills = n.fills;
+	h->working = w;
 	h->last_ms = now;
 	open_file(h, now);
 	if (h->p && take(h, &s) == 0)
@@ -194,6 +213,8 @@ void history_json(struct history *h, struct json_object *o)
 	pthread_mutex_lock(&h->lock);
 	for (unsigned int i = 0; h->p && i < progress_data(h->p)->n; i++)
 		json_object_array_add(samples, sample_json(&progress_data(h->p)->sample[i]));
+	if (h->now.at)
+		json_object_object_add(o, "now", sample_json(&h->now));
 	pthread_mutex_unlock(&h->lock);
 	jobs_tree(h->c.jobs, at);
 	while (depths && !at[depths - 1].listed)

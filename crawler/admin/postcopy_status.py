@@ -171,6 +171,16 @@ def stands(s: Answer) -> bool:
 
 # ---- the guess -------------------------------------------------------------------------
 
+def went(history: Answer | None) -> list[list[float]]:
+    """How it went, until now: a sample is kept only where something has changed, so the present
+    (of a retriever that tells it) says that for so long nothing has."""
+    samples = list((history or {}).get("samples") or [])
+    now = (history or {}).get("now")
+    if now and samples and now[1] > samples[-1][1]:
+        samples.append(now)
+    return samples
+
+
 def guess(s: Answer, history: Answer | None, now: float) -> Answer:
     """The member "estimate" of the JSON. history: None, if there is no retriever to tell it."""
     out: Answer = {"objects": None, "bytes": None, "exact": False, "share": None,
@@ -196,7 +206,7 @@ def guess(s: Answer, history: Answer | None, now: float) -> Answer:
     to_do = whole
     if t.get("directories_parked"):         # what is in them is not worked on
         to_do = estimate.total(dict(t, directories_parked=0), tree)
-    left = estimate.duration(t, to_do, (history or {}).get("samples") or [])
+    left = estimate.duration(t, to_do, went(history))
     if left is None:
         out["why"] = "too little has been done to tell a rate" if history else "no retriever tells"
         return out

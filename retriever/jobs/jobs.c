@@ -417,6 +417,7 @@ void jobs_stats(struct jobs *j, struct jobs_stats *out)
 	pthread_mutex_lock(&j->table.lock);
 	out->active = j->table.active;
 	out->queued = j->table.demand.length + j->table.fill.length;
+	out->filling = j->table.fill.workers - j->table.fill.idle;
 	jobs_held_stats(j, out);
 	pthread_mutex_unlock(&j->table.lock);
 	out->later += absent_count(&j->books.later);

@@ -66,6 +66,7 @@ struct jobs_stats {
 	uint64_t errors, conflicts;		     /* failures met, conflicts found */
 	uint64_t touched; /* transfers of files whose attributes alone had changed over there */
 	uint32_t active, queued;
+	uint32_t filling; /* jobs of the crawler that workers have */
 	bool paused;
 	uint64_t throttle;
 	int store_error; /* errno with which the volume refuses data now, 0: it takes it */

@@ -99,6 +99,18 @@ def test_nothing_odd_breaks_it():
                 assert said is None or 0 <= said[0] <= said[1] <= said[2]
 
 
+def test_the_present_is_part_of_how_it_went():
+    """Samples are kept where something changes; that nothing did is told beside them."""
+    samples = steady(1000)
+    now = [1600, 1600, *samples[-1][2:]]
+    assert status.went({"samples": samples}) == samples                 # of an earlier retriever
+    assert status.went({"samples": samples, "now": now}) == [*samples, now]
+    assert status.went({"samples": samples, "now": samples[-1]}) == samples
+    assert status.went({"samples": samples, "now": [1600] + [0] * 7}) == samples    # counts anew
+    assert status.went({"samples": [], "now": now}) == status.went(None) == []
+    assert len(samples) == 101
+
+
 # -- what is said --------------------------------------------------------------------------------
 
 def test_never_100_of_what_is_not_all():
