@@ -11,7 +11,8 @@
  * copy happens there.  Buffers come from a budget of their own for clients and crawler.
  *
  * A fill for the crawler ends after SLICE_MS, done or not: the crawler asks again, and what
- * came in between has its turn.  A file of 100 TiB, all hole, holds nobody up.
+ * came in between has its turn.  A file of 100 TiB, all hole, holds nobody up.  What was on its
+ * way then is waited for, and if nothing else is missing it is done.
  *
  * Every answer carries the object's attributes; if they are not those of the
  * listing, the bytes are thrown away and the object is a conflict.  Bytes of two
@@ -189,13 +190,13 @@ static int send_reads(struct transfer *t)
 
 		if (max > t->j->limits.read_bytes)
 			max = t->j->limits.read_bytes;
-		if (t->until_ms && stub_now_ms() >= t->until_ms) {
-			t->error = -EAGAIN; /* the rest another time */
-			break;
-		}
 		r = next_range(t, max, &range);
 		if (r <= 0) {
 			t->error = r;
+			break;
+		}
+		if (t->until_ms && stub_now_ms() >= t->until_ms) {
+			t->error = -EAGAIN; /* the rest another time */
 			break;
 		}
 		t->first_only = t->small_first;
