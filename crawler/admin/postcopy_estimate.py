@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How much there is in all, and when it ends: guesses, each with an interval (decision 0060).
+"""How much there is in all, and when it ends: guesses, each with an interval (decisions 0060,
+0085).
 
 Pure functions of what the retriever has counted (`totals`), what listed directories had in them
 (`tree`) and how it went (`samples`), as its commands status and history tell. Nothing here looks at
@@ -15,15 +16,25 @@ import random
 from typing import Any, NamedTuple, Sequence
 
 Interval = tuple[float, float, float]
+Costs = tuple[float, float, float]
 
 DRAWS = 300             # of each simulation
 LISTED_MIN = 10         # directories, before anything is said of those that are not listed
-TOO_WIDE = 12           # high / low of a total that is no knowledge
-BEYOND = 12             # depths below the deepest one that was seen
-ACTIVE_MIN = 60.0       # seconds of work before an end is predicted
+TOO_WIDE = 30           # high / low of a total that is no knowledge
+MANY = 8                # times as deep, or as large, as what was seen of it, at most
+ACTIVE_MIN = 20.0       # seconds of work before an end is predicted
 WINDOWS = 40            # parts of the history that are compared
-WINDOWS_MIN = 4
-TOO_LONG = 40           # high / low of a duration that is no knowledge
+WINDOWS_MIN = 2
+TOO_LONG = 1000         # high / low of a duration that is no knowledge
+NEVER = 1e12            # seconds
+DEPENDENT = 0.5         # a window is worth so much: it is like the one before
+STEADIEST = 0.1         # no history is believed to be steadier
+OBJECT_BYTES = (512.0, 2.0 ** 24)   # an object takes as long as so many bytes, at least, at most
+FOUND_DONE = (0.001, 10.0)          # to find one takes so many times as long as to bring it
+WALK = 400              # steps between divisions of the time
+UNSEEN = 0.15           # relative error of an end, however steady it was
+FAR = 0.25              # and that much for what is many times as long as what was seen
+SETTLE = 10.0           # seconds: the last ones are counted when they are on the disk
 
 
 class Total(NamedTuple):
@@ -109,9 +120,14 @@ class Guess:
         """Objects and bytes in directories that are not listed."""
         rng = self.rng
         rows = [tuple(about(m.mean, m.error, rng) for m in row) for row in self.depths]
-        for _ in range(BEYOND):         # deeper than anybody has looked: fewer and fewer
-            d, f, b = rows[-1]
-            rows.append((d * rng.random(), about(f, 0.7, rng), about(b, 1.0, rng)))
+        # deeper than anybody has looked: as often as not twice as deep, seldom many times
+        depth = len(rows)
+        beyond = min(depth / (1.0 - rng.random()), MANY * depth) - depth
+        d, f, b = rows[-1]
+        d = min(d, 1.0)
+        for _ in range(int(beyond) + 1):
+            rows.append((d, about(f, 0.7, rng), about(b, 1.0, rng)))
+        rows.append((0.0, f, b))
         objects, size = [0.0] * (len(rows) + 1), [0.0] * (len(rows) + 1)
         for i in range(len(rows) - 1, -1, -1):
             d, f, b = rows[i]
@@ -145,11 +161,22 @@ def total(totals: dict[str, Any], tree: Sequence[Sequence[float]]) -> Total | No
         return None
     guess = Guess(depths, unknown)
     draws = [guess.one() for _ in range(DRAWS)]
-    n = quantiles([d[0] for d in draws])
-    s = quantiles([d[1] for d in draws])
+    # of what is found some is in directories whose listing is not over
+    n = at_least(found - 1 - sum(t.dirs + t.files for t in depths), [d[0] for d in draws])
+    s = at_least(size - sum(t.bytes for t in depths), [d[1] for d in draws])
     if found + n[2] > TOO_WIDE * (found + n[0]) or size + s[2] > TOO_WIDE * (size + s[0]) + 1:
         return None
     return Total(tuple(found + x for x in n), tuple(size + x for x in s), False)
+
+
+def at_least(part: float, draws: list[float]) -> Interval:
+    """What is still to come of `draws`, of which this part is here. What turns out to be larger
+    than was guessed is as often as not twice as large as what is here of it, seldom many times."""
+    if part < 1:
+        return quantiles(draws)
+    rng = random.Random(3)
+    return quantiles([(x if x > part else part * min(1 / (1.0 - rng.random()), MANY)) - part
+                      for x in draws])
 
 
 # ---- when it ends -------------------------------------------------------------------
@@ -157,7 +184,7 @@ def total(totals: dict[str, Any], tree: Sequence[Sequence[float]]) -> Total | No
 class Window(NamedTuple):
     """A part of the history: so long it took to find and to do so much."""
     seconds: float
-    work: tuple[float, float, float]        # objects found, objects done, bytes done
+    work: Costs                 # objects found, objects done, bytes done
 
 
 def windows(samples: Sequence[Sequence[float]]) -> list[Window]:
@@ -165,89 +192,107 @@ def windows(samples: Sequence[Sequence[float]]) -> list[Window]:
     if len(samples) < 2:
         return []
     step = max((samples[-1][1] - samples[0][1]) / WINDOWS, 1.0)
-    out, last = [], samples[0]
+    ends, last = [samples[0]], samples[0]
     for s in samples[1:]:
-        took = s[1] - last[1]
-        if took < step:
-            continue
-        out.append(Window(took, (max(0.0, s[2] - last[2]), max(0.0, s[4] - last[4]),
-                                 max(0.0, s[5] - last[5]))))
-        last = s
-    return out
+        if s[1] - last[1] >= step:
+            ends.append(s)
+            last = s
+    if len(ends) > 1 and samples[-1][1] >= last[1]:
+        ends[-1] = samples[-1]          # what is less than a window belongs to the last one
+    return [Window(b[1] - a[1], (max(0.0, b[2] - a[2]), max(0.0, b[4] - a[4]),
+                                 max(0.0, b[5] - a[5]))) for a, b in zip(ends, ends[1:])]
 
 
-def solve(rows: list[list[float]]) -> list[float] | None:
-    """Gauss, with the right side as last column; None: no one solution."""
-    n = len(rows)
-    m = [r[:] for r in rows]
-    for i in range(n):
-        p = max(range(i, n), key=lambda k: abs(m[k][i]))
-        if abs(m[p][i]) < 1e-12:
-            return None
-        m[i], m[p] = m[p], m[i]
-        for k in range(n):
-            if k != i:
-                f = m[k][i] / m[i][i]
-                m[k] = [a - f * b for a, b in zip(m[k], m[i])]
-    return [m[i][n] / m[i][i] for i in range(n)]
+class Fit:
+    """What the history says of the costs: seconds for an object found, an object done, a byte.
+
+    All of them together took as long as it took; what is unknown is whose share was how large. A
+    division is the more likely, the better it tells how long each single window took. Where all
+    windows have done the same mixture, all divisions are as likely, and that is the truth."""
+
+    def __init__(self, history: list[Window]):
+        n = len(history)
+        self.history = history
+        self.weight = [0.5 ** (2.0 * (n - 1 - i) / n) for i in range(n)]    # the last ones more
+        self.sums = tuple(sum(g * w.work[i] for g, w in zip(self.weight, history))
+                          for i in range(3))
+        took = sum(g * w.seconds for g, w in zip(self.weight, history))
+        self.parts = [i for i in range(3) if self.sums[i] > 0]
+        self.scale = [took / self.sums[i] for i in self.parts]
+        self.rows = [[w.work[i] * k / w.seconds for i, k in zip(self.parts, self.scale)]
+                     for w in history]
+        total = sum(self.weight)
+        self.known = DEPENDENT * total * total / sum(g * g for g in self.weight)
+
+    def wrong(self, shares: list[float]) -> float:
+        """The mean square of how much windows differ from what they should have taken, relative."""
+        return sum(g * (sum(p * x for p, x in zip(shares, row)) - 1) ** 2
+                   for g, row in zip(self.weight, self.rows)) / sum(self.weight)
+
+    def likely(self, shares: list[float]) -> float:
+        """Logarithm. Before anything is known, an object may take as long as OBJECT_BYTES;
+        each of these is as good as twice of it."""
+        found, done, byte = self.costs(shares)
+        odd = (outside(done, byte, *OBJECT_BYTES) ** 2 + outside(found, done, *FOUND_DONE) ** 2)
+        return -0.5 * self.known * math.log(self.wrong(shares) + STEADIEST ** 2) - 2 * odd
+
+    def costs(self, shares: list[float]) -> Costs:
+        by = dict(zip(self.parts, (p * k for p, k in zip(shares, self.scale))))
+        return by.get(0, 0.0), by.get(1, 0.0), by.get(2, 0.0)
+
+    def divisions(self, rng: random.Random) -> list[list[float]]:
+        """Some that are likely (Metropolis and Hastings), in the order in which they were met."""
+        here = [0.0] * len(self.parts)
+        worth, out = self.likely(softmax(here)), []
+        for i in range(WALK):
+            there = [x + rng.gauss(0, rng.choice((0.2, 1.5))) for x in here]
+            shares = softmax(there)
+            new = self.likely(shares)
+            if new >= worth or rng.random() < math.exp(new - worth):
+                here, worth = there, new
+            if i >= WALK // 4:
+                out.append(softmax(here))
+        return out
 
 
-SETS = [[i for i in range(3) if mask & 1 << i] for mask in range(1, 8)]
+def outside(a: float, b: float, low: float, high: float) -> float:
+    """How far a / b is from being between them, as a logarithm; 0: it is, or there is no such."""
+    if a <= 0 or b <= 0:
+        return 0.0
+    return max(0.0, math.log(low * b / a), math.log(a / (high * b)))
 
 
-def costs(history: list[Window], weight: list[float]) -> tuple[float, float, float] | None:
-    """Seconds for an object found, an object done, a byte: none negative, least squares."""
-    scale = [max((w.work[i] / w.seconds for w in history), default=0.0) or 1.0 for i in range(3)]
-    rows = [[w.work[i] / w.seconds / scale[i] for i in range(3)] for w in history]
-    weight = [g * w.seconds for g, w in zip(weight, history)]
-    best, found = math.inf, None
-    for chosen in SETS:
-        system = [[sum(g * r[i] * r[k] for g, r in zip(weight, rows)) + (1e-6 if i == k else 0)
-                   for k in chosen] + [sum(g * r[i] for g, r in zip(weight, rows))]
-                  for i in chosen]
-        x = solve(system)
-        if x is None or min(x) < 0:
-            continue
-        wrong = sum(g * (1 - sum(v * r[i] for v, i in zip(x, chosen))) ** 2
-                    for g, r in zip(weight, rows))
-        if wrong < best - 1e-12:
-            best, found = wrong, {i: v / scale[i] for v, i in zip(x, chosen)}
-    return None if found is None else tuple(found.get(i, 0.0) for i in range(3))
+def softmax(x: list[float]) -> list[float]:
+    """Shares of 1, none of them nothing."""
+    most = max(x)
+    e = [math.exp(max(v - most, -12.0)) for v in x]
+    return [v / sum(e) for v in e]
 
 
-def unsteady(history: list[Window], cost: tuple[float, float, float]) -> float:
-    """How much windows differ from what their work should have taken: a relative error."""
-    logs = []
-    for w in history:
-        should = sum(c * x for c, x in zip(cost, w.work))
-        logs.append(math.log(max(w.seconds, 1e-3) / max(should, w.seconds / 20)))
-    mean = sum(logs) / len(logs)
-    return math.sqrt(sum((x - mean) ** 2 for x in logs) / max(1, len(logs) - 1))
-
-
-def as_well(history: list[Window], cost: tuple[float, float, float],
-            work: tuple[float, float, float]) -> list[float]:
-    """How long `work` takes if all time went into one part of it, for each part with which the
-    history agrees about as well: where small files were fetched all the time, it cannot say
-    whether their number or their bytes took so long. Infinite: nothing of a part was done yet."""
+def slowness(history: Sequence[Window], cost: Costs) -> float:
+    """How many times as long it took as it should have."""
+    should = sum(sum(c * x for c, x in zip(cost, w.work)) for w in history)
     took = sum(w.seconds for w in history)
-    limit = max(0.05, 1.25 * unsteady(history, cost))
-    out = []
-    for i in range(1, 3):
-        done = sum(w.work[i] for w in history)
-        if work[i] <= 0:
-            continue
-        if done <= 0:
-            out.append(math.inf)
-            continue
-        only = tuple(took / done if k == i else 0.0 for k in range(3))
-        if unsteady(history, only) <= limit:
-            out.append(took * work[i] / done)
-    return out
+    return took / max(should, took / 20)
+
+
+def drifted(history: list[Window], cost: Costs) -> float:
+    """What would have been said of the rest of the history, after one, two, three quarters of it:
+    how wrong was that, relative?"""
+    n = len(history)
+    wrong = [math.log(slowness(history[k:], cost) / slowness(history[:k], cost))
+             for k in sorted({n // 4, n // 2, 3 * n // 4} - {0})]
+    return math.sqrt(sum(x * x for x in wrong) / len(wrong)) if wrong else 0.0
+
+
+def uneven(history: list[Window], cost: Costs) -> float:
+    """How much single windows differ from what they should have taken, relative."""
+    off = [sum(c * x for c, x in zip(cost, w.work)) / w.seconds - 1 for w in history]
+    return math.sqrt(sum(x * x for x in off) / len(off))
 
 
 def remaining(totals: dict[str, Any], whole: Total, done_bytes: float,
-              at: int) -> tuple[float, float, float]:
+              at: int) -> Costs:
     """What is to be found and done until the end, for the low, middle or high total."""
     parked, parked_bytes = totals["parked"], totals["parked_bytes"]
     return (max(0.0, whole.objects[at] - totals["found"]),
@@ -255,46 +300,44 @@ def remaining(totals: dict[str, Any], whole: Total, done_bytes: float,
             max(0.0, whole.bytes[at] - done_bytes - parked_bytes))
 
 
+def between(work: list[Costs], rng: random.Random) -> Costs:
+    """So much may be left: between the low and the high total, mostly near the middle."""
+    size = rng.triangular(0.0, 2.0, 1.0)
+    i = min(int(size), 1)
+    return tuple(a + (b - a) * (size - i) for a, b in zip(work[i], work[i + 1]))
+
+
 def duration(totals: dict[str, Any], whole: Total | None, samples: Sequence[Sequence[float]],
              active_min: float = ACTIVE_MIN) -> Interval | None:
     """Seconds of work that are left; None: not known. Pauses come on top of it."""
     history = windows(samples)
-    if whole is None or len(history) < WINDOWS_MIN:
-        return None
     took = sum(w.seconds for w in history)
-    if took < active_min:
+    if whole is None or len(history) < WINDOWS_MIN or took < active_min:
         return None
     done_bytes = totals["done_bytes"] + totals.get("partly_bytes", 0)
     work = [remaining(totals, whole, done_bytes, i) for i in range(3)]
+    fit = Fit(history)
+    if not fit.parts or any(w > 0 and s <= 0 for w, s in zip(work[1][1:], fit.sums[1:])):
+        return None                     # of what is to come nothing was ever done
     rng = random.Random(2)
-    age = [0.5 ** (2.0 * (len(history) - 1 - i) / len(history)) for i in range(len(history))]
+    divisions = fit.divisions(rng)
+    cost = fit.costs([sum(d[i] for d in divisions) / len(divisions)
+                      for i in range(len(fit.parts))])
+    drift, rough = drifted(history, cost), uneven(history, cost)
+    last = history[-(len(history) // 4 or len(history)):]
+    lately = slowness(last, cost) / slowness(history, cost)
     draws = []
-    for _ in range(60):
-        picked = [rng.randrange(len(history)) for _ in history]
-        cost = costs([history[i] for i in picked], [age[i] for i in picked])
-        if cost:
-            size = rng.triangular(0.0, 2.0, 1.0)
-            i = int(size)
-            part = size - i
-            draws.append(sum(c * (a * (1 - part) + b * part)
-                             for c, a, b in zip(cost, work[i], work[min(i + 1, 2)])))
-    cost = costs(history, age)
-    if cost is None or not draws:
-        return None
-    low, _, high = quantiles(draws)
-    middle = sum(c * x for c, x in zip(cost, work[1]))
-    others = as_well(history, cost, work[1])
-    if any(math.isinf(x) for x in others):
-        return None                     # files are still to come, and none has been fetched yet
-    all_of_it = [x for x in (middle, *others) if x > 0]
-    if all_of_it:
-        middle = math.exp(sum(map(math.log, all_of_it)) / len(all_of_it))
-    far = middle / (middle + took) if middle else 0.0
-    # the next minutes may be as odd as any part of the history was; what is far, odder
-    wide = math.exp(0.15 + 0.25 * far + (1.3 + 0.5 * far) * min(1.0, unsteady(history, cost)))
-    low = min([low, middle, *others]) / wide
-    high = max([high, middle, *others]) * wide
-    if high > TOO_LONG * max(low, 1.0) and high > 600:
+    for shares in divisions:
+        left = sum(c * x for c, x in zip(fit.costs(shares), between(work, rng)))
+        far = left / (left + took) if left else 0.0
+        some = min(1.0, took / len(history) / max(left, 1.0))      # is the rest a window or many?
+        off = math.sqrt(UNSEEN ** 2 + (FAR * far) ** 2 + min(drift, 1.5) ** 2 +
+                        min(rough, 1.5) ** 2 * some)
+        # it goes on as it went lately, or as it went altogether
+        draws.append(left * lately ** rng.random() * math.exp(rng.gauss(0.0, off)))
+    low, middle, high = quantiles(draws)
+    high += SETTLE if high else 0.0
+    if not high < NEVER or (high > TOO_LONG * max(low, 1.0) and high > 600):
         return None
     return low, middle, high
 

@@ -135,7 +135,7 @@ def seconds(a: Answer, whole: estimate.Total) -> estimate.Interval | None:
     with_data = (seen["small_files"] + seen["large_files"]) / max(1.0, seen["objects"])
     nothing = {"found": 0.0, "done": whole.objects[1] * (1 - with_data), "done_bytes": 0.0,
                "parked": 0, "parked_bytes": 0}
-    samples = [[0, *s] for s in a["samples"]]
+    samples = [[0] * 6, *([0, *s] for s in a["samples"])]
     return estimate.duration(nothing, whole, samples, ACTIVE_MIN)
 
 

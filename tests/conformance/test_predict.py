@@ -53,7 +53,7 @@ def test_wider_when_less_is_known():
     assert width(300) > width(3000) > width(9500)
 
 
-@pytest.mark.parametrize("samples", [[], steady(1000)[:1], steady(40),
+@pytest.mark.parametrize("samples", [[], steady(1000)[:1], steady(10), steady(18, 6),
                                      [[1, 0, 1, 0, 0, 0, 0, 0]] * 50])
 def test_no_rate_is_invented(samples):
     assert estimate.duration(TOTALS, estimate.total(TOTALS, []), samples) is None
