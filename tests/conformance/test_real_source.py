@@ -10,6 +10,7 @@ import threading
 import pytest
 
 import oldtree
+from lib.richtree import modes
 from lib.wait import wait_until
 from nfsclient.nfstypes import DIR, LNK, REG
 
@@ -65,15 +66,6 @@ def far_down(top):
     os.write(end, b"down here")
     os.close(end)
     os.close(fd)
-
-
-def modes(top):
-    """A sticky directory that nobody may search is a referral to Ganesha's NFSv4
-    (MOVED, also on the old server): make it one that somebody may."""
-    oldtree.modes(top)
-    for name in os.listdir(top):
-        if name.startswith(b"1644") and name.endswith(b".d"):
-            os.chmod(os.path.join(top, name), 0o1755)
 
 
 def odd_links(top):

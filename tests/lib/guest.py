@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Guest: a machine in QEMU whose Linux kernel serves a disk, by nfsd or by ksmbd.
+
+    guest = Guest(workdir, image, "xfs")        # the disk's image, unmounted here
+    with guest.nfsd():
+        url = guest.nfs_url("4.2")              # its directory /disk/tree
+    with guest.ksmbd("root", "secret"): guest.host, guest.port      # the share "share"
+
+Debian's cloud kernel with no more than the programs for that, in memory: it is up in seconds with
+KVM, and in a minute without, which is tried where KVM cannot run it (as in some guests).  The disk
+is read-only, as an old server's should be, so what is on it can be compared when the guest has
+ended.  What it says is in workdir/console.log.
+"""
+import atexit
+import contextlib
+import functools
+import os
+import pathlib
+import re
+import shutil
+import stat
+import subprocess
+
+from lib.ports import free_port
+from lib.programs import TOOLS
+from lib.wait import wait_until
+from nfsclient.nfs3 import Mount3
+
+QEMU = "qemu-system-x86_64"
+RELEASE = "bookworm"
+PACKAGES = ("linux-image-cloud-amd64", "nfs-kernel-server", "ksmbd-tools", "busybox-static")
+PROGRAMS = ("sbin/rpcbind", "usr/sbin/rpc.mountd", "usr/sbin/rpc.nfsd", "usr/sbin/exportfs",
+            "usr/sbin/ksmbd.adduser", "usr/sbin/ksmbd.mountd")
+FILES = ("etc/netconfig", "etc/passwd", "etc/group", "etc/protocols", "etc/services", "etc/rpc")
+# what others ask the kernel for by another name is named here
+MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "xxhash_generic",
+           "blake2b_generic", "sha256_generic", "xfs", "ext4", "btrfs", "nfsd")
+FOR_SMB = ("ksmbd", "nls_utf8", "cmac", "ccm", "gcm", "aes_generic", "md4", "hmac", "md5")
+READY, BROKEN = "postcopy: ready", "postcopy: broken"
+START_S = 300                   # without KVM, on a busy machine
+NO_KVM = "KVM internal error"
+
+
+def why_no_guest():
+    """Why there can be none here; None: there can."""
+    if os.uname().machine != "x86_64":
+        return "guests are for x86_64"
+    if not shutil.which(QEMU):
+        return QEMU + " is missing: apt-get install --no-install-recommends qemu-system-x86"
+    return None
+
+
+# -- what it boots ----------------------------------------------------------------------------
+
+@functools.cache
+def root():
+    """Where the guest's kernel and programs are, installed."""
+    done = subprocess.run([str(TOOLS / "debian-root"), RELEASE, *PACKAGES], text=True,
+                          stdout=subprocess.PIPE, timeout=3600)
+    assert done.returncode == 0, "debian-root: see above"
+    return pathlib.Path(done.stdout.strip())
+
+
+def modules(version, wanted):
+    """Files of these modules and of all that they need, in the order in which they are loaded.
+    What the kernel has built in is left out."""
+    top = root() / "lib/modules" / version
+    needs, by_name = {}, {}
+    for line in (top / "modules.dep").read_text().splitlines():
+        file, _, others = line.partition(":")
+        needs[file] = others.split()
+        by_name[pathlib.Path(file).name.partition(".")[0].replace("-", "_")] = file
+    order = []
+
+    def add(file):
+        for other in reversed(needs[file]):
+            add(other)
+        if file not in order:
+            order.append(file)
+
+    for name in wanted:
+        if name in by_name:
+            add(by_name[name])
+    return [top / file for file in order]
+
+
+def libraries(program):
+    """Paths below root() of the shared libraries that it uses, and of its loader."""
+    told = subprocess.run(["chroot", str(root()), "ldd", "/" + program], capture_output=True,
+                          text=True, check=True).stdout
+    return set(re.findall(r"(?:=> )?/(\S+) \(0x", told))
+
+
+def newc(entries):
+    """An archive of (path, mode, bytes), as the kernel unpacks it."""
+    out = bytearray()
+
+    def add(number, path, mode, data):
+        name = path.encode() + b"\0"
+        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0)
+        out.extend(b"070701" + b"".join(b"%08X" % field for field in fields) + name)
+        out.extend(bytes(-len(out) % 4))
+        out.extend(data)
+        out.extend(bytes(-len(out) % 4))
+
+    for number, (path, mode, data) in enumerate(entries, 1):
+        add(number, path, mode, data)
+    add(0, "TRAILER!!!", 0, b"")
+    return bytes(out)
+
+
+def archive(files, links=()):
+    """newc() of {path: (mode, bytes)} with all directories that they need; links: (path, target)"""
+    entries, dirs = [], set()
+    for path in sorted([*files, *(path for path, _ in links)]):
+        for parent in reversed(pathlib.PurePosixPath(path).parents):
+            if str(parent) != "." and str(parent) not in dirs:
+                dirs.add(str(parent))
+                entries.append((str(parent), stat.S_IFDIR | 0o755, b""))
+        if path in files:
+            entries.append((path, stat.S_IFREG | files[path][0], files[path][1]))
+    entries += [(path, stat.S_IFLNK | 0o777, target.encode()) for path, target in links]
+    return newc(entries)
+
+
+INIT = r"""#!/bin/busybox sh
+# the guest's first process: tests/lib/guest.py
+/bin/busybox --install -s /bin
+export PATH=/bin:/sbin:/usr/sbin
+broken() { echo "BROKEN: $*"; poweroff -f; }
+mkdir -p /proc /sys /dev /run/lock /run/rpcbind /tmp /disk /etc/ksmbd
+mkdir -p /var/lib/nfs/sm /var/lib/nfs/v4recovery
+mount -t proc proc /proc && mount -t sysfs sys /sys && mount -t devtmpfs dev /dev || broken mounts
+while read -r module; do
+	insmod "/modules/$module" || echo "no module $module"
+done < /modules/order
+ip link set lo up
+ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && ip route add default via 10.0.2.2 ||
+	broken network
+mount -t %(fstype)s -o ro /dev/vda /disk || broken disk
+%(serve)s
+echo "READY"
+while :; do sleep 1000; done
+""".replace("BROKEN", BROKEN).replace("READY", READY)
+
+# Leases and grace are as short as the kernel takes them: reads wait for the end of grace.
+NFSD = r"""mount -t nfsd nfsd /proc/fs/nfsd || broken nfsd
+echo 10 > /proc/fs/nfsd/nfsv4leasetime
+echo 10 > /proc/fs/nfsd/nfsv4gracetime
+: > /var/lib/nfs/etab; : > /var/lib/nfs/rmtab
+rpcbind -i || broken rpcbind
+exportfs -ra || broken exports
+rpc.mountd -p 20048 || broken mountd
+rpc.nfsd 8 || broken threads
+"""
+EXPORTS = "/disk/tree *(ro,insecure,no_root_squash,no_subtree_check,fsid=0,sync,sec=sys)\n"
+KSMBD = r"""ksmbd.adduser -a %(user)s -p %(password)s || broken users
+ksmbd.mountd || broken ksmbd
+"""
+SMB_CONF = """[global]
+server string = old
+netbios name = OLD
+map to guest = never
+server min protocol = SMB2_10
+
+[share]
+path = /disk/tree
+read only = yes
+store dos attributes = yes
+valid users = %(user)s
+"""
+
+
+class Guest:
+    host = "127.0.0.1"
+
+    def __init__(self, workdir, image, fstype):
+        self.workdir, self.image, self.fstype = pathlib.Path(workdir), image, fstype
+        self.port = self.mount_port = self.process = None
+
+    @property
+    def kernel(self):
+        """Its version: 6.1.0-50-cloud-amd64."""
+        return sorted(path.name for path in (root() / "lib/modules").iterdir())[-1]
+
+    @property
+    def console(self):
+        return self.workdir / "console.log"
+
+    # -- its memory -----------------------------------------------------------------
+
+    def _initrd(self, serve, wanted, more):
+        files = {"bin/busybox": (0o755, (root() / "bin/busybox").read_bytes()),
+                 "init": (0o755, (INIT % {"fstype": self.fstype, "serve": serve}).encode())}
+        for program in PROGRAMS:
+            for path in {program} | libraries(program):
+                files[path] = (0o755, (root() / path).read_bytes())
+        for path in FILES:
+            if (root() / path).exists():
+                files[path] = (0o644, (root() / path).read_bytes())
+        loaded = modules(self.kernel, wanted)
+        for path in loaded:
+            files["modules/" + path.name] = (0o644, path.read_bytes())
+        files["modules/order"] = (0o644, "".join(p.name + "\n" for p in loaded).encode())
+        files.update({path: (0o600, text.encode()) for path, text in more.items()})
+        return archive(files)
+
+    # -- life -------------------------------------------------------------------------
+
+    def _boot(self, serve, wanted, more, *forwarded):
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        (self.workdir / "initrd").write_bytes(self._initrd(serve, wanted, more))
+        for accel in ("kvm", "tcg") if os.access("/dev/kvm", os.R_OK | os.W_OK) else ("tcg",):
+            self._start(accel, forwarded)
+            if wait_until(self._is_ready, START_S, "the guest") != NO_KVM:
+                return
+            self.stop()
+
+    def _start(self, accel, forwarded):
+        forward = "".join(",hostfwd=tcp:%s:%d-:%d" % (self.host, here, there)
+                          for here, there in forwarded)
+        self.console.unlink(missing_ok=True)
+        argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-accel", accel, "-m", "768", "-smp", "2",
+                "-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot",
+                "-serial", "file:%s" % self.console,
+                "-kernel", str(root() / "boot" / ("vmlinuz-" + self.kernel)),
+                "-initrd", str(self.workdir / "initrd"), "-append", "console=ttyS0 panic=-1 quiet",
+                "-drive", "file=%s,if=virtio,format=raw,readonly=on" % self.image,
+                "-netdev", "user,id=net,restrict=on" + forward,
+                "-device", "virtio-net-pci,netdev=net,romfile="]
+        with open(self.workdir / "qemu.log", "wb") as out:
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                            start_new_session=True)
+        atexit.register(self.stop)
+
+    def _is_ready(self):
+        told = (self.workdir / "qemu.log").read_text(errors="replace")
+        if NO_KVM in told:
+            return NO_KVM
+        said = self.console.read_text(errors="replace") if self.console.exists() else ""
+        assert self.process.poll() is None and BROKEN not in said, "the guest ended:\n%s%s" % (
+            told, said[-4000:])
+        return READY in said
+
+    def stop(self):
+        """At once: its disk is read-only."""
+        atexit.unregister(self.stop)
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+        if self.process:
+            self.process.wait()
+
+    @contextlib.contextmanager
+    def nfsd(self):
+        self.port, self.mount_port = free_port(), free_port()
+        try:
+            self._boot(NFSD, MODULES, {"etc/exports": EXPORTS}, (self.port, 2049),
+                       (self.mount_port, 20048))
+            wait_until(self._answers, 60, "the guest's nfsd")
+            yield self
+        finally:
+            self.stop()
+
+    def _answers(self):
+        mount = Mount3(self.host, self.mount_port, timeout=10)
+        try:
+            return mount.mnt("/disk/tree")
+        finally:
+            mount.close()
+
+    @contextlib.contextmanager
+    def ksmbd(self, user, password):
+        self.port = free_port()
+        who = {"user": user, "password": password}
+        try:
+            self._boot(KSMBD % who, MODULES[:-1] + FOR_SMB,
+                       {"etc/ksmbd/smb.conf": SMB_CONF % who}, (self.port, 445))
+            wait_until(lambda: self._lets_in(user, password), 60, "the guest's ksmbd")
+            yield self
+        finally:
+            self.stop()
+
+    def _lets_in(self, user, password):
+        from smb2client import Client       # wants Samba's Python
+        with Client(self.host, self.port, "share", user, password):
+            return True
+
+    # -- talking to it ------------------------------------------------------------------
+
+    def nfs_url(self, version):
+        """Of /disk/tree, which is the root to NFSv4."""
+        if version == "3":
+            return "nfs://%s/disk/tree?nfsport=%d&mountport=%d&version=3" % (
+                self.host, self.port, self.mount_port)
+        return "nfs://%s/?nfsport=%d&version=%s" % (self.host, self.port, version)
