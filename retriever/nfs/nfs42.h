@@ -43,7 +43,8 @@ struct nfs42_call {
 	void *arg;
 };
 
-/* Blocks.  0, or as source.h says; of an error k->a.said only counts. */
+/* Blocks.  0, or as source.h says; of an error k->a.said only counts.  -EOPNOTSUPP: before 4.2, for
+ * what is new there; nothing was sent. */
 int nfs42_ask(struct nfs_source *s, struct nfs42_call *k, enum nfs_op op, enum source_priority p,
 	      const struct stub_origin *o);
 

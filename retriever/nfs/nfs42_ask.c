@@ -17,13 +17,21 @@ static void on_done(struct nfs_call *c, int err, const struct nfs_answer *a)
 	nfs_wait_done(&k->wait);
 }
 
+/* What no version before can say is never given to a connection, which could only break of it. */
+static bool can_be_said(const struct nfs_source *s, enum nfs_op op)
+{
+	return s->uri.version->minor >= 2 || op == NFS_OP_READ || op == NFS_OP_GETATTR;
+}
+
 int nfs42_ask(struct nfs_source *s, struct nfs42_call *k, enum nfs_op op, enum source_priority p,
 	      const struct stub_origin *o)
 {
 	int r;
 
-	if (s->uri.version->minor < 2)
+	if (!can_be_said(s, op)) {
+		k->a = (struct nfs_answer){ .said = NFS_SAID_NOTSUPP };
 		return -EOPNOTSUPP;
+	}
 	k->call.op = op;
 	k->call.prio = p;
 	k->call.fh = *o;

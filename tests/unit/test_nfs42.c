@@ -430,6 +430,22 @@ static void acls_come_first(void **state)
 	end(f);
 }
 
+/* Whoever believes that there are some: a version that cannot ask for them does not. */
+static void versions_before_have_none(void **state)
+{
+	struct source_meta m = { .attr.mode = S_IFREG | 0644 };
+	struct fixture *f = start("4.1");
+	unsigned int before = atomic_load(&f->server.lists);
+
+	have(f, "a", 1, "one", 3);
+	assert_int_equal(nfs42_extras(nfs_of(f->source), SOURCE_BACKGROUND, &file, true, NULL, &m), 0);
+	assert_int_equal(m.n, 0);
+	assert_null(m.lost);
+	assert_int_equal(atomic_load(&f->server.lists), before);
+	source_meta_free(&m);
+	end(f);
+}
+
 static int meta_error(struct fixture *f)
 {
 	struct source_meta m;
@@ -631,6 +647,7 @@ int main(void)
 		cmocka_unit_test(listings_say_whether_there_are_any),
 		cmocka_unit_test(what_cannot_be_kept_is_told),
 		cmocka_unit_test(acls_come_first),
+		cmocka_unit_test(versions_before_have_none),
 		cmocka_unit_test(lists_that_cannot_be),
 		cmocka_unit_test(lists_are_as_long_as_they_say),
 		cmocka_unit_test(times_as_samba_stores_them),
