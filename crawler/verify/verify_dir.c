@@ -12,6 +12,7 @@
 #include "verify/verify_inside.h"
 
 #define CHUNK 128 /* names that one worker takes */
+#define AHEAD 8	  /* of these, so many are looked at and asked for ahead of their turn */
 
 struct listing {
 	struct item *first;
@@ -322,11 +323,35 @@ static int elsewhere(struct run *k, const struct dir *d, const struct item *i)
 	return path ? 0 : -ENOMEM;
 }
 
-/* *mine becomes false if the item is kept. */
-static int one(struct run *k, struct dir *d, int fd, struct item *i, bool *mine)
+/* A name of the source, and what it leads to here. */
+struct pair {
+	struct item *i;
+	struct here h; /* if @error is 0, to be closed */
+	int error; /* of looking at it */
+};
+
+/* Hard links are looked at when it is their turn: another name may have been read until then. */
+static void look_ahead(struct run *k, int fd, struct pair *p)
 {
-	struct here h;
-	int r = here_look(k, fd, item_name(i), NULL, &h);
+	p->error = here_look(k, fd, item_name(p->i), NULL, &p->h);
+	if (p->error == 0 && !is_other(p->i, &p->h))
+		verify_ahead(k, p->i, &p->h);
+}
+
+static void look_at_links(struct run *k, int fd, struct pair *p)
+{
+	if (p->error || S_ISDIR(p->h.st.st_mode) || p->h.st.st_nlink < 2)
+		return;
+	here_close(&p->h);
+	p->error = here_look(k, fd, item_name(p->i), NULL, &p->h);
+}
+
+/* *mine becomes false if the item is kept. */
+static int one(struct run *k, struct dir *d, struct pair *p, bool *mine)
+{
+	struct here *h = &p->h;
+	struct item *i = p->i;
+	int r = p->error;
 
 	if (r == -EXDEV)
 		return elsewhere(k, d, i);
@@ -342,43 +367,86 @@ static int one(struct run *k, struct dir *d, int fd, struct item *i, bool *mine)
 		}
 		return r;
 	}
-	if (is_other(i, &h)) {
-		r = not_there(k, d, i, &h, mine);
-	} else {
-		r = verify_object(k, d, i, &h, NULL);
-		if (r == 0 && S_ISDIR(i->attr.mode) && S_ISDIR(h.st.st_mode) && !h.stub && !i->error)
-			r = go_below(k, d, i, &h);
-		if (r == 0 && !h.stub)
-			r = run_choose(k, d, i, mine);
+	if (is_other(i, h))
+		return not_there(k, d, i, h, mine);
+	r = verify_object(k, d, i, h, NULL);
+	if (r == 0 && S_ISDIR(i->attr.mode) && S_ISDIR(h->st.st_mode) && !h->stub && !i->error)
+		r = go_below(k, d, i, h);
+	if (r == 0 && !h->stub)
+		r = run_choose(k, d, i, mine);
+	return r;
+}
+
+static struct item *pop(struct item **items)
+{
+	struct item *i = *items;
+
+	*items = i->next;
+	i->next = NULL;
+	return i;
+}
+
+/* All of @items, which are taken over. */
+static int compare_items(struct run *k, struct dir *d, int fd, struct item *items)
+{
+	unsigned int head = 0, tail = 0;
+	struct pair ring[AHEAD];
+	int r = 0;
+
+	while (r == 0 && (items || head != tail)) {
+		struct pair *p = &ring[tail % AHEAD];
+		bool mine = true;
+
+		for (; items && head - tail < AHEAD; head++) {
+			ring[head % AHEAD].i = pop(&items);
+			look_ahead(k, fd, &ring[head % AHEAD]);
+		}
+		look_at_links(k, fd, p);
+		if (!p->i->chosen || !k->v->sample)
+			run_count(k, &k->v->n.objects, 1);
+		r = one(k, d, p, &mine);
+		if (p->error == 0)
+			here_close(&p->h);
+		if (mine)
+			free(p->i);
+		tail++;
 	}
-	here_close(&h);
+	for (; tail != head; tail++) {
+		if (ring[tail % AHEAD].error == 0)
+			here_close(&ring[tail % AHEAD].h);
+		free(ring[tail % AHEAD].i);
+	}
+	items_free(items);
+	return r;
+}
+
+/* The directory has been removed meanwhile. */
+static int give_up_items(struct run *k, struct dir *d, struct item *items)
+{
+	int r = 0;
+
+	while (r == 0 && items) {
+		struct item *i = pop(&items);
+
+		if (!i->chosen || !k->v->sample)
+			run_count(k, &k->v->n.objects, 1);
+		r = moved_lost(k, d, i);
+	}
+	items_free(items);
 	return r;
 }
 
 int verify_items(struct run *k, struct dir *d, struct item *items)
 {
-	int r = 0, fd = stub_handle_open_at(k->volume_fd, &d->h, O_RDONLY | O_DIRECTORY | O_NOATIME);
-	struct item *i;
-	bool gone = fd == -ESTALE, mine;
+	int r, fd = stub_handle_open_at(k->volume_fd, &d->h, O_RDONLY | O_DIRECTORY | O_NOATIME);
 
-	if (fd < 0 && !gone)
-		r = fd;
-	while ((i = items)) {
-		items = i->next;
-		i->next = NULL;
-		mine = true;
-		if (!i->chosen || !k->v->sample)
-			run_count(k, &k->v->n.objects, 1);
-		if (r == 0 && gone) {
-			mine = false;
-			r = moved_lost(k, d, i);
-		} else if (r == 0) {
-			r = one(k, d, fd, i, &mine);
-		}
-		if (mine)
-			free(i);
+	if (fd == -ESTALE)
+		return give_up_items(k, d, items);
+	if (fd < 0) {
+		items_free(items);
+		return fd;
 	}
-	if (fd >= 0)
-		close(fd);
+	r = compare_items(k, d, fd, items);
+	close(fd);
 	return r;
 }

@@ -28,6 +28,8 @@ enum trust {
 	TRUST_NONE, /* nothing is known */
 };
 
+struct reading; /* verify_read.c */
+
 struct here { /* an object of the volume */
 	int fd; /* O_PATH */
 	struct stub_handle h;
@@ -37,6 +39,7 @@ struct here { /* an object of the volume */
 	struct stub_finished note;
 	enum trust trust;
 	struct timespec born; /* 0: the file system does not tell */
+	struct reading *ahead; /* of its content, under way; or NULL */
 };
 
 struct dir { /* of either side, or both */
@@ -88,6 +91,7 @@ struct stray {
 struct run {
 	struct verify *v;
 	int volume_fd;
+	dev_t volume_dev;
 	uint64_t created; /* the volume; seconds */
 	int64_t began;	  /* this run; seconds */
 	uint32_t block;	  /* bytes of a READ */
@@ -183,8 +187,12 @@ struct verify_digests { /* of one file's content */
 };
 
 /* 0: the same, and @out is of it; 1: not; *why says more.  -errno: the source's. */
-int verify_content(struct run *k, const struct item *i, const struct here *h,
+int verify_content(struct run *k, const struct item *i, struct here *h,
 		   struct verify_digests *out, const char **why);
+/* The next one to be compared, or one of the next: ask the source for it already, if it is small.
+ * here_close() waits for what was not wanted then. */
+void verify_ahead(struct run *k, const struct item *i, struct here *h);
+void verify_ahead_drop(struct here *h);
 /* What the volume's disk has.  0: @out, both if the plain one is wanted; 1: it cannot be read;
  * -ECANCELED, -ENOMEM */
 int verify_disk(struct run *k, const struct here *h, struct verify_digests *out, const char **why);

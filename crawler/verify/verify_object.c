@@ -34,19 +34,47 @@ static void judge_trust(struct here *h)
 		h->trust = TRUST_KEPT;
 }
 
-static int look(struct run *k, struct here *h)
+static struct timespec time_of(struct statx_timestamp t)
+{
+	return (struct timespec){ t.tv_sec, t.tv_nsec };
+}
+
+/* What is looked at here, in one call. */
+static int stat_of(struct here *h)
 {
 	struct statx x;
-	int r;
 
-	if (fstat(h->fd, &h->st) < 0)
+	if (statx(h->fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME,
+		  &x) < 0)
 		return -errno;
-	if (!h->h.len) {
-		struct stat root;
+	h->st = (struct stat){
+		.st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
+		.st_ino = x.stx_ino,
+		.st_mode = x.stx_mode,
+		.st_nlink = x.stx_nlink,
+		.st_uid = x.stx_uid,
+		.st_gid = x.stx_gid,
+		.st_rdev = makedev(x.stx_rdev_major, x.stx_rdev_minor),
+		.st_size = (off_t)x.stx_size,
+		.st_blksize = x.stx_blksize,
+		.st_blocks = (blkcnt_t)x.stx_blocks,
+		.st_atim = time_of(x.stx_atime),
+		.st_mtim = time_of(x.stx_mtime),
+		.st_ctim = time_of(x.stx_ctime),
+	};
+	if (x.stx_mask & STATX_BTIME)
+		h->born = time_of(x.stx_btime);
+	return 0;
+}
 
-		if (fstat(k->volume_fd, &root) < 0)
-			return -errno;
-		if (root.st_dev != h->st.st_dev)
+static int look(struct run *k, struct here *h)
+{
+	int r = stat_of(h);
+
+	if (r < 0)
+		return r;
+	if (!h->h.len) {
+		if (k->volume_dev != h->st.st_dev)
 			return -EXDEV;
 		r = stub_handle_of_fd(h->fd, &h->h);
 		if (r < 0)
@@ -57,9 +85,6 @@ static int look(struct run *k, struct here *h)
 		return r;
 	h->stub = r > 0;
 	h->noted = stub_finished_get(k->v->volume, h->st.st_ino, &h->h, &h->note) == 0;
-	if (statx(h->fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_BTIME, &x) == 0 &&
-	    x.stx_mask & STATX_BTIME)
-		h->born = (struct timespec){ x.stx_btime.tv_sec, x.stx_btime.tv_nsec };
 	judge_trust(h);
 	return 0;
 }
@@ -88,6 +113,7 @@ int here_look(struct run *k, int dir_fd, const char *name, const struct stub_han
 
 void here_close(struct here *h)
 {
+	verify_ahead_drop(h);
 	if (h->fd >= 0)
 		close(h->fd);
 	h->fd = -1;
@@ -291,7 +317,7 @@ static void keep_digest(struct run *k, const struct item *i, const struct here *
 	stub_digest_put(k->v->volume, h->st.st_ino, &h->h, &d);
 }
 
-static int compare_content(struct run *k, const struct item *i, const struct here *h,
+static int compare_content(struct run *k, const struct item *i, struct here *h,
 			   struct comparing *c)
 {
 	int r;
@@ -315,7 +341,7 @@ static int compare_content(struct run *k, const struct item *i, const struct her
 	return r < 0 ? r : 0;
 }
 
-static int compare(struct run *k, const struct item *i, const struct here *h, bool full,
+static int compare(struct run *k, const struct item *i, struct here *h, bool full,
 		   struct comparing *c)
 {
 	int r = i->error;

@@ -4,7 +4,8 @@
  *
  * The volume's is read from its disk, past the page cache (O_DIRECT), so that it is what was
  * stored and not what was just written.  Some blocks of the source are under way while one is
- * compared.
+ * compared, and while the disk is read; and those of the next small files (verify_ahead()), or
+ * each of these would wait for the source and then for the disk.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +21,10 @@
 #include "verify/verify_inside.h"
 
 #define AHEAD	   4 /* blocks of one file under way */
+#define SMALL	   65536 /* such files are begun before it is their turn */
 #define ALIGNED	   4096
 #define BLOCK_MOST (1u << 20)
+#define CLOSED	   "it cannot be opened on the volume"
 #define DISK_FAILS "the volume's disk does not give it (see the kernel's log)"
 
 struct block {
@@ -37,6 +40,9 @@ struct reading {
 	pthread_mutex_t lock;
 	pthread_cond_t done;
 	struct block block[AHEAD];
+	unsigned int blocks; /* there is memory for so many of them */
+	uint64_t asked; /* where the next block begins ... */
+	unsigned int head; /* ... and how many there were before it */
 	uint32_t size; /* of a block */
 	char *here;    /* one block of the volume */
 	char *memory;
@@ -107,17 +113,18 @@ static int64_t read_here(int fd, char *to, uint32_t size, uint32_t length, uint6
 	return have;
 }
 
-static int judge(const struct reading *g, const struct block *b, const char **why)
+/* The disk is read while the source's answer is on its way. */
+static int judge(const struct reading *g, struct block *b, const char **why)
 {
-	int64_t n;
+	int64_t n = read_here(g->fd, g->here, g->size, b->length, b->offset);
 
+	await(b);
 	if (b->result < 0)
 		return (int)b->result;
 	if (b->result < b->length) {
 		*why = "the source gives fewer bytes than it says it has";
 		return 1;
 	}
-	n = read_here(g->fd, g->here, g->size, b->length, b->offset);
 	if (n < 0) {
 		*why = DISK_FAILS;
 		return 1;
@@ -176,30 +183,34 @@ static void digest_drop(struct reading *g)
 
 /* ---- both sides ---- */
 
+static int ask_next(struct run *k, struct reading *g, const struct item *i)
+{
+	int r = ask(k, i, &g->block[g->head % g->blocks], g->asked);
+
+	g->head += r == 0;
+	g->asked += g->size;
+	return r;
+}
+
 static int compare_blocks(struct run *k, struct reading *g, const struct item *i, const char **why)
 {
-	uint64_t asked = 0, at = 0;
-	unsigned int head = 0, tail = 0;
+	unsigned int tail = 0;
+	uint64_t at = 0;
 	int r = 0;
 
 	while (r == 0 && at < i->attr.size) {
-		while (r == 0 && asked < i->attr.size && head - tail < AHEAD) {
-			r = ask(k, i, &g->block[head % AHEAD], asked);
-			head += r == 0;
-			asked += g->size;
-		}
+		struct block *b = &g->block[tail % g->blocks];
+
+		while (r == 0 && g->asked < i->attr.size && g->head - tail < g->blocks)
+			r = ask_next(k, g, i);
 		if (r < 0)
 			break;
-		await(&g->block[tail % AHEAD]);
-		r = judge(g, &g->block[tail % AHEAD], why);
+		r = judge(g, b, why);
 		if (r == 0)
-			r = digest(g, at, g->block[tail % AHEAD].bytes,
-				   g->block[tail % AHEAD].length);
+			r = digest(g, at, b->bytes, b->length);
 		tail++;
 		at += g->size;
 	}
-	for (; tail < head; tail++)
-		await(&g->block[tail % AHEAD]);
 	return r;
 }
 
@@ -223,13 +234,14 @@ static int prepare(struct run *k, uint64_t size, const struct here *h, struct re
 	g->size = direct ? most / ALIGNED * ALIGNED : most;
 	if (direct && size < g->size) /* small files are most: not a MiB for each */
 		g->size = ((uint32_t)size + ALIGNED - 1) / ALIGNED * ALIGNED;
+	g->blocks = size <= g->size ? 1 : AHEAD;
 	g->fd = open_here(k, h, direct);
 	if (g->fd < 0)
 		return g->fd;
-	if (posix_memalign((void **)&g->memory, ALIGNED, (size_t)g->size * (AHEAD + 1)))
+	if (posix_memalign((void **)&g->memory, ALIGNED, (size_t)g->size * (g->blocks + 1)))
 		return -ENOMEM;
 	g->here = g->memory;
-	for (unsigned int n = 0; n < AHEAD; n++) {
+	for (unsigned int n = 0; n < g->blocks; n++) {
 		g->block[n].of = g;
 		g->block[n].bytes = g->memory + (size_t)g->size * (n + 1);
 	}
@@ -238,34 +250,84 @@ static int prepare(struct run *k, uint64_t size, const struct here *h, struct re
 
 static void finish(struct reading *g)
 {
+	for (unsigned int n = 0; n < g->blocks; n++)
+		await(&g->block[n]);
 	digest_drop(g);
 	free(g->memory);
 	if (g->fd >= 0)
 		close(g->fd);
 	pthread_cond_destroy(&g->done);
 	pthread_mutex_destroy(&g->lock);
+	free(g);
 }
 
-int verify_content(struct run *k, const struct item *i, const struct here *h,
-		   struct verify_digests *out, const char **why)
+/* 0 and *@out, to be finished; 1: @h cannot be opened; -ENOMEM. */
+static int begin(struct run *k, uint64_t size, const struct here *h, struct reading **out)
 {
-	struct reading g = { .fd = -1 };
+	struct reading *g = calloc(1, sizeof(*g));
 	int r;
 
-	pthread_mutex_init(&g.lock, NULL);
-	pthread_cond_init(&g.done, NULL);
-	r = prepare(k, i->attr.size, h, &g);
-	if (r < 0 && r != -ENOMEM) {
-		*why = "it cannot be opened on the volume";
-		r = 1;
+	if (!g)
+		return -ENOMEM;
+	g->fd = -1;
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_cond_init(&g->done, NULL);
+	for (unsigned int n = 0; n < AHEAD; n++)
+		g->block[n].of = g;
+	r = prepare(k, size, h, g);
+	if (r == 0) {
+		*out = g;
+		return 0;
 	}
+	finish(g);
+	return r == -ENOMEM ? r : 1;
+}
+
+/* Is it likely that its content is to be compared, in one block? */
+static bool is_worth(const struct run *k, const struct item *i, const struct here *h)
+{
+	return !i->error && S_ISREG(i->attr.mode) && S_ISREG(h->st.st_mode) && !h->stub &&
+	       i->attr.size && i->attr.size <= SMALL && i->attr.size <= k->block &&
+	       (uint64_t)h->st.st_size == i->attr.size && h->st.st_nlink == 1 &&
+	       h->trust != TRUST_TOUCHED && (i->chosen || !k->v->sample) &&
+	       !(h->trust == TRUST_KEPT && h->note.right_in == k->v->number && !k->v->proven);
+}
+
+void verify_ahead(struct run *k, const struct item *i, struct here *h)
+{
+	/* what fails is met again when it is its turn */
+	if (!is_worth(k, i, h) || begin(k, i->attr.size, h, &h->ahead) != 0)
+		return;
+	if (ask_next(k, h->ahead, i) < 0) {
+		finish(h->ahead);
+		h->ahead = NULL;
+	}
+}
+
+void verify_ahead_drop(struct here *h)
+{
+	if (h->ahead)
+		finish(h->ahead);
+	h->ahead = NULL;
+}
+
+int verify_content(struct run *k, const struct item *i, struct here *h,
+		   struct verify_digests *out, const char **why)
+{
+	struct reading *g = h->ahead;
+	int r = g ? 0 : begin(k, i->attr.size, h, &g);
+
+	h->ahead = NULL;
+	if (r == 1)
+		*why = CLOSED;
+	if (r)
+		return r;
+	r = digest_begin(g, i->attr.size, out);
 	if (r == 0)
-		r = digest_begin(&g, i->attr.size, out);
+		r = compare_blocks(k, g, i, why);
 	if (r == 0)
-		r = compare_blocks(k, &g, i, why);
-	if (r == 0)
-		r = digest_end(&g, out);
-	finish(&g);
+		r = digest_end(g, out);
+	finish(g);
 	return r;
 }
 
@@ -313,25 +375,21 @@ static int read_data(struct run *k, struct reading *g, uint64_t at, uint64_t end
 int verify_disk(struct run *k, const struct here *h, struct verify_digests *out, const char **why)
 {
 	uint64_t at, end, size = (uint64_t)h->st.st_size;
-	struct reading g = { .fd = -1 };
-	int r;
+	struct reading *g;
+	int r = begin(k, size, h, &g);
 
-	pthread_mutex_init(&g.lock, NULL);
-	pthread_cond_init(&g.done, NULL);
 	out->kept = true;
-	r = prepare(k, size, h, &g);
-	if (r < 0 && r != -ENOMEM) {
-		*why = "it cannot be opened on the volume";
-		r = 1;
-	}
-	if (r == 0)
-		r = digest_begin(&g, size, out);
+	if (r == 1)
+		*why = CLOSED;
+	if (r)
+		return r;
+	r = digest_begin(g, size, out);
 	for (at = 0; r == 0 && at < size; at = end)
-		r = stretch(g.fd, at, size, &end) ? digest_zeros(&g, at, end) :
-						    read_data(k, &g, at, end, why);
+		r = stretch(g->fd, at, size, &end) ? digest_zeros(g, at, end) :
+						     read_data(k, g, at, end, why);
 	if (r == 0)
-		r = digest_end(&g, out);
-	finish(&g);
+		r = digest_end(g, out);
+	finish(g);
 	return r;
 }
 

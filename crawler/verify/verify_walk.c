@@ -207,8 +207,12 @@ int verify_run(struct verify *v)
 			 .created = stub_volume_info(v->volume)->created,
 			 .began = (int64_t)time(NULL) };
 	struct source_limits limits = { .read_bytes = ALONE_BLOCK };
+	struct stat root;
 	int r;
 
+	if (fstat(k.volume_fd, &root) < 0)
+		return -errno;
+	k.volume_dev = root.st_dev;
 	pthread_mutex_init(&k.lock, NULL);
 	stub_cond_init(&k.changed);
 	signalled = 0;
