@@ -165,6 +165,20 @@ def test_one_large_file_is_work_all_the_time(m, fake):
     assert sums == sorted(sums), sums
 
 
+def test_waiting_for_answers_is_work(m, fake):
+    """No ask begins or ends while the old server's answers are on their way. A pause is none."""
+    gate = half_way(m, fake)
+    wait_until(lambda: history(m).get("now"), 60, "a look at it")
+    begun = history(m)["now"]
+    wait_until(lambda: history(m)["now"][1] >= begun[1] + 20, 120, "two ticks of work")
+    assert history(m)["samples"][-1][1] < history(m)["now"][1]      # nothing has changed meanwhile
+    m.postcopy("pause", m.volume)
+    paused = history(m)["now"]
+    wait_until(lambda: history(m)["now"][0] >= paused[0] + 20, 120, "two ticks of a pause")
+    assert history(m)["now"][1] == paused[1]
+    gate.open()
+
+
 @pytest.mark.parametrize("what", ["empty", "garbage", "symlink", "directory"])
 def test_history_that_is_not_ours(m, what, fresh_dir):
     """It is begun anew, or there is none; the migration does not care."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fill for the crawler ends after five seconds, done or not; what has come until then, and what is
-on its way, is not asked for again."""
+"""A fill for the crawler ends after five seconds, done or not; what has come until then, and what
+is on its way, is not asked for again."""
 import subprocess
 import time
 
@@ -36,7 +36,7 @@ def m(fake, fresh_dir, new_migration):
 
 def test_what_is_on_its_way_is_not_asked_for_again(m, fake):
     """The old server answers READs when the slice is over. Of which nothing more is missing then is
-    done; on a slow line that was most files, and the crawler met them again only after all others."""
+    done; on a slow line these were most files, and the crawler met them again after all others."""
     gate = hooks.Gate()
     fake.hook("READ", gate)
     crawler = m.start_crawler("--once")         # it asks for each of them once
