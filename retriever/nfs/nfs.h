@@ -400,11 +400,6 @@ void nfs3_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 int nfs3_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
 	      struct nfs_page *out, const char **why);
 
-/* ---- nfs3_dial.c ---- */
-
-/* out->below, if the mount service tells. */
-void nfs3_below(struct nfs_dial *d, const char *address, struct source_traits *out);
-
 /* ---- nfs3_traits.c ---- */
 
 int nfs3_traits(struct nfs_dial *d, const char *address, const struct stub_origin *root,

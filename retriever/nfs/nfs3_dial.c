@@ -93,44 +93,6 @@ static int not_exported(struct nfs_dial *d, struct nfs_carrier *rpc, int error)
 		    l.text[0] ? l.text : "none");
 }
 
-/* ---- exports below ours ---- */
-
-static void take_below(struct nfs_dial *d, void *data)
-{
-	const struct exportnode *e = *(struct exportnode **)data;
-	struct source_traits *t = d->out;
-	size_t used = 0;
-
-	for (; e; e = e->ex_next) {
-		const char *dir = e->ex_dir ? e->ex_dir : "";
-		size_t len;
-
-		if (!covers(d->uri->path, dir))
-			continue;
-		dir += strlen(d->uri->path);
-		dir += strspn(dir, "/");
-		len = strlen(dir);
-		if (!len || used + len + 2 > sizeof(t->below))
-			continue;
-		memcpy(t->below + used, dir, len + 1);
-		used += len + 1;
-	}
-	t->below[used] = '\0';
-}
-
-void nfs3_below(struct nfs_dial *d, const char *address, struct source_traits *out)
-{
-	struct nfs_carrier *rpc;
-
-	if (nfs_dial_program(d, address, d->uri->mountport, MOUNT_PROGRAM, MOUNT_V3,
-			     "mount service", &rpc))
-		return;
-	nfs_dial_begin(d, take_below, out);
-	nfs_dial_finish(d, rpc, rpc_mount3_export_async(rpc->libnfs, nfs_dial_on_step, d),
-			"mount service");
-	nfs_carrier_destroy(rpc);
-}
-
 static int mount_error(struct nfs_dial *d, struct nfs_carrier *rpc, uint32_t status)
 {
 	switch (status) {

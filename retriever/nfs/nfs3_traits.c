@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /*
- * nfs3_traits.c - NFSv3: FSINFO, PATHCONF and FSSTAT of the export's root, and whether the server has
- * the ACL protocol beside NFS.
+ * nfs3_traits.c - NFSv3: FSINFO, PATHCONF and FSSTAT of the export's root, whether the server has the
+ * ACL protocol beside NFS, and what it exports below.
  */
 #include <errno.h>
 #include <string.h>
@@ -101,6 +101,52 @@ static int ask_acl(struct nfs_dial *d, struct asked *a)
 	return nfs_acl_ask(d, a->rpc, &root, &a->out->have_acl, &a->out->acl);
 }
 
+/* ---- what else it exports ---- */
+
+/* @dir as a path from @root, which it lies below; NULL: it does not. */
+static const char *path_below(const char *root, const char *dir)
+{
+	size_t n = strlen(root);
+
+	if (strncmp(root, dir, n) || (dir[n] != '/' && (!n || root[n - 1] != '/')))
+		return NULL;
+	dir += n;
+	dir += strspn(dir, "/");
+	return *dir ? dir : NULL;
+}
+
+static void take_below(struct nfs_dial *d, void *data)
+{
+	const struct exportnode *e = *(struct exportnode **)data;
+	struct source_traits *t = d->out;
+	size_t used = 0;
+
+	for (; e; e = e->ex_next) {
+		const char *path = path_below(d->uri->path, e->ex_dir ? e->ex_dir : "");
+		size_t len = path ? strlen(path) : 0;
+
+		if (!path || used + len + 2 > sizeof(t->below))
+			continue;
+		memcpy(t->below + used, path, len + 1);
+		used += len + 1;
+	}
+	t->below[used] = '\0';
+}
+
+/* Into out->below, if the mount service tells. */
+static void ask_below(struct nfs_dial *d, const char *address, struct source_traits *out)
+{
+	struct nfs_carrier *rpc;
+
+	if (nfs_dial_program(d, address, d->uri->mountport, MOUNT_PROGRAM, MOUNT_V3,
+			     "mount service", &rpc))
+		return;
+	nfs_dial_begin(d, take_below, out);
+	nfs_dial_finish(d, rpc, rpc_mount3_export_async(rpc->libnfs, nfs_dial_on_step, d),
+			"mount service");
+	nfs_carrier_destroy(rpc);
+}
+
 int nfs3_traits(struct nfs_dial *d, const char *address, const struct stub_origin *root,
 		struct source_traits *out)
 {
@@ -117,6 +163,6 @@ int nfs3_traits(struct nfs_dial *d, const char *address, const struct stub_origi
 		ask[i](d, &a);
 		nfs_carrier_destroy(a.rpc);
 	}
-	nfs3_below(d, address, out);
+	ask_below(d, address, out);
 	return 0;
 }
