@@ -379,3 +379,16 @@ int tickets_check(const char *path, const char *principal, char *why, size_t why
 	end(&x);
 	return r == -EPROTO ? -EACCES : r;
 }
+
+krb5_error_code tickets_copy(krb5_context k, krb5_ccache from, krb5_ccache to)
+{
+	krb5_principal who = NULL;
+	krb5_error_code e = krb5_cc_get_principal(k, from, &who);
+
+	if (!e)
+		e = krb5_cc_initialize(k, to, who);
+	if (!e)
+		e = krb5_cc_copy_creds(k, from, to);
+	krb5_free_principal(k, who);
+	return e;
+}

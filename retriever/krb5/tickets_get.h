@@ -46,4 +46,7 @@ int tickets_get(const struct tickets_from *from, const struct tickets_keep *keep
  *   -EACCES, -ENOENT, -EINVAL: see tickets_create() */
 int tickets_check(const char *keytab, const char *principal, char *why, size_t why_size);
 
+/* All of @from into @to, which has nothing else then.  0, or libkrb5's error. */
+krb5_error_code tickets_copy(krb5_context k, krb5_ccache from, krb5_ccache to);
+
 #endif

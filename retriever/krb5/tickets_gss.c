@@ -18,20 +18,14 @@ struct kept {
 
 static krb5_error_code copy(krb5_context k, krb5_ccache from, char **name)
 {
-	krb5_principal who = NULL;
 	krb5_ccache to;
 	krb5_error_code e = krb5_cc_new_unique(k, "MEMORY", NULL, &to);
 
 	if (e)
 		return e;
-	e = krb5_cc_get_principal(k, from, &who);
-	if (!e)
-		e = krb5_cc_initialize(k, to, who);
-	if (!e)
-		e = krb5_cc_copy_creds(k, from, to);
+	e = tickets_copy(k, from, to);
 	if (!e)
 		e = krb5_cc_get_full_name(k, to, name);
-	krb5_free_principal(k, who);
 	if (e)
 		krb5_cc_destroy(k, to);
 	else

@@ -54,18 +54,12 @@ static int read_all(const char *path, struct cache **out)
 
 static krb5_error_code copy(krb5_context k, krb5_ccache from, const char *name)
 {
-	krb5_principal who = NULL;
 	krb5_ccache to;
 	krb5_error_code e = krb5_cc_resolve(k, name, &to);
 
 	if (e)
 		return e;
-	e = krb5_cc_get_principal(k, from, &who);
-	if (!e)
-		e = krb5_cc_initialize(k, to, who);
-	if (!e)
-		e = krb5_cc_copy_creds(k, from, to);
-	krb5_free_principal(k, who);
+	e = tickets_copy(k, from, to);
 	krb5_cc_close(k, to);
 	return e;
 }
