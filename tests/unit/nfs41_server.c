@@ -574,3 +574,26 @@ void nfs41_server_stop(struct nfs41_server *s)
 	pthread_join(s->thread, NULL);
 	close(s->fd);
 }
+
+/* ---- what a source of it logs ---- */
+
+void nfs41_take_log(void *arg, enum stub_log_level level, const char *line)
+{
+	struct nfs41_told *t = arg;
+
+	(void)level;
+	pthread_mutex_lock(&t->lock);
+	strncat(t->text, line, sizeof(t->text) - strlen(t->text) - 2);
+	strcat(t->text, "\n");
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool nfs41_was_told(struct nfs41_told *t, const char *what)
+{
+	bool there;
+
+	pthread_mutex_lock(&t->lock);
+	there = strstr(t->text, what);
+	pthread_mutex_unlock(&t->lock);
+	return there;
+}

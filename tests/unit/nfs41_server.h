@@ -68,4 +68,15 @@ struct nfs41_server {
 void nfs41_server_start(struct nfs41_server *s);
 void nfs41_server_stop(struct nfs41_server *s);
 
+/* ---- what a source of it logs ---- */
+
+struct nfs41_told {
+	pthread_mutex_t lock;
+	char text[8192];
+};
+
+/* A stub_log_fn; @arg: struct nfs41_told. */
+void nfs41_take_log(void *arg, enum stub_log_level level, const char *line);
+bool nfs41_was_told(struct nfs41_told *t, const char *what);
+
 #endif

@@ -420,35 +420,10 @@ static void what_becomes_of_a_call(void **state)
 
 /* ---- with a server ---- */
 
-struct told {
-	pthread_mutex_t lock;
-	char text[8192];
-};
-
-static void take_log(void *arg, enum stub_log_level level, const char *line)
-{
-	struct told *t = arg;
-
-	pthread_mutex_lock(&t->lock);
-	strncat(t->text, line, sizeof(t->text) - strlen(t->text) - 2);
-	strcat(t->text, "\n");
-	pthread_mutex_unlock(&t->lock);
-}
-
-static bool was_told(struct told *t, const char *what)
-{
-	bool there;
-
-	pthread_mutex_lock(&t->lock);
-	there = strstr(t->text, what);
-	pthread_mutex_unlock(&t->lock);
-	return there;
-}
-
 struct fixture {
 	struct nfs41_server server;
 	struct source *source;
-	struct told told;
+	struct nfs41_told told;
 	char uri[128];
 };
 
@@ -460,7 +435,7 @@ static struct source_config config_of(struct fixture *f, const char *version)
 				       .readdir_bytes = 65536,
 				       .call_timeout_ms = 60000,
 				       .inflight = 16,
-				       .log = take_log,
+				       .log = nfs41_take_log,
 				       .log_arg = &f->told };
 }
 
@@ -579,8 +554,8 @@ static void a_lost_session_is_nobodys_fault(void **state)
 	atomic_store(&f->server.lose, 1);
 	ask(f); /* as if nothing had been */
 	assert_true(atomic_load(&f->server.sessions) > before);
-	assert_true(was_told(&f->told, "the server has dropped the session"));
-	assert_true(was_told(&f->told, "connection 0 is back"));
+	assert_true(nfs41_was_told(&f->told, "the server has dropped the session"));
+	assert_true(nfs41_was_told(&f->told, "connection 0 is back"));
 	end(f);
 }
 
@@ -597,7 +572,7 @@ static void what_happens_to_sessions(void **state)
 	atomic_store(&f->server.garble, 1);
 	ask(f);
 	assert_int_equal(atomic_load(&f->server.sessions), 3);
-	assert_true(was_told(&f->told, "SEQUENCE is of another call"));
+	assert_true(nfs41_was_told(&f->told, "SEQUENCE is of another call"));
 	atomic_store(&f->server.hang_up, 1);
 	ask(f);
 	assert_int_equal(atomic_load(&f->server.sessions), 4);

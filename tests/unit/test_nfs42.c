@@ -22,25 +22,10 @@ static const struct stub_origin file = { 4, "file" };
 
 /* ---- with a server ---- */
 
-struct told {
-	pthread_mutex_t lock;
-	char text[8192];
-};
-
-static void take_log(void *arg, enum stub_log_level level, const char *line)
-{
-	struct told *t = arg;
-
-	pthread_mutex_lock(&t->lock);
-	strncat(t->text, line, sizeof(t->text) - strlen(t->text) - 2);
-	strcat(t->text, "\n");
-	pthread_mutex_unlock(&t->lock);
-}
-
 struct fixture {
 	struct nfs41_server server;
 	struct source *source;
-	struct told told;
+	struct nfs41_told told;
 	char uri[128];
 };
 
@@ -54,7 +39,7 @@ static struct fixture *start_with(const char *version, bool born, uint32_t value
 				   .readdir_bytes = 65536,
 				   .call_timeout_ms = 60000,
 				   .inflight = 16,
-				   .log = take_log,
+				   .log = nfs41_take_log,
 				   .log_arg = &f->told };
 
 	f->server.minor = 2;
@@ -72,16 +57,6 @@ static struct fixture *start_with(const char *version, bool born, uint32_t value
 static struct fixture *start(const char *version)
 {
 	return start_with(version, false, 0);
-}
-
-static bool was_told(struct fixture *f, const char *what)
-{
-	bool there;
-
-	pthread_mutex_lock(&f->told.lock);
-	there = strstr(f->told.text, what);
-	pthread_mutex_unlock(&f->told.lock);
-	return there;
 }
 
 static void end(struct fixture *f)
@@ -202,7 +177,7 @@ static void lies(void (*set)(struct nfs41_server *s), const char *why)
 	set(&f->server);
 	assert_int_equal(ask(f, 8 * MIB, &h), -EOPNOTSUPP);
 	free(h.hole);
-	assert_true(was_told(f, why));
+	assert_true(nfs41_was_told(&f->told, why));
 	seeks = atomic_load(&f->server.seeks);
 	assert_int_equal(ask(f, 8 * MIB, &h), -EOPNOTSUPP);
 	assert_int_equal(atomic_load(&f->server.seeks), seeks);
@@ -469,7 +444,7 @@ static void lists_that_cannot_be(void **state)
 	have_usual(f);
 	f->server.stuck = true;
 	assert_int_equal(meta_error(f), -EBADMSG);
-	assert_true(was_told(f, "it does not go on"));
+	assert_true(nfs41_was_told(&f->told, "it does not go on"));
 	f->server.stuck = false;
 	f->server.list_status = NFS4_BAD_COOKIE; /* changed while it is read, for ever */
 	assert_int_equal(meta_error(f), -EIO);
