@@ -13,13 +13,15 @@ import subprocess
 import pytest
 
 from lib.ganesha import Export, Ganesha
-from lib.kdc import HOST, REALM, Kdc
+from lib.kdc import HOST, REALM
 from lib.programs import RETRIEVER
 from lib.wait import wait_until
 
 MIB = 1 << 20
 US = "root/new.test"                # who we are
 ALICE = "alice"                     # somebody whom the old server does not know
+PRINCIPALS = (US, ALICE, "nfs/" + HOST)
+pytestmark = pytest.mark.usefixtures("in_realm")
 
 
 class Filer(Ganesha):
@@ -44,41 +46,6 @@ class Filer(Ganesha):
 
     def url(self, sec="krb5", version=4, path="/export"):
         return "nfs://%s%s?nfsport=%d&version=%s&sec=%s" % (HOST, path, self.port, version, sec)
-
-
-def new_realm(workdir, **kw):
-    realm = Kdc(workdir, **kw).start()
-    for name in (US, ALICE, "nfs/" + HOST):
-        realm.principal(name)
-    return realm
-
-
-@pytest.fixture(scope="module")
-def realm(moddir):
-    """Tickets of ten hours."""
-    realm = new_realm(moddir / "kdc")
-    yield realm
-    realm.stop()
-
-
-@pytest.fixture
-def quick(workdir, monkeypatch):
-    """A realm whose tickets are soon over: quick(seconds), once a test."""
-    made = []
-
-    def make(life):
-        made.append(new_realm(workdir / "quick-kdc", life=life))
-        monkeypatch.setenv("KRB5_CONFIG", made[-1].environ["KRB5_CONFIG"])
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop()
-
-
-@pytest.fixture(autouse=True)
-def environment(realm, monkeypatch):
-    monkeypatch.setenv("KRB5_CONFIG", realm.environ["KRB5_CONFIG"])
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from lib import smbd
-from lib.kdc import HOST, REALM, Kdc
+from lib.kdc import HOST, REALM
 from lib.programs import RETRIEVER
 from lib.smbsource import PATIENT, migrations, settings, with_worker
 from lib.wait import wait_until
@@ -20,7 +20,8 @@ from test_smb_source import children, compare
 
 MIB = 1 << 20
 
-pytestmark = [with_worker, pytest.mark.usefixtures("homes")]
+PRINCIPALS = ("root", "alice", "cifs/" + HOST)
+pytestmark = [with_worker, pytest.mark.usefixtures("homes", "in_realm")]
 
 
 class Filer(smbd.Samba):
@@ -43,42 +44,6 @@ class Filer(smbd.Samba):
 def running(server):
     with server.start():
         yield server
-
-
-def new_realm(workdir, **kw):
-    realm = Kdc(workdir, **kw).start()
-    for name in ("root", "alice", "cifs/" + HOST):
-        realm.principal(name)
-    return realm
-
-
-@pytest.fixture(scope="module")
-def realm(moddir):
-    """Tickets of ten hours."""
-    realm = new_realm(moddir / "kdc")
-    yield realm
-    realm.stop()
-
-
-@pytest.fixture
-def quick(moddir, monkeypatch):
-    """A realm whose tickets are soon over: quick(seconds), at most one a test."""
-    made = []
-
-    def make(life):
-        made.append(new_realm(moddir / ("kdc-%d-%d" % (life, len(list(moddir.glob("kdc-*"))))),
-                              life=life))
-        monkeypatch.setenv("KRB5_CONFIG", made[-1].environ["KRB5_CONFIG"])
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop()
-
-
-@pytest.fixture(autouse=True)
-def environment(realm, monkeypatch):
-    monkeypatch.setenv("KRB5_CONFIG", realm.environ["KRB5_CONFIG"])
 
 
 def fill(top, files, size):

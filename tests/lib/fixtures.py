@@ -10,6 +10,9 @@
     make     make(url, ...): a Migration of a share of class Samba, with USERS in its idmap;
              ends with the module
     homes    where the workers' directories go; none of them stays
+    realm    a Kerberos realm for the module, with its PRINCIPALS; tickets of ten hours
+    quick    quick(seconds): one whose tickets are over then; at most one a test
+    in_realm what the test starts is in the realm
 """
 import contextlib
 
@@ -17,6 +20,7 @@ import pytest
 
 from lib import smbd
 from lib.case import PLACES, STATES
+from lib.kdc import Kdc
 from lib.programs import MODULES
 from lib.smbsource import IDMAP, migrations, settings
 from lib.wait import wait_until
@@ -119,3 +123,39 @@ def homes(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     yield tmp_path
     wait_until(lambda: not list(tmp_path.glob("postcopy-smb-*")), 20, "the workers' directories")
+
+
+# -- Kerberos ---------------------------------------------------------------------------
+
+def new_realm(request, workdir, **kw):
+    realm = Kdc(workdir, **kw).start()
+    for name in request.module.PRINCIPALS:
+        realm.principal(name)
+    return realm
+
+
+@pytest.fixture(scope="module")
+def realm(request, moddir):
+    realm = new_realm(request, moddir / "kdc")
+    yield realm
+    realm.stop()
+
+
+@pytest.fixture
+def quick(request, moddir, monkeypatch):
+    made = []
+
+    def make(life):
+        workdir = moddir / ("kdc-%d-%d" % (life, len(list(moddir.glob("kdc-*")))))
+        made.append(new_realm(request, workdir, life=life))
+        monkeypatch.setenv("KRB5_CONFIG", made[-1].environ["KRB5_CONFIG"])
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture
+def in_realm(realm, monkeypatch):
+    monkeypatch.setenv("KRB5_CONFIG", realm.environ["KRB5_CONFIG"])
