@@ -368,18 +368,33 @@ static void look_at_windows(struct crawl *w, uint64_t now)
 
 /* ---- end, wait --------------------------------------------------------------- */
 
-/* Nothing but parked entries is left. */
+static uint64_t parked(const struct crawl *w)
+{
+	return w->s.left.errors + w->s.left.conflicts;
+}
+
+/* Is nothing left that goes on by itself?  Links whose names may come out of a parked directory
+ * do not. */
+static bool is_over(struct crawl *w)
+{
+	const struct stub_journal_counts *n = &w->s.left;
+
+	if (n->total == parked(w))
+		return true;
+	return n->total == n->links + parked(w) &&
+	       queue_names_may_come(w->queue, w->c->volume, n) == 1;
+}
+
+/* Nothing is left but what is parked, and what waits for that. */
 static int only_parked(struct crawl *w)
 {
-	uint64_t parked = w->s.left.errors + w->s.left.conflicts;
-
-	if (w->c->leave_parked || parked == 0)
+	if (w->c->leave_parked || parked(w) == 0)
 		return CRAWL_NOTHING_LEFT;
 	if (!w->said_parked)
 		say(w, STUB_LOG_WARN,
 		    "nothing left but %llu parked objects: see 'postcopy parked'; waiting until "
 		    "they are tried again ('postcopy retry')",
-		    (unsigned long long)parked);
+		    (unsigned long long)parked(w));
 	w->said_parked = true;
 	return -EINPROGRESS;
 }
@@ -400,7 +415,7 @@ static int ended(struct crawl *w)
 		r = journal_failed(w, r);
 		return r < 0 ? r : -EINPROGRESS;
 	}
-	if (w->s.left.total == w->s.left.errors + w->s.left.conflicts)
+	if (is_over(w))
 		return only_parked(w);
 	w->said_parked = false;
 	return -EINPROGRESS;
@@ -429,7 +444,7 @@ static void tell_manager(struct crawl *w, uint64_t now)
 	w->status_at_ms = now + STATUS_MS;
 	notify("STATUS=%llu objects to go, %llu of them parked, %u asked for%s",
 	       (unsigned long long)w->s.left.total,
-	       (unsigned long long)(w->s.left.errors + w->s.left.conflicts), w->s.inflight,
+	       (unsigned long long)parked(w), w->s.inflight,
 	       w->s.closed ? "; outside of the windows" :
 	       w->link	   ? "" :
 			     "; waiting for the retriever");

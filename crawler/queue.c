@@ -70,6 +70,7 @@ struct queue {
 	bool last_met; /* in this pass, and left out */
 	bool last_rests; /* some of these rest from now on */
 	uint64_t asked_ms; /* something was last given out for the first time */
+	struct stub_names names;
 };
 
 static int journal_open(struct queue *q)
@@ -530,4 +531,12 @@ int queue_counts(struct queue *q, struct stub_journal_counts *out)
 	int r = journal_open(q);
 
 	return r < 0 ? r : stub_journal_counts(q->journal, out);
+}
+
+int queue_names_may_come(struct queue *q, struct stub_volume *v,
+			 const struct stub_journal_counts *n)
+{
+	int r = journal_open(q);
+
+	return r < 0 ? r : stub_names_may_come(v, q->journal, &q->names, n);
 }

@@ -95,5 +95,8 @@ void queue_forget(struct queue *q, uint64_t now_ms);
 
 /* As the journal has them now. 0 or -errno. */
 int queue_counts(struct queue *q, struct stub_journal_counts *out);
+/* See stub_names_may_come(). */
+int queue_names_may_come(struct queue *q, struct stub_volume *v,
+			 const struct stub_journal_counts *n);
 
 #endif

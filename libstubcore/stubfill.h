@@ -131,6 +131,25 @@ void stub_journal_parked(struct stub_journal_cursor *c);
 int stub_journal_next(struct stub_journal *j, struct stub_journal_cursor *c, bool parked,
 		      struct stub_journal_entry *out, size_t max);
 
+/* How far stub_names_may_come() is; zero it to start. */
+struct stub_names {
+	struct stub_journal_counts counts; /* of which all this is known */
+	struct stub_journal_cursor at;
+	bool over, come;
+};
+
+/*
+ * Inodes with several links wait for names.  May names still come?  @n: what
+ * stub_journal_counts() said just now.  Looks at 256 parked objects in a call, and once at each of
+ * them while @n stays the same.  No lock: what it says is as old as @n.
+ *   1         yes: something that is not parked is pending, or a parked directory is
+ *   0         no: what waits for them is to be finished with the names it has
+ *   -EAGAIN   not known yet: call again
+ *   -ENOMEM, -EIO and others of the journal: not known
+ */
+int stub_names_may_come(struct stub_volume *v, struct stub_journal *j, struct stub_names *s,
+			const struct stub_journal_counts *n);
+
 /* ---- where clients are at work (heat.c): a hint ---- */
 
 #define STUB_HEAT_PLACES 64

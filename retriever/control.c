@@ -47,12 +47,6 @@ struct client {
 
 /* ---- commands ---- */
 
-/* Is all that is left waiting for a person? */
-static bool only_parked(const struct stub_journal_counts *n)
-{
-	return n->total && n->total == n->errors + n->conflicts;
-}
-
 static const char *state_name(struct control *c, const struct jobs_stats *s,
 			      const struct source_state *src, enum final_state last,
 			      const struct stub_journal_counts *n)
@@ -67,7 +61,7 @@ static const char *state_name(struct control *c, const struct jobs_stats *s,
 		return "paused";
 	if (!src->connected || s->source_lost)
 		return "source-lost";
-	return only_parked(n) ? "only-parked" : "migrating";
+	return watch_only_parked(c->watch, n) ? "only-parked" : "migrating";
 }
 
 /* Recalls by client, most files first. */
@@ -192,7 +186,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	watch_rates(c->watch, &rates);
 	o = answer_ok();
 	add_s(o, "state", state_name(c, &s, &src, add_found(c, o), &n));
-	add_b(o, "only_parked", only_parked(&n));
+	add_b(o, "only_parked", watch_only_parked(c->watch, &n));
 	add_u(o, "pending", n.total - n.errors - n.conflicts);
 	add_u(o, "done", f.done + s.whole);
 	add_u(o, "parked", n.errors);

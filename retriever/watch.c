@@ -4,7 +4,7 @@
  * of the parked objects.
  *
  * The end comes in two steps.  When only hard-linked inodes that wait for names
- * are pending, every directory is listed and no more names can come: they are
+ * are pending, and what is parked is no directory, no more names can come: they are
  * finished as they are.  When the counter is 0 and the finisher holds nothing,
  * a walk through everything (final_check.c) has to agree; then the volume is complete
  * (docs/design.md, invariant 6), and is marked so for the plugins.
@@ -47,6 +47,8 @@ struct watch {
 	pthread_mutex_t look_lock; /* one look at a time; protects complete */
 	bool complete;
 	struct stub_journal_cursor links; /* under look_lock too: where the round through them is */
+	struct stub_names names;	  /* the same: may more come? */
+	bool held_up;			  /* the same: all is parked but links, and more may come */
 	struct final_check *last;
 	struct again *again;
 	struct history *history;
@@ -128,6 +130,20 @@ static void end(struct watch *w)
 			    "counter is 0: the migration is complete");
 }
 
+/* The rest waits for names: is it to be finished with those it has? */
+static void look_at_links(struct watch *w, const struct stub_journal_counts *n)
+{
+	int come = 1;
+
+	w->held_up = false;
+	if (n->links && n->total == n->links + n->errors + n->conflicts) {
+		come = stub_names_may_come(w->c.volume, w->c.journal, &w->names, n);
+		w->held_up = come == 1;
+	}
+	if (come == 0)
+		finish_links(w);
+}
+
 static void look(struct watch *w)
 {
 	struct stub_journal_counts n;
@@ -140,8 +156,8 @@ static void look(struct watch *w)
 	if (n.total == 0 && !w->complete) {
 		if (final_check_run(w->last) == FINAL_WHOLE)
 			end(w);
-	} else if (n.links && n.links == n.total) {
-		finish_links(w);
+	} else {
+		look_at_links(w, &n);
 	}
 	pthread_mutex_unlock(&w->look_lock);
 }
@@ -151,6 +167,17 @@ void watch_look(struct watch *w)
 	look(w);
 	if (final_check_wait(w->last, PATIENCE_MS))
 		look(w);
+}
+
+bool watch_only_parked(struct watch *w, const struct stub_journal_counts *n)
+{
+	uint64_t parked = n->errors + n->conflicts;
+	bool held_up;
+
+	pthread_mutex_lock(&w->look_lock);
+	held_up = w->held_up;
+	pthread_mutex_unlock(&w->look_lock);
+	return parked && (n->total == parked || (held_up && n->total == n->links + parked));
 }
 
 void watch_found(struct watch *w, struct final_found *out)

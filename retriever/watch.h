@@ -24,6 +24,9 @@ void watch_destroy(struct watch *w);
  * Thread-safe; no file system call unless it is over. Waits some seconds for the final
  * check: that of a small volume ends in that time, and its result can be told. */
 void watch_look(struct watch *w);
+/* Is all that is left, @n, waiting for a person?  So are links whose names may come out of a parked
+ * directory. As of the last look. */
+bool watch_only_parked(struct watch *w, const struct stub_journal_counts *n);
 /* The final check: what it has found, and its state. */
 void watch_found(struct watch *w, struct final_found *out);
 /* Into @o: see history.h. */
