@@ -357,6 +357,7 @@ struct nfs_version {
 	 * connection must be made again.  NULL: null() */
 	int (*ping)(struct nfs_conn *c, rpc_cb cb, void *arg);
 	const char *(*pinged)(struct nfs_conn *c, const void *reply);
+	/* 0; -EOPNOTSUPP: it cannot be said; anything else is lack of memory */
 	int (*send)(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb);
 	/* libnfs's result of @c; @out is set as a whole */
 	void (*answer)(struct nfs_source *s, const struct nfs_call *c, const void *reply,
@@ -527,7 +528,8 @@ int nfs_wait_known(struct nfs_source *s);
 
 /* ---- nfs_call.c ---- */
 
-/* Encode and queue @c on its connection's context: 0 or -ENOMEM. */
+/* Encode and queue @c on its connection's context: 0 or -ENOMEM.  What the version of the protocol
+ * cannot say ends here, with -EOPNOTSUPP. */
 int nfs_call_send(struct nfs_call *c);
 
 /* One call that a thread waits for: submit, then wait for done(). */

@@ -85,7 +85,7 @@ int nfs3_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb)
 	case NFS_OP_GETXATTR:
 		break;
 	}
-	return -1;
+	return -EOPNOTSUPP;
 }
 
 /* ---- answers ---- */

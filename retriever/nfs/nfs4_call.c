@@ -209,7 +209,7 @@ static int send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct n
 		nfs4_put_opaque(o, c->name, strlen(c->name));
 		break;
 	case NFS_OP_GETACL: /* of NFSv3 alone */
-		return -1;
+		return -EOPNOTSUPP;
 	}
 	return nfs4_queue(o, rpc, cb, c);
 }

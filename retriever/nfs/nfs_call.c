@@ -9,6 +9,7 @@
  *   no session     (NFSv4.1) the connection is reset; the call is not to blame, however often
  *   RPC refused    done() with an error: asking again would not help.  (NFSv4.1) Nothing of the
  *                  call was looked at: its slot may be used again, with the same number
+ *   never sent     done(-EOPNOTSUPP): this version of the protocol has no such call
  *   anything else  the connection broke: the call stays in its flight, from where
  *                  nfs_conn.c takes it back
  *
@@ -152,7 +153,13 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 
 int nfs_call_send(struct nfs_call *c)
 {
-	return c->conn->s->uri.version->send(c, c->conn->rpc, on_reply) ? -ENOMEM : 0;
+	int r = c->conn->s->uri.version->send(c, c->conn->rpc, on_reply);
+
+	if (r == -EOPNOTSUPP) {
+		finish(c, r, NULL);
+		return 0;
+	}
+	return r ? -ENOMEM : 0;
 }
 
 /* ---- waiting ---- */

@@ -552,6 +552,43 @@ static void answer_is_whole(void **state)
 	assert_ptr_equal(a.reply, &res);
 }
 
+/* ---- nfs_call_send() ---- */
+
+static int ended_with;
+
+static void ended(struct nfs_call *c, int err, const struct nfs_answer *a)
+{
+	assert_null(c->conn);
+	assert_null(a);
+	ended_with = err;
+}
+
+/* It ends, and its connection is none the worse. */
+static void what_a_version_cannot_say(void **state)
+{
+	static const enum nfs_op unknown[] = { NFS_OP_SEEK, NFS_OP_LISTXATTRS, NFS_OP_GETXATTR };
+	struct nfs_source s = { .uri = { .version = &nfs3_version } };
+	struct nfs_carrier carrier = { 0 };
+	struct nfs_conn conn = { .s = &s, .rpc = &carrier };
+
+	(void)state;
+	pthread_mutex_init(&s.pool.lock, NULL);
+	TAILQ_INIT(&conn.flight);
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+		struct nfs_call call = { .op = unknown[i], .conn = &conn, .done = ended };
+
+		TAILQ_INSERT_TAIL(&conn.flight, &call, link);
+		conn.inflight = 1;
+		conn.load = nfs_call_load(&call);
+		ended_with = 0;
+		assert_int_equal(nfs_call_send(&call), 0);
+		assert_int_equal(ended_with, -EOPNOTSUPP);
+		assert_true(TAILQ_EMPTY(&conn.flight));
+		assert_int_equal(conn.inflight + conn.load, 0);
+	}
+	pthread_mutex_destroy(&s.pool.lock);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -559,7 +596,7 @@ int main(void)
 		cmocka_unit_test(errno_table),	   cmocka_unit_test(attr_values),
 		cmocka_unit_test(attr_types),	   cmocka_unit_test(attr_times),
 		cmocka_unit_test(origin_lengths),  cmocka_unit_test(page_entries),
-		cmocka_unit_test(answer_is_whole),
+		cmocka_unit_test(answer_is_whole), cmocka_unit_test(what_a_version_cannot_say),
 		cmocka_unit_test(page_hostile),	   cmocka_unit_test(guard_strings),
 		cmocka_unit_test(guard_arrays),	   cmocka_unit_test(guard_opaque),
 		cmocka_unit_test(guard_alignment), cmocka_unit_test(guard_replies),
