@@ -230,6 +230,11 @@ struct nfs4_attrs {
 
 extern const uint64_t nfs4_of_objects; /* what is asked of each */
 #define NFS4_OF_DIRS (NFS4_BIT(FATTR4_FSID) | NFS4_BIT(FATTR4_FILEID))
+/* What tells one version of an object's content from others (source_read()).  No owners, whose
+ * names cost the server a look-up, and no ACL, for which there is no room behind a full READ. */
+#define NFS4_OF_VERSION \
+	(NFS4_OF_DIRS | NFS4_BIT(FATTR4_TYPE) | NFS4_BIT(FATTR4_SIZE) | \
+	 NFS4_BIT(FATTR4_TIME_METADATA) | NFS4_BIT(FATTR4_TIME_MODIFY))
 
 /* A fattr4 of which no others than @asked were asked for.  0 or -EBADMSG. */
 int nfs4_get_attrs(struct nfs4_in *in, uint64_t asked, struct nfs4_attrs *out);
@@ -241,6 +246,8 @@ bool nfs4_name_ids(const struct smb_idmap *ids, struct nfs4_attrs *a);
 /* 0, or -EBADMSG: something is missing (*why says what), or impossible.  The mode is as the server
  * says it. */
 int nfs4_attr(const struct nfs4_attrs *from, struct stub_attr *out, const char **why);
+/* The same of NFS4_OF_VERSION; all else is 0. */
+int nfs4_attr_version(const struct nfs4_attrs *from, struct stub_attr *out);
 
 /* ---- nfs4_acl.c ---- */
 

@@ -256,11 +256,13 @@ static const struct {
 	{ FATTR4_TIME_MODIFY, "modification time" },
 };
 
-static bool is_complete(const struct nfs4_attrs *from, const char **why)
+/* Of what was @asked for. */
+static bool is_complete(const struct nfs4_attrs *from, uint64_t asked, const char **why)
 {
 	*why = NULL;
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-		if (from->have & NFS4_BIT(needed[i].which))
+		if (from->have & NFS4_BIT(needed[i].which) ||
+		    !(asked & NFS4_BIT(needed[i].which)))
 			continue;
 		*why = needed[i].name;
 		return false;
@@ -272,25 +274,39 @@ static bool is_complete(const struct nfs4_attrs *from, const char **why)
 	return !*why;
 }
 
-int nfs4_attr(const struct nfs4_attrs *from, struct stub_attr *out, const char **why)
+static void take_version(const struct nfs4_attrs *from, struct stub_attr *out)
 {
 	memset(out, 0, sizeof(*out));
-	if (!is_complete(from, why))
+	out->mode = nfs_type(from->type);
+	out->size = from->size;
+	out->fsid = from->fsid;
+	out->fileid = from->fileid;
+	out->mtime = from->mtime;
+	out->ctime = from->have & NFS4_BIT(FATTR4_TIME_METADATA) ? from->ctime : from->mtime;
+}
+
+int nfs4_attr_version(const struct nfs4_attrs *from, struct stub_attr *out)
+{
+	const char *why;
+
+	take_version(from, out);
+	return is_complete(from, NFS4_OF_VERSION, &why) ? 0 : -EBADMSG;
+}
+
+int nfs4_attr(const struct nfs4_attrs *from, struct stub_attr *out, const char **why)
+{
+	take_version(from, out);
+	if (!is_complete(from, nfs4_of_objects, why))
 		return -EBADMSG;
-	out->mode = nfs_type(from->type) | (from->mode & 07777);
+	out->mode |= from->mode & 07777;
 	out->nlink = from->numlinks;
 	out->uid = from->uid;
 	out->gid = from->gid;
-	out->size = from->size;
 	out->used = from->space_used;
-	out->fsid = from->fsid;
-	out->fileid = from->fileid;
 	if (from->type == NF3BLK || from->type == NF3CHR) {
 		out->rdev_major = from->rdev_major;
 		out->rdev_minor = from->rdev_minor;
 	}
-	out->mtime = from->mtime;
 	out->atime = from->have & NFS4_BIT(FATTR4_TIME_ACCESS) ? from->atime : from->mtime;
-	out->ctime = from->have & NFS4_BIT(FATTR4_TIME_METADATA) ? from->ctime : from->mtime;
 	return 0;
 }

@@ -7,10 +7,11 @@
  *   GETATTR    PUTFH  GETATTR
  *   LOOKUP     PUTFH  GETATTR (of the directory)  LOOKUP  GETFH  GETATTR; NFSv4.2: LISTXATTRS,
  *              which tells whether there is more, and may fail
- *   READLINK   PUTFH  GETATTR  READLINK
+ *   READLINK   PUTFH  GETATTR (which object)  READLINK
  *   ACCESS     PUTFH  ACCESS
- *   READ       PUTFH  READ  GETATTR
- *   SEEK       PUTFH  SEEK  GETATTR       (NFSv4.2, as LISTXATTRS and GETXATTR, which are alone)
+ *   READ       PUTFH  READ  GETATTR (which version)
+ *   SEEK       PUTFH  SEEK  GETATTR (likewise; NFSv4.2, as LISTXATTRS and GETXATTR, which are
+ *              alone)
  *   READDIR    PUTFH  GETATTR (of the directory)  READDIR, with handles and attributes; or with
  *              none, where the server does not take that (Ganesha 6.5 has no ACLs of what lies in
  *              its pseudo file system, and says INVAL): then each entry is looked up
@@ -30,8 +31,6 @@
 
 #define TARGET_MAX     (64 * 1024)
 #define NAME_BYTES_MAX (64 * 1024)
-/* The version, no rights: an ACL of any length would not fit behind a full READ (NFS_READ_MAX). */
-#define OF_READS       (nfs4_of_objects & ~NFS4_BIT(FATTR4_ACL))
 #define OF_ENTRIES \
 	(nfs4_of_objects | NFS4_BIT(FATTR4_RDATTR_ERROR) | NFS4_BIT(FATTR4_FILEHANDLE))
 #define OF_NAMES       NFS4_BIT(FATTR4_FILEID)
@@ -116,7 +115,7 @@ static void put_seek(struct nfs4_out *o, const struct nfs_call *c)
 	put_stateid(o);
 	nfs4_put64(o, c->offset);
 	nfs4_put32(o, c->count);
-	nfs4_put_getattr(o, OF_READS);
+	nfs4_put_getattr(o, NFS4_OF_VERSION);
 }
 
 static void put_read(struct nfs4_out *o, const struct nfs_call *c)
@@ -125,7 +124,7 @@ static void put_read(struct nfs4_out *o, const struct nfs_call *c)
 	put_stateid(o);
 	nfs4_put64(o, c->offset);
 	nfs4_put32(o, nfs41_fit(session_of(c), c->count)); /* the rest is asked for then */
-	nfs4_put_getattr(o, OF_READS);
+	nfs4_put_getattr(o, NFS4_OF_VERSION);
 }
 
 static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
@@ -186,7 +185,7 @@ static int send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct n
 		put_lookup(o, c);
 		break;
 	case NFS_OP_READLINK:
-		nfs4_put_getattr(o, nfs4_of_objects);
+		nfs4_put_getattr(o, NFS4_OF_VERSION);
 		nfs4_put_op(o, NFS4_READLINK);
 		break;
 	case NFS_OP_ACCESS:
@@ -261,18 +260,15 @@ static void take_born(const struct nfs4_attrs *attrs, struct nfs_answer *a)
 	a->attr.more = a->attr.more || a->have_born;
 }
 
-static int take_attr(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
-		     struct nfs_answer *a)
+static int take_attr(struct nfs_source *s, struct nfs4_reply *r, struct nfs_answer *a)
 {
-	bool content = c->op == NFS_OP_READ || c->op == NFS_OP_SEEK;
-	uint64_t asked = content ? OF_READS : nfs4_of_objects | more_of(s);
 	int status = nfs4_next(r, NFS4_GETATTR);
 	struct nfs4_attrs attrs;
 	const char *why;
 
 	if (status)
 		return nfs4_errno(status);
-	if (nfs4_get_attrs3(&r->in, asked, content ? 0 : third_of(s), &attrs))
+	if (nfs4_get_attrs3(&r->in, nfs4_of_objects | more_of(s), third_of(s), &attrs))
 		return -EBADMSG;
 	find_owner(s, &attrs);
 	if (nfs4_attr(&attrs, &a->attr, &why))
@@ -280,6 +276,19 @@ static int take_attr(struct nfs_source *s, const struct nfs_call *c, struct nfs4
 	nfs4_acl_met(s, &attrs, &a->attr);
 	a->have_attr = true;
 	take_born(&attrs, a);
+	return 0;
+}
+
+static int take_version(struct nfs4_reply *r, struct nfs_answer *a)
+{
+	int status = nfs4_next(r, NFS4_GETATTR);
+	struct nfs4_attrs attrs;
+
+	if (status)
+		return nfs4_errno(status);
+	if (nfs4_get_attrs(&r->in, NFS4_OF_VERSION, &attrs) || nfs4_attr_version(&attrs, &a->attr))
+		return -EBADMSG;
+	a->have_attr = true;
 	return 0;
 }
 
@@ -312,8 +321,7 @@ int nfs4_get_handle(struct nfs4_reply *r, struct stub_origin *out)
 	return 0;
 }
 
-static int take_lookup(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
-		       struct nfs_answer *a)
+static int take_lookup(struct nfs_source *s, struct nfs4_reply *r, struct nfs_answer *a)
 {
 	int e = take_dir(r, &a->dir);
 
@@ -326,14 +334,13 @@ static int take_lookup(struct nfs_source *s, const struct nfs_call *c, struct nf
 	if (!e)
 		e = nfs4_get_handle(r, &a->origin);
 	if (!e)
-		e = take_attr(s, c, r, a);
+		e = take_attr(s, r, a);
 	return e || minor_of(s) < 2 ? e : nfs42_look_behind(r, a);
 }
 
-static int take_readlink(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
-			 struct nfs_answer *a)
+static int take_readlink(struct nfs4_reply *r, struct nfs_answer *a)
 {
-	int e = take_attr(s, c, r, a);
+	int e = take_version(r, a);
 
 	if (!e)
 		e = nfs4_errno(nfs4_next(r, NFS4_READLINK));
@@ -343,8 +350,7 @@ static int take_readlink(struct nfs_source *s, const struct nfs_call *c, struct 
 	return a->data && !memchr(a->data, '\0', a->len) ? 0 : -EBADMSG;
 }
 
-static int take_read(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
-		     struct nfs_answer *a)
+static int take_read(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
 {
 	int e = nfs4_errno(nfs4_next(r, NFS4_READ));
 
@@ -352,11 +358,10 @@ static int take_read(struct nfs_source *s, const struct nfs_call *c, struct nfs4
 		return e;
 	a->eof = nfs4_get32(&r->in);
 	a->data = (const char *)nfs4_get_opaque(&r->in, c->count, &a->len);
-	return a->data ? take_attr(s, c, r, a) : -EBADMSG;
+	return a->data ? take_version(r, a) : -EBADMSG;
 }
 
-static int take_seek(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
-		     struct nfs_answer *a)
+static int take_seek(struct nfs4_reply *r, struct nfs_answer *a)
 {
 	int status = nfs4_next(r, NFS4_SEEK);
 
@@ -367,7 +372,7 @@ static int take_seek(struct nfs_source *s, const struct nfs_call *c, struct nfs4
 		return a->eof ? 0 : nfs4_errno(status); /* nothing of the kind to the file's end */
 	a->eof = nfs4_get32(&r->in);
 	a->at = nfs4_get64(&r->in);
-	return r->in.bad ? -EBADMSG : take_attr(s, c, r, a);
+	return r->in.bad ? -EBADMSG : take_version(r, a);
 }
 
 static int take_access(struct nfs4_reply *r, struct nfs_answer *a)
@@ -402,20 +407,20 @@ static int take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_repl
 		return e;
 	switch (c->op) {
 	case NFS_OP_GETATTR:
-		return take_attr(s, c, r, a);
+		return take_attr(s, r, a);
 	case NFS_OP_LOOKUP:
-		return take_lookup(s, c, r, a);
+		return take_lookup(s, r, a);
 	case NFS_OP_READLINK:
-		return take_readlink(s, c, r, a);
+		return take_readlink(r, a);
 	case NFS_OP_ACCESS:
 		return take_access(r, a);
 	case NFS_OP_READ:
-		return take_read(s, c, r, a);
+		return take_read(c, r, a);
 	case NFS_OP_READDIRPLUS:
 	case NFS_OP_READDIR:
 		return take_readdir(r, a);
 	case NFS_OP_SEEK:
-		return take_seek(s, c, r, a);
+		return take_seek(r, a);
 	case NFS_OP_LISTXATTRS:
 		return nfs42_take_list(r, a);
 	case NFS_OP_GETXATTR:

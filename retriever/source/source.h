@@ -298,7 +298,8 @@ int source_list(struct source *s, enum source_priority p, const struct stub_orig
  * Read [offset, offset+length), length at most read_bytes of source_limits().
  * Asynchronous: @fn is called exactly once, on a thread of the source, with the
  * data (valid only during the call) and the attributes that came with it (valid
- * if have_attr).  result: bytes (== length unless the file ends before), or -errno.
+ * if have_attr): type, size, fsid, file id, mtime and ctime, which tell the version; of others
+ * nothing is said.  result: bytes (== length unless the file ends before), or -errno.
  * @fn must not block for long.  Short replies before the end are asked for again
  * inside.  Returns 0, or -ECANCELED (then @fn is not called).
  */
