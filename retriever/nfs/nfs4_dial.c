@@ -254,7 +254,8 @@ static int ask_limits(struct nfs_dial *d, struct nfs_carrier *rpc, const struct 
 					    config->read_bytes;
 	if (d->session && nfs41_fit(d->session, out->read_bytes) < out->read_bytes)
 		out->read_bytes = nfs41_fit(d->session, out->read_bytes) & ~4095u;
-	out->readdir_bytes = nfs41_fit(d->session, config->readdir_bytes);
+	/* an entry says more than NFSv3's, and a page should have as many */
+	out->readdir_bytes = nfs41_fit(d->session, config->readdir_bytes + config->readdir_bytes / 2);
 	out->max_file_size = a.attrs.maxfilesize && a.attrs.maxfilesize < INT64_MAX ?
 				     a.attrs.maxfilesize :
 				     INT64_MAX;

@@ -12,11 +12,15 @@ from lib.wait import wait_until
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Tree
+from nfsclient.proxy import Proxy
 
 MIB = 1 << 20
 ALICE = 1001
 OLD = (-5 * 10 ** 9 + 7, -10 ** 9 + 1)          # before 1970
 VERSIONS = ("4.0", "4.1", "4.2")
+LEVELS, FILES, WIDE = 16, 300, 3000
+ONE = "connections = 1\n"               # none that still begins while calls are counted
+PINGS = ("NULL", "SEQUENCE")            # of a connection that has nothing to do
 
 
 @pytest.fixture(params=VERSIONS)
@@ -88,6 +92,70 @@ def test_no_more_round_trips_than_nfsv3(new_migration, workdir, new_volume):
         for proc, count in by[version].items():
             if proc != "NULL":
                 assert count <= by[3].get(proc, 0), by
+
+
+# -- the same, of a server that nobody here wrote ---------------------------------------------
+
+@pytest.fixture(scope="module")
+def counted(old_server, new_volume):
+    """A proxy before a stock server."""
+    top = new_volume("xfs", "512M", options="noatime").path / "tree"
+    for at in ["/".join(["deep"] + ["level%d" % i for i in range(1, LEVELS)]), "small", "wide"]:
+        (top / at).mkdir(parents=True)
+    for d in top.glob("**/level*"):
+        (d / "beside").touch()
+    (top / deep_file()).write_bytes(b"deep" * 1000)
+    for i in range(FILES):
+        (top / "small" / ("f%d" % i)).write_bytes(b"%4096d" % i)
+    for i in range(WIDE):
+        (top / "wide" / ("a-name-of-some-length-%06d" % i)).touch()
+    with Proxy.for_server(old_server(top)) as proxy:
+        yield proxy
+
+
+def deep_file():
+    return "/".join(["deep"] + ["level%d" % i for i in range(1, LEVELS)] + ["file"])
+
+
+def calls_of(proxy, m, work):
+    """What work() makes the old server hear, by procedure."""
+    wait_until(lambda: m.status()["source_connected"], 60, "it is connected")
+    proxy.reset_counts()
+    work()
+    wait_until(lambda: m.status()["inflight"] == 0, 60, "all is answered")
+    return {name: n for name, n in proxy.counts.items() if name not in PINGS}
+
+
+@pytest.mark.parametrize("version", (3,) + VERSIONS)
+def test_a_cold_path_costs_a_call_for_each_name(version, counted, new_migration, fresh_dir):
+    m = new_migration(counted.url(version), fresh_dir, conf=ONE).init().start()
+    with m.client("v4.1") as c:
+        c.patient(60).getattr("")
+        calls = calls_of(counted, m, lambda: c.patient(60).getattr(deep_file()))
+        assert calls == {"LOOKUP": LEVELS + 1}
+        calls = calls_of(counted, m, lambda: c.patient(60).read(c.fh(deep_file()), 0, 1))
+        assert calls == {"READ": 1}
+
+
+def crawl_calls(counted, new_migration, volume, version):
+    m = new_migration(counted.url(version), volume, conf=ONE).init().start()
+    calls = calls_of(counted, m, m.crawl)
+    m.audit(complete=True)
+    m.stop()
+    for i in range(FILES):
+        assert (volume / "small" / ("f%d" % i)).read_bytes() == b"%4096d" % i
+    return calls
+
+
+def test_small_files_cost_no_more_calls_than_by_nfsv3(counted, new_migration, new_volume):
+    homes, by = new_volume("xfs", "1G").path, {}
+    for version in (3,) + VERSIONS:
+        (homes / str(version)).mkdir()
+        by[version] = crawl_calls(counted, new_migration, homes / str(version), version)
+        assert by[version]["READ"] <= FILES + 1, by
+    for version in VERSIONS:
+        assert sum(by[version].values()) <= sum(by[3].values()), by
+        assert by[version]["READDIRPLUS"] <= by[3]["READDIRPLUS"], by
 
 
 # -- several file systems -----------------------------------------------------------------------

@@ -200,7 +200,9 @@ class Proxy:
     def mount_port(self):
         return self.ports[-1]
 
-    def url(self):
+    def url(self, version=3):
+        if version != 3:
+            return "nfs://%s%s?nfsport=%d&version=%s" % (self.host, self.export, self.port, version)
         return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (
             self.host, self.export, self.port, self.mount_port)
 
