@@ -19,7 +19,7 @@ import subprocess
 import time
 
 import lib.line
-from lib.ganesha import Ganesha
+from lib.ganesha import of_debian
 from lib.migration import Migration, SmbMigration
 from lib.programs import BUILD, MODULES, WORKER, build_rpcshim
 from lib.smbd import PASSWORD, Samba
@@ -35,6 +35,7 @@ SMB = (WORKER, MODULES / "stub.so")     # what rows of SMB need beside
 LIMIT_S = 1800
 SMALL, PER_DIR = 4096, 250
 WIDE, LEVELS, ENTRIES, THIN = 16, 16, 1000, 10
+CHAINS = 9
 MIB = 1 << 20
 
 
@@ -82,6 +83,26 @@ def write_deep(top, levels, entries):
     (top / "cold").write_bytes(os.urandom(SMALL))
 
 
+def write_chains(top, levels):
+    top.mkdir()
+    for n in range(CHAINS):
+        write_deep(top / ("c%d" % n), levels - 1, THIN)
+
+
+def chains(old):
+    """Files of which each lies below directories of its own."""
+    return ["/".join(["c%d" % n] + ["next"] * (old.levels - 1) + ["cold"]) for n in range(CHAINS)]
+
+
+def write_large(top, size):
+    """So many bytes in four files."""
+    top.mkdir()
+    for n in range(4):
+        with open(top / ("file%d" % n), "wb") as f:
+            for _ in range(size // MIB // 4):
+                f.write(os.urandom(MIB))
+
+
 def write_big(top, size):
     top.mkdir()
     with open(top / "file", "wb") as f:
@@ -92,8 +113,10 @@ def write_big(top, size):
 class Old:
     """The old servers of a run, one for each tree and protocol."""
 
-    def __init__(self, home, top, quick):
+    def __init__(self, home, top, quick, release=None):
         self.home, self.top, self.quick = home, top, quick
+        self.release = release      # of Debian, whose NFS server it is; None: this machine's
+        self.turn = 0               # of rows_version.py
         self.files = 2000 if quick else 20000       # of small
         self.few = 1000 if quick else 5000
         self.dirs = 4 if quick else WIDE            # of wide
@@ -109,6 +132,8 @@ class Old:
                 "wide": lambda top: write_dirs(top, self.dirs, ENTRIES, 0),
                 "deep": lambda top: write_deep(top, self.levels, ENTRIES),
                 "thin": lambda top: write_deep(top, self.levels, THIN),
+                "chains": lambda top: write_chains(top, self.levels),
+                "large": lambda top: write_large(top, self.size),
                 "big": lambda top: write_big(top, self.size)}
         if not (self.top / name).exists():
             make[name](self.top / name)
@@ -117,8 +142,9 @@ class Old:
 
     def nfs(self, name):
         if ("nfs", name) not in self.servers:
-            self.servers["nfs", name] = Ganesha(self.home / ("old-nfs-" + name), self.tree(name),
-                                                readonly=True, shim=self.shim).start()
+            kind = of_debian(self.release, BASE)
+            self.servers["nfs", name] = kind(self.home / ("old-nfs-" + name), self.tree(name),
+                                             readonly=True, shim=self.shim).start()
         return self.servers["nfs", name]
 
     def smb(self, name):
@@ -131,10 +157,11 @@ class Old:
         for server in self.servers.values():
             server.stop(scan=False)
 
-    def url(self, name, port=None):
+    def url(self, name, port=None, version="3"):
         s = self.nfs(name)
-        return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (s.host, s.pseudo, port or s.port,
-                                                                 s.mount_port)
+        mount = "&mountport=%d" % s.mount_port if version == "3" else ""
+        return "nfs://%s%s?nfsport=%d%s&version=%s" % (s.host, s.pseudo, port or s.port, mount,
+                                                       version)
 
     def smb_url(self, name, port=None):
         s = self.smb(name)
@@ -212,8 +239,8 @@ def begun(m):
 
 
 @contextlib.contextmanager
-def migration(home, old, name, port=None, conf=""):
-    with disk(home) as volume, begun(Migration(home / "m", old.url(name, port), volume,
+def migration(home, old, name, port=None, conf="", version="3"):
+    with disk(home) as volume, begun(Migration(home / "m", old.url(name, port, version), volume,
                                                shim=old.shim, conf=conf)) as m:
         yield m
 
