@@ -13,7 +13,7 @@
  *   nfs_krb5.c   tickets, and when to try again who was refused
  *   nfs_conn.c   one thread per connection: send, receive, watchdog, reconnect
  *   nfs_queue.c  which call goes to which connection; back-off and giving up
- *   nfs_call.c   one call: send it, judge what comes back
+ *   nfs_call.c   one call, or several in one message: send, judge what comes back
  *   nfs3_call.c  NFSv3: how a call is said, and what its reply says
  *   nfs3_dial.c  NFSv3: MOUNT, and what is asked of the root
  *   nfs3_traits.c  what it says of itself
@@ -31,6 +31,7 @@
  *      submit -> queue[priority] -> conn.inbox -> conn.flight -> done()
  *                   ^   ^                            |   |
  *                   |   `-- connection, session lost-'   |
+ *                   |       (NFSv4) nothing said of it   |
  *                   `--- delayed <---- JUKEBOX ----------'
  *
  * done() is called exactly once, without any lock held.  Before it, the call has
@@ -197,6 +198,8 @@ struct nfs_call {
 	unsigned int garbage; /* undecodable replies so far */
 	unsigned int losses; /* connections lost while it was in flight */
 	bool suspect; /* may have broken a connection: is sent alone on one */
+	bool alone; /* goes with no others in one message */
+	struct nfs_call *with; /* in flight: the next one in the same message */
 	uint32_t backoff_ms;
 	uint64_t due_ms; /* delayed: not before */
 	uint64_t sent_us; /* in flight: since */
@@ -236,6 +239,7 @@ struct nfs_conn {
 	char broken[NFS_WHY_MAX]; /* why the connection must be closed; "": it need not */
 	bool framing; /* ... because replies could not be told apart */
 	bool blameless; /* ... by no call's doing */
+	bool each_alone; /* the server does not take several calls in one message */
 };
 
 struct nfs_pace { /* see nfs_krb5.c */
@@ -362,6 +366,16 @@ struct nfs_version {
 	/* libnfs's result of @c; @out is set as a whole */
 	void (*answer)(struct nfs_source *s, const struct nfs_call *c, const void *reply,
 		       struct nfs_answer *out);
+	/* Several calls in one message, which begins with @first, and goes on by nfs_call.with; its
+	 * callback is the first one's.  NULL: there is no such thing.
+	 * May @next be the next one of them? */
+	bool (*joins)(const struct nfs_conn *conn, const struct nfs_call *first,
+		      const struct nfs_call *next);
+	/* What the reply says: @take is called for each, without an answer for those of which it says
+	 * nothing.  Is a->fault not NONE, it was no reply to them, and @take is not called. */
+	void (*answers)(struct nfs_source *s, struct nfs_call *first, const void *reply,
+			struct nfs_answer *a,
+			void (*take)(struct nfs_call *c, const struct nfs_answer *a));
 	/* The entries of an answer to READDIR*.  0, -ENOMEM, or -EBADMSG with a reason in *why. */
 	int (*page)(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
 		    struct nfs_page *out, const char **why);
@@ -521,6 +535,8 @@ void nfs_conn_down(struct nfs_conn *c, uint64_t silent_ms);
 void nfs_give_back(struct nfs_conn *c);
 /* @call, of @c's flight, got its reply: take it out of all lists.  It is the caller's then. */
 void nfs_settle(struct nfs_conn *c, struct nfs_call *call);
+/* @call, of @c's flight, is sent again, though the connection is as it should be. */
+void nfs_again(struct nfs_conn *c, struct nfs_call *call);
 /* Again, after a back-off: JUKEBOX. */
 void nfs_delay(struct nfs_source *s, struct nfs_call *call);
 /* Wait until root and limits are known: 0, -ECANCELED, -ETIMEDOUT. */

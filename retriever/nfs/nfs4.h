@@ -9,6 +9,7 @@
  *   nfs4_posix.c what it lets users do, as POSIX ACLs
  *   nfs4_ntacl.c the same, as Samba's acl_xattr keeps it
  *   nfs4_call.c  how a call is said, and what its reply says
+ *   nfs4_answer.c what the reply to a compound says, of one call or several
  *   nfs4_dial.c  the way to the export's root, and what is asked of it
  *   nfs41_*.c    sessions: see nfs41.h
  *   nfs42_*.c    holes, extended attributes, creation times: see nfs42.h
@@ -77,7 +78,9 @@ enum nfs4_status {
 	NFS4_UNION_NOTSUPP = 10090,
 	NFS4_NOXATTR = 10095,
 	NFS4_XATTR2BIG = 10096,
+	NFS4_REQ_TOO_BIG = 10065,
 	NFS4_REP_TOO_BIG = 10066,
+	NFS4_TOO_MANY_OPS = 10070,
 	/* of the session or the client: the call itself was not looked at */
 	NFS4_EXPIRED = 10011,
 	NFS4_STALE_CLIENTID = 10022,
@@ -265,9 +268,9 @@ int nfs4_acl_meta(struct nfs_source *s, const struct nfs4_attrs *from, struct so
 
 int nfs4_null(struct nfs_carrier *rpc, rpc_cb cb, void *arg);
 int nfs4_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb);
-/* @s: has the table of names, and hears of owners that are not in it; NULL: there is neither. */
-void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
-		 struct nfs_answer *out);
+/* On from the compound's beginning, or from the call before: what is said of @c. */
+int nfs4_take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
+	      struct nfs_answer *a);
 int nfs4_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
 	      struct nfs_page *out, const char **why);
 int nfs4_meta(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
@@ -276,5 +279,17 @@ void nfs4_put_handle(struct nfs4_out *o, const struct stub_origin *fh);
 void nfs4_put_getattr(struct nfs4_out *o, uint64_t attributes);
 /* The handle that GETFH gave: 0 or -EBADMSG. */
 int nfs4_get_handle(struct nfs4_reply *r, struct stub_origin *out);
+
+/* ---- nfs4_answer.c ---- */
+
+struct nfs41_session *nfs4_session(const struct nfs_call *c); /* NULL: NFSv4.0 has none */
+/* @s: has the table of names, and hears of owners that are not in it; NULL: there is neither. */
+void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
+		 struct nfs_answer *out);
+/* As of struct nfs_version. */
+bool nfs4_joins(const struct nfs_conn *conn, const struct nfs_call *first,
+		const struct nfs_call *next);
+void nfs4_answers(struct nfs_source *s, struct nfs_call *first, const void *reply,
+		  struct nfs_answer *a, void (*take)(struct nfs_call *c, const struct nfs_answer *a));
 
 #endif

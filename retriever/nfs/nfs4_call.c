@@ -2,7 +2,8 @@
 /*
  * nfs4_call.c - NFSv4: how a call is said, and what its reply says.
  *
- * Each call is one compound, by file handle (from NFSv4.1 on behind SEQUENCE):
+ * Each call is one compound, by file handle (from NFSv4.1 on behind SEQUENCE), or a part of one:
+ * small ones go together (nfs4_answer.c).
  *
  *   GETATTR    PUTFH  GETATTR
  *   LOOKUP     PUTFH  GETATTR (of the directory)  LOOKUP  GETFH  GETATTR; NFSv4.2: LISTXATTRS,
@@ -54,12 +55,6 @@ void nfs4_put_getattr(struct nfs4_out *o, uint64_t attributes)
 {
 	nfs4_put_op(o, NFS4_GETATTR);
 	nfs4_put_bitmap(o, attributes);
-}
-
-/* NULL: NFSv4.0 has none. */
-static struct nfs41_session *session_of(const struct nfs_call *c)
-{
-	return c->conn ? c->conn->session : NULL;
 }
 
 /* What is asked of objects beside nfs4_of_objects. */
@@ -123,13 +118,13 @@ static void put_read(struct nfs4_out *o, const struct nfs_call *c)
 	nfs4_put_op(o, NFS4_READ);
 	put_stateid(o);
 	nfs4_put64(o, c->offset);
-	nfs4_put32(o, nfs41_fit(session_of(c), c->count)); /* the rest is asked for then */
+	nfs4_put32(o, nfs41_fit(nfs4_session(c), c->count)); /* the rest is asked for then */
 	nfs4_put_getattr(o, NFS4_OF_VERSION);
 }
 
 static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
 {
-	uint32_t bytes = nfs41_fit(session_of(c), c->count);
+	uint32_t bytes = nfs41_fit(nfs4_session(c), c->count);
 	uint64_t verf;
 
 	memcpy(&verf, c->verf, sizeof(verf));
@@ -147,13 +142,11 @@ static void put_readdir(struct nfs4_out *o, const struct nfs_call *c)
 
 /* Credentials are encoded when the call is queued.  With Kerberos they are ours, whoever is meant
  * (nfs_source.c knows). */
-static int send_access(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct nfs4_out *o)
+static int send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct nfs4_out *o)
 {
 	int r;
 
-	nfs4_put_op(o, NFS4_ACCESS);
-	nfs4_put32(o, c->count);
-	if (rpc->own)
+	if (rpc->own || c->op != NFS_OP_ACCESS)
 		return nfs4_queue(o, rpc, cb, c);
 	rpc_set_auth(rpc->libnfs, libnfs_authunix_create("postcopy", c->uid, c->uid, 0, NULL));
 	r = nfs4_queue(o, rpc, cb, c);
@@ -164,7 +157,7 @@ static int send_access(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, s
 /* Begin the compound of @c, on a slot of its connection's session. */
 static void begin(struct nfs_call *c, struct nfs4_out *o)
 {
-	struct nfs41_session *s = session_of(c);
+	struct nfs41_session *s = nfs4_session(c);
 
 	nfs4_begin(o);
 	c->slot = 0;
@@ -172,11 +165,11 @@ static void begin(struct nfs_call *c, struct nfs4_out *o)
 		nfs4_minor(o, c->conn->s->uri.version->minor);
 		c->slot = nfs41_put_sequence(o, s);
 	}
-	nfs4_put_handle(o, &c->fh);
 }
 
-static int send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct nfs4_out *o)
+static int put(const struct nfs_call *c, struct nfs4_out *o)
 {
+	nfs4_put_handle(o, &c->fh);
 	switch (c->op) {
 	case NFS_OP_GETATTR:
 		put_whole(o, c);
@@ -189,7 +182,9 @@ static int send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct n
 		nfs4_put_op(o, NFS4_READLINK);
 		break;
 	case NFS_OP_ACCESS:
-		return send_access(c, rpc, cb, o);
+		nfs4_put_op(o, NFS4_ACCESS);
+		nfs4_put32(o, c->count);
+		break;
 	case NFS_OP_READ:
 		put_read(o, c);
 		break;
@@ -201,7 +196,7 @@ static int send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct n
 		put_seek(o, c);
 		break;
 	case NFS_OP_LISTXATTRS:
-		nfs42_put_list(o, c->offset, nfs41_fit(session_of(c), c->count));
+		nfs42_put_list(o, c->offset, nfs41_fit(nfs4_session(c), c->count));
 		break;
 	case NFS_OP_GETXATTR:
 		nfs4_put_op(o, NFS4_GETXATTR);
@@ -210,18 +205,21 @@ static int send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb, struct n
 	case NFS_OP_GETACL: /* of NFSv3 alone */
 		return -EOPNOTSUPP;
 	}
-	return nfs4_queue(o, rpc, cb, c);
+	return 0;
 }
 
 int nfs4_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb)
 {
 	struct nfs4_out o;
-	int r;
+	int r = 0;
 
 	begin(c, &o);
-	r = send(c, rpc, cb, &o);
+	for (const struct nfs_call *k = c; k && !r; k = k->with)
+		r = put(k, &o);
+	if (!r)
+		r = send(c, rpc, cb, &o);
 	if (r && c->slot)
-		nfs41_unsent(session_of(c), c->slot);
+		nfs41_unsent(nfs4_session(c), c->slot);
 	return r;
 }
 
@@ -398,8 +396,8 @@ static int take_readdir(struct nfs4_reply *r, struct nfs_answer *a)
 	return nfs4_errno(status); /* the entries: nfs4_page() */
 }
 
-static int take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
-		struct nfs_answer *a)
+int nfs4_take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
+	      struct nfs_answer *a)
 {
 	int e = nfs4_errno(nfs4_next(r, NFS4_PUTFH));
 
@@ -429,36 +427,6 @@ static int take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_repl
 		break;
 	}
 	return -EBADMSG;
-}
-
-/* What SEQUENCE says.  Not 0: of what comes then nothing was done. */
-static int take_sequence(const struct nfs_call *c, struct nfs4_reply *r, struct nfs_answer *a)
-{
-	int status = c->slot ? nfs41_take_sequence(r, session_of(c), c->slot) : 0;
-
-	if (status < 0) {
-		a->fault = NFS_FAULT_GARBAGE;
-		snprintf(a->why, sizeof(a->why), "SEQUENCE is of another call");
-	} else if (nfs41_is_lost(status)) {
-		a->fault = NFS_FAULT_SESSION;
-		snprintf(a->why, sizeof(a->why), "the server has dropped the session (status %d)",
-			 status);
-	}
-	return nfs4_errno(status);
-}
-
-void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
-		 struct nfs_answer *out)
-{
-	struct nfs4_reply r;
-
-	*out = (struct nfs_answer){ .said = NFS_SAID_NOTHING, .reply = reply };
-	nfs4_open(reply, &r);
-	out->error = take_sequence(c, &r, out);
-	if (!out->error)
-		out->error = take(s, c, &r, out);
-	if (out->error == -EBADMSG)
-		out->have_attr = out->have_dir = false;
 }
 
 int nfs4_meta(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,

@@ -317,10 +317,11 @@ static int ask_traits(struct nfs_dial *d, const char *address, const struct stub
 	return r;
 }
 
-#define CALLS                                                                             \
-	.number = 4, .port = NFS_PORT, .null = nfs4_null, .send = nfs4_send,              \
-	.answer = nfs4_answer, .page = nfs4_page, .meta = nfs4_meta, .root = find_root,   \
-	.limits = ask_limits, .getattr = ask_attr, .traits = ask_traits
+#define CALLS                                                                               \
+	.number = 4, .port = NFS_PORT, .null = nfs4_null, .send = nfs4_send,                \
+	.answer = nfs4_answer, .joins = nfs4_joins, .answers = nfs4_answers,                \
+	.page = nfs4_page, .meta = nfs4_meta, .root = find_root, .limits = ask_limits,      \
+	.getattr = ask_attr, .traits = ask_traits
 #define SESSION .greet = nfs41_greet, .part = nfs41_part, .ping = nfs41_ping, .pinged = nfs41_pinged
 
 const struct nfs_version nfs4_version = { .name = "NFSv4.0", .option = "4.0", CALLS };

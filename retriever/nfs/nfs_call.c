@@ -22,7 +22,7 @@
 #include "nfs/nfs41.h"
 #include "source/called.h"
 
-/* ---- replies ---- */
+/* ---- one ---- */
 
 enum verdict { VERDICT_LOST, VERDICT_GARBAGE, VERDICT_REFUSED };
 
@@ -122,6 +122,72 @@ static void on_fault(struct nfs_call *c, const struct nfs_answer *a)
 	finish(c, -EBADMSG, NULL);
 }
 
+/* ---- several in one message ---- */
+
+/* Whatever is wrong may be one's of them: whose it is, and what it means, is seen when each is
+ * sent alone. */
+static void part(struct nfs_call *first)
+{
+	for (struct nfs_call *c = first; c; c = c->with)
+		c->alone = true;
+}
+
+static void on_failure_of_many(struct nfs_call *first, const char *text)
+{
+	struct nfs_conn *conn = first->conn;
+	struct nfs_call *c, *next;
+	int error = 0;
+
+	switch (judge(text, &error)) {
+	case VERDICT_LOST:
+		nfs_conn_break(conn, "connection closed");
+		return;
+	case VERDICT_GARBAGE:
+		part(first);
+		nfs_conn_break(conn, "unusable answer to several calls: %.80s", text);
+		return;
+	case VERDICT_REFUSED:
+		break;
+	}
+	if (first->slot)
+		nfs41_unsent(conn->session, first->slot);
+	part(first);
+	for (c = first; c; c = next) {
+		next = c->with;
+		nfs_again(conn, c);
+	}
+}
+
+static void take_one(struct nfs_call *c, const struct nfs_answer *a)
+{
+	if (a)
+		called(kind_of(c->op), c->sent_us);
+	if (a && !a->error) {
+		finish(c, 0, a);
+		return;
+	}
+	c->alone = c->alone || a;
+	nfs_again(c->conn, c);
+}
+
+static void on_replies(struct nfs_call *first, const void *reply)
+{
+	struct nfs_conn *conn = first->conn;
+	struct nfs_answer a;
+
+	conn->heard_ms = stub_now_ms();
+	conn->s->uri.version->answers(conn->s, first, reply, &a, take_one);
+	if (!a.fault) {
+		conn->replied = true;
+		return;
+	}
+	part(first);
+	conn->blameless = a.fault == NFS_FAULT_SESSION;
+	nfs_conn_break(conn, "%s", a.why);
+}
+
+/* ---- replies ---- */
+
 static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 {
 	struct nfs_call *c = arg;
@@ -130,7 +196,12 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 
 	(void)rpc;
 	if (status != RPC_STATUS_SUCCESS) {
-		on_failure(c, status == RPC_STATUS_ERROR ? data : NULL);
+		(c->with ? on_failure_of_many : on_failure)(
+			c, status == RPC_STATUS_ERROR ? data : NULL);
+		return;
+	}
+	if (c->with) {
+		on_replies(c, data);
 		return;
 	}
 	called(kind_of(c->op), c->sent_us);

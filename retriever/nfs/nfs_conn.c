@@ -55,10 +55,29 @@ static bool has_wrong_root(struct nfs_conn *c)
 
 /* ---- serving ---- */
 
+/* The first of @list, and those behind it that go with it in one message. */
+static void send_some(struct nfs_conn *c, struct nfs_calls *list, uint64_t now_us)
+{
+	const struct nfs_version *v = c->s->uri.version;
+	struct nfs_call *first = TAILQ_FIRST(list), *call = first, *last = NULL;
+
+	do {
+		TAILQ_REMOVE(list, call, link);
+		TAILQ_INSERT_TAIL(&c->flight, call, link);
+		call->sent_us = now_us;
+		call->with = NULL;
+		if (last)
+			last->with = call;
+		last = call;
+		call = TAILQ_FIRST(list);
+	} while (call && v->joins && v->joins(c, first, call));
+	if (nfs_call_send(first))
+		nfs_conn_break(c, "out of memory");
+}
+
 static void send_inbox(struct nfs_conn *c)
 {
 	struct nfs_calls list = TAILQ_HEAD_INITIALIZER(list);
-	struct nfs_call *call;
 	uint64_t now_us = stub_now_us(), now = now_us / 1000;
 	bool idle = TAILQ_EMPTY(&c->flight) && !c->pinging;
 
@@ -69,13 +88,8 @@ static void send_inbox(struct nfs_conn *c)
 		return;
 	if (idle)
 		c->heard_ms = now;
-	while ((call = TAILQ_FIRST(&list)) && (!c->session || nfs41_has_slot(c->session))) {
-		TAILQ_REMOVE(&list, call, link);
-		TAILQ_INSERT_TAIL(&c->flight, call, link);
-		call->sent_us = now_us;
-		if (nfs_call_send(call))
-			nfs_conn_break(c, "out of memory");
-	}
+	while (!TAILQ_EMPTY(&list) && (!c->session || nfs41_has_slot(c->session)))
+		send_some(c, &list, now_us);
 	if (TAILQ_EMPTY(&list))
 		return;
 	/* for these the server has no slot now: after the next answer */
@@ -425,6 +439,7 @@ static void *conn_main(void *arg)
 					c->s->uri.host, c->index);
 			c->broken[0] = '\0';
 			c->framing = c->blameless = c->pinging = c->replied = false;
+			c->each_alone = false;
 			c->heard_ms = stub_now_ms();
 			nfs_conn_up(c);
 			serve(c);

@@ -102,7 +102,7 @@ int nfs_submit(struct nfs_source *s, struct nfs_call *c)
 {
 	c->conn = NULL;
 	c->garbage = c->losses = c->backoff_ms = 0;
-	c->suspect = false;
+	c->suspect = c->alone = false;
 	c->begun_us = trace_on() ? stub_now_us() : 0;
 	if (!c->trace) /* or it goes on with what it has begun */
 		c->trace = trace_of;
@@ -197,6 +197,24 @@ void nfs_settle(struct nfs_conn *c, struct nfs_call *call)
 	c->solo = false;
 	call->conn = NULL;
 	pthread_mutex_unlock(&s->pool.lock);
+}
+
+void nfs_again(struct nfs_conn *c, struct nfs_call *call)
+{
+	struct nfs_source *s = c->s;
+	bool stop;
+
+	nfs_settle(c, call);
+	pthread_mutex_lock(&s->pool.lock);
+	stop = s->pool.stop;
+	if (!stop) {
+		s->pool.n.retries++;
+		TAILQ_INSERT_HEAD(&s->queue[call->prio], call, link);
+		nfs_pump(s);
+	}
+	pthread_mutex_unlock(&s->pool.lock);
+	if (stop)
+		nfs_call_over(call, NULL, -ECANCELED, NULL);
 }
 
 void nfs_delay(struct nfs_source *s, struct nfs_call *call)

@@ -173,6 +173,8 @@ class Compound:
 
     def run(self):
         names = [name for name, _ in self.ops]
+        if names.count("PUTFH") > 1:
+            return self.run_each([i for i, name in enumerate(names) if name == "PUTFH"])
         if names[0] == "PUTROOTFH" or "GETFH" in names[:2]:
             return self.walk()
         last = names[2] if names[1] == "GETATTR" and len(names) > 2 else names[1]
@@ -186,6 +188,18 @@ class Compound:
                 a = get_post_attrs(err.reply) if last == "LOOKUP" else None
                 self.attrs(a or self.of_tree(), self.ops[1][1])
             return self.done(err.status, last)
+
+    def run_each(self, begins):
+        """Several calls: up to the first one that fails."""
+        for begin, end in zip(begins, begins[1:] + [None]):
+            one = Compound(self.server, self.ops[begin:end], self.cred, self.results)
+            try:
+                said = one.run()
+            finally:
+                self.reply, self.results = one.reply, one.results
+            if Unpacker(said).u32():
+                break
+        return said
 
     # -- the way to the root, and what is asked of it ------------------------------------
 

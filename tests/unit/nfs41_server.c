@@ -28,6 +28,7 @@ struct peer { /* a connection, and its session */
 	uint32_t next[NFS41_SLOTS_MAX]; /* of each slot */
 	enum { ROOT, FILE_WITH, FILE_PLAIN } at; /* the current handle's */
 	bool silent; /* it says nothing any more */
+	unsigned int nth; /* READ of this compound, from 1 */
 	uint8_t *big; /* the results so far */
 	uint32_t len;
 };
@@ -269,9 +270,17 @@ static uint32_t seek(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 static uint32_t read_file(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 {
 	uint64_t high = nfs4_get64(in), low = nfs4_get64(in), from = nfs4_get64(in);
-	uint32_t count = nfs4_get32(in);
+	uint32_t count = nfs4_get32(in), status = 0;
 
 	atomic_fetch_add(&p->s->reads, 1);
+	if (++p->nth > atomic_load(&p->s->together))
+		atomic_store(&p->s->together, p->nth);
+	if (p->s->read_status)
+		status = p->s->read_status(p->s, p->nth, p->at == FILE_PLAIN);
+	if (status) {
+		put_result(o, NFS4_READ, status);
+		return status;
+	}
 	if (high || low || count > 65536 || count % 4)
 		atomic_fetch_add(&p->s->wrong, 1);
 	if (from >= p->s->size)
@@ -450,6 +459,7 @@ static void compound(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 	nfs4_get_opaque(in, 1024, &len);
 	minor = nfs4_get32(in);
 	n = nfs4_get32(in);
+	p->nth = 0;
 	if (minor > p->s->minor) {
 		status = NFS4_MINOR_VERS_MISMATCH;
 		n = 0;
@@ -464,6 +474,8 @@ static void compound(struct peer *p, struct nfs4_in *in, struct nfs4_out *o)
 		if (!done && minor && op < NFS4_EXCHANGE_ID)
 			atomic_fetch_add(&p->s->wrong, 1); /* no SEQUENCE */
 	}
+	if (p->nth)
+		atomic_fetch_add(&p->s->messages, 1);
 	if (n == 1 && op == NFS4_SEQUENCE)
 		atomic_fetch_add(&p->s->alone, 1);
 	nfs4_put32(o, status);
@@ -573,27 +585,4 @@ void nfs41_server_stop(struct nfs41_server *s)
 	shutdown(s->fd, SHUT_RDWR); /* accept() ends */
 	pthread_join(s->thread, NULL);
 	close(s->fd);
-}
-
-/* ---- what a source of it logs ---- */
-
-void nfs41_take_log(void *arg, enum stub_log_level level, const char *line)
-{
-	struct nfs41_told *t = arg;
-
-	(void)level;
-	pthread_mutex_lock(&t->lock);
-	strncat(t->text, line, sizeof(t->text) - strlen(t->text) - 2);
-	strcat(t->text, "\n");
-	pthread_mutex_unlock(&t->lock);
-}
-
-bool nfs41_was_told(struct nfs41_told *t, const char *what)
-{
-	bool there;
-
-	pthread_mutex_lock(&t->lock);
-	there = strstr(t->text, what);
-	pthread_mutex_unlock(&t->lock);
-	return there;
 }

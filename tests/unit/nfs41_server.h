@@ -33,6 +33,8 @@ struct nfs41_server {
 	struct stub_range data[64];
 	unsigned int n_data;
 	uint32_t seek_status; /* SEEK ends with it */
+	/* READ ends with it, if it is not 0: the @nth of its compound, from 1; of "plain" */
+	uint32_t (*read_status)(struct nfs41_server *s, unsigned int nth, bool plain);
 	bool no_end; /* SEEK says of data behind the last: there is none; else NXIO */
 	bool back; /* SEEK answers one byte before what was asked about */
 	bool both; /* what is a hole is data, too */
@@ -56,6 +58,7 @@ struct nfs41_server {
 	atomic_uint lists;
 	atomic_uint sessions, destroyed, clients_destroyed, sequences, alone; /* SEQUENCE alone */
 	atomic_uint seeks, reads;
+	atomic_uint messages, together; /* compounds with READs, and most READs in one */
 	atomic_uint wrong; /* calls that break the protocol */
 	atomic_uint most; /* the highest slot, from 1 */
 
