@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-/* Calls of NFSv4 that go together in one compound: which, and that each has an answer of its own. */
+/* Calls of NFSv4 in one compound: which go together, and that each has an answer of its own. */
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -199,6 +199,121 @@ static void no_more_than_the_server_takes(void **state)
 	}
 }
 
+/* ---- what a reply says ---- */
+
+#define CALLS 3
+
+static struct {
+	unsigned int times[CALLS], good, bad, silent;
+	struct nfs_call call[CALLS];
+} taken;
+
+static void on_taken(struct nfs_call *c, const struct nfs_answer *a)
+{
+	taken.times[c - taken.call]++;
+	taken.good += a && !a->error;
+	taken.bad += a && a->error;
+	taken.silent += !a;
+	if (a && !a->error) {
+		assert_int_equal(a->len, 4);
+		assert_true(a->have_attr && a->attr.fileid == 10 + (unsigned int)(c - taken.call));
+		assert_memory_equal(a->data, c == taken.call ? "0000" : c == taken.call + 1 ? "1111" :
+										  "2222", 4);
+	}
+	memset(c, 0xee, sizeof(*c)); /* done() may free it */
+}
+
+static void take_all(struct nfs_conn *conn, const struct nfs4_out *o, struct nfs_answer *a)
+{
+	struct nfs4_bytes b = { o->bytes, o->len };
+
+	memset(&taken, 0, sizeof(taken));
+	for (int i = 0; i < CALLS; i++)
+		taken.call[i] = (struct nfs_call){ .conn = conn,
+						   .op = NFS_OP_READ,
+						   .count = SIZE,
+						   .with = i + 1 < CALLS ? &taken.call[i + 1] : NULL };
+	nfs4_answers(NULL, taken.call, &b, a, on_taken);
+}
+
+static void put_read(struct nfs4_out *o, unsigned int i, uint32_t status)
+{
+	static const char *const text[] = { "0000", "1111", "2222" };
+	struct nfs4_out v = { .len = 0 };
+
+	nfs4_put32(o, NFS4_PUTFH);
+	nfs4_put32(o, 0);
+	nfs4_put32(o, NFS4_READ);
+	nfs4_put32(o, status);
+	if (status)
+		return;
+	nfs4_put32(o, 1);
+	nfs4_put_opaque(o, text[i], 4);
+	nfs4_put32(o, NFS4_GETATTR);
+	nfs4_put32(o, 0);
+	nfs4_put32(&v, NF3REG);
+	nfs4_put64(&v, 4);
+	nfs4_put64(&v, 1);
+	nfs4_put64(&v, 0);
+	nfs4_put64(&v, 10 + i);
+	nfs4_put64(&v, 5);
+	nfs4_put32(&v, 6);
+	nfs4_put_bitmap(o, NFS4_BIT(FATTR4_TYPE) | NFS4_BIT(FATTR4_SIZE) | NFS4_BIT(FATTR4_FSID) |
+				   NFS4_BIT(FATTR4_FILEID) | NFS4_BIT(FATTR4_TIME_MODIFY));
+	nfs4_put_opaque(o, v.bytes, v.len);
+}
+
+/* Of NFSv4.0, with the READ @fails (-1: none) ending it. */
+static void reply_of(struct nfs4_out *o, int fails, uint32_t status)
+{
+	unsigned int n = fails < 0 ? CALLS : (unsigned int)fails;
+
+	*o = (struct nfs4_out){ .len = 0 };
+	nfs4_put32(o, status);
+	nfs4_put32(o, 0);
+	nfs4_put32(o, 3 * n + (fails < 0 ? 0 : 2));
+	for (unsigned int i = 0; i < n; i++)
+		put_read(o, i, 0);
+	if (fails >= 0)
+		put_read(o, n, status);
+}
+
+static void each_has_its_answer_once(void **state)
+{
+	struct nfs_conn conn = { .index = 0 };
+	struct nfs_answer a;
+	struct nfs4_out o;
+
+	reply_of(&o, -1, 0);
+	take_all(&conn, &o, &a);
+	assert_int_equal(taken.good, CALLS);
+	/* cut anywhere: one is bad, of those behind it nothing was said */
+	for (uint32_t len = o.len - 4; len; len -= 4) {
+		o.len = len;
+		take_all(&conn, &o, &a);
+		assert_int_equal(a.fault, NFS_FAULT_NONE);
+		assert_int_equal(taken.bad, 1);
+		assert_int_equal(taken.good + taken.silent, CALLS - 1);
+		for (int i = 0; i < CALLS; i++)
+			assert_int_equal(taken.times[i], 1);
+	}
+	for (int fails = 0; fails < CALLS; fails++) {
+		reply_of(&o, fails, NFS4_EACCESS);
+		take_all(&conn, &o, &a);
+		assert_int_equal(taken.good, fails);
+		assert_int_equal(taken.bad, 1);
+		assert_int_equal(taken.silent, CALLS - 1 - fails);
+		assert_false(conn.each_alone);
+	}
+	reply_of(&o, 0, NFS4_RESOURCE);
+	take_all(&conn, &o, &a);
+	assert_true(conn.each_alone);
+	reply_of(&o, -1, NFS4_EIO); /* nothing failed, and all of it did */
+	take_all(&conn, &o, &a);
+	for (int i = 0; i < CALLS; i++)
+		assert_int_equal(taken.times[i], 1);
+}
+
 /* ---- what becomes of them ---- */
 
 static uint32_t plain_is_stale(struct nfs41_server *s, unsigned int nth, bool plain)
@@ -316,6 +431,7 @@ int main(void)
 		cmocka_unit_test(small_reads_go_together),
 		cmocka_unit_test(what_clients_wait_for_goes_alone),
 		cmocka_unit_test(no_more_than_the_server_takes),
+		cmocka_unit_test(each_has_its_answer_once),
 		cmocka_unit_test(an_error_is_ones_own),
 		cmocka_unit_test(a_server_that_takes_one_at_a_time),
 		cmocka_unit_test(no_answer_to_them_is_an_answer),
