@@ -268,6 +268,12 @@ int nfs4_acl_meta(struct nfs_source *s, const struct nfs4_attrs *from, struct so
 
 int nfs4_null(struct nfs_carrier *rpc, rpc_cb cb, void *arg);
 int nfs4_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb);
+/* NULL: NFSv4.0 has none. */
+static inline struct nfs41_session *nfs4_session(const struct nfs_call *c)
+{
+	return c->conn ? c->conn->session : NULL;
+}
+
 /* On from the compound's beginning, or from the call before: what is said of @c. */
 int nfs4_take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply *r,
 	      struct nfs_answer *a);
@@ -282,7 +288,6 @@ int nfs4_get_handle(struct nfs4_reply *r, struct stub_origin *out);
 
 /* ---- nfs4_answer.c ---- */
 
-struct nfs41_session *nfs4_session(const struct nfs_call *c); /* NULL: NFSv4.0 has none */
 /* @s: has the table of names, and hears of owners that are not in it; NULL: there is neither. */
 void nfs4_answer(struct nfs_source *s, const struct nfs_call *c, const void *reply,
 		 struct nfs_answer *out);

@@ -26,11 +26,6 @@
 #define MANY_OPS  3 /* of each, at most */
 #define SMALL_MAX (64u * 1024) /* bytes that a call may bring */
 
-struct nfs41_session *nfs4_session(const struct nfs_call *c)
-{
-	return c->conn ? c->conn->session : NULL;
-}
-
 /* ---- one ---- */
 
 /* What SEQUENCE says.  Not 0: of what comes then nothing was done. */
