@@ -166,6 +166,47 @@ def test_streams_that_only_a_backup_may_read(make, server, old):
     assert len(streams_of(m.volume / "streams/odd-names")) == 5
 
 
+NO_DESCRIPTOR = b"\1\0\0\x90" + bytes(16)      # no owner, no group, no list
+
+
+def test_a_server_that_knows_no_auditing_entries(make, server, old):
+    """ksmbd leaves out whose it is and who may do what, too, if it is asked for them."""
+    seen = []
+
+    def answer(parts, said):
+        seen.append(parts)
+        return NO_DESCRIPTOR if parts & smbtree.WHOLE & ~7 else said
+    with SmbGate(server) as gate:
+        gate.security = answer
+        m = make(gate.url(), conf=UNSIGNED, call_timeout=PATIENT).init().start()
+        m.crawl()
+        m.audit(complete=True)
+    plain = make(server.url(), call_timeout=PATIENT).init().start()
+    plain.crawl()
+    assert set(seen) == {7, 15}
+    assert access(m.volume) == access(plain.volume)
+
+
+def access(volume):
+    """{path: who may do what} of all objects."""
+    found = {}
+    for path in volume.rglob("*"):
+        if ".postcopy" not in path.parts:
+            facts = path.lstat()
+            found[path.relative_to(volume)] = [facts.st_uid, facts.st_gid, facts.st_mode] + [
+                os.getxattr(path, name) for name in sorted(os.listxattr(path))
+                if name.startswith("system.posix_acl")]
+    return found
+
+
+def test_a_server_that_says_nothing_of_access(make, server, old):
+    """Taken at its word everybody might do everything."""
+    with SmbGate(server) as gate:
+        gate.security = lambda parts, said: NO_DESCRIPTOR
+        answer = make(gate.url(), conf=UNSIGNED).init(check=False)
+    assert answer["exit"] != 0 and "what belongs to its root" in answer["message"], answer
+
+
 def test_a_volume_is_made_of_a_slow_server(make, server, old):
     """Six seconds for each try to read what belongs to the root."""
     asked = []

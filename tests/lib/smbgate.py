@@ -11,6 +11,8 @@
     gate.ranges = lambda offset, length, said: what is answered to FSCTL_QUERY_ALLOCATED_RANGES
         instead of `said`: bytes, or a wire status, or None: what the server says
     gate.asked      [(offset, length)] of these questions
+    gate.security = lambda parts, said: the descriptor that is answered instead of `said` when these
+        parts are asked for
 
 Nothing may be encrypted, and nothing signed that is refused or answered here.  The server gets
 an ECHO in place of what is refused, as it must see every message number, and gives credits for
@@ -25,7 +27,8 @@ import time
 from lib.ports import free_port
 from nfsclient.rpcserver import end_listener
 
-CREATE, IOCTL, ECHO = 5, 11, 13
+CREATE, IOCTL, ECHO, QUERY = 5, 11, 13, 16
+SECURITY = 3            # what is queried: a descriptor
 RANGES = 0x940CF        # FSCTL_QUERY_ALLOCATED_RANGES
 
 
@@ -44,7 +47,7 @@ class SmbGate:
         self.target, self.share = (samba.host, samba.port), samba.shares[0].name
         self.port, self.delay = 0, 0.0
         self.refusal, self.refused, self.unseen = None, 0, 0
-        self.ranges, self.asked = None, []
+        self.ranges, self.asked, self.security = None, [], None
         self.errors = []                # of actions
         self._listener, self._pairs = None, set()
         self._lock, self._wanted = threading.Lock(), {}
@@ -135,6 +138,8 @@ class SmbGate:
                     question = struct.unpack_from("<QQ", body, at)
                     asked[body[24:32]] = question
                     self.asked.append(question)
+                if self.security and (parts := self._asks_for_security(body)):
+                    asked[body[24:32]] = parts
                 if self.delay:
                     time.sleep(self.delay)
                 if refusal := self._refuse(body):
@@ -152,7 +157,8 @@ class SmbGate:
                     struct.pack_into("<I", header, 8, status)
                     body = bytes(header) + struct.pack("<HBBIB", 9, 0, 0, 0, 0)
                 if question := asked.pop(body[24:32], None):
-                    body = self._answer(body, question)
+                    tell = self._answer if isinstance(question, tuple) else self._secure
+                    body = tell(body, question)
                 self._send(client, body)
         self._close(client, server)
 
@@ -186,6 +192,20 @@ class SmbGate:
                 struct.pack("<HBBIB", 9, 0, 0, 0, 0)
         return body[:8] + struct.pack("<I", 0) + body[12:64] + struct.pack(
             "<HHI16sIIIIII", 49, 0, RANGES, body[72:88], 112, 0, 112, len(said), 0, 0) + said
+
+    @staticmethod
+    def _asks_for_security(body):
+        """Which parts of a descriptor; 0: it asks something else."""
+        if body[:4] != b"\xfeSMB" or struct.unpack_from("<H", body, 12)[0] != QUERY:
+            return 0
+        return struct.unpack_from("<I", body, 80)[0] if body[66] == SECURITY else 0
+
+    def _secure(self, body, parts):
+        if struct.unpack_from("<I", body, 8)[0]:
+            return body
+        at, size = struct.unpack_from("<HI", body, 66)
+        said = self.security(parts, body[at:at + size])
+        return body[:64] + struct.pack("<HHI", 9, 72, len(said)) + said
 
     @staticmethod
     def _command(body, command):
