@@ -6,9 +6,10 @@
         url = guest.nfs_url("4.2")              # its directory /disk/tree
     with guest.ksmbd("root", "secret"): guest.host, guest.port      # the share "share"
 
-Debian's cloud kernel with no more than the programs for that, in memory.  The disk is read-only, as
-an old server's should be, so what is on it can be compared when the guest has ended.  What it says
-is in workdir/console.log.
+Debian's cloud kernel with no more than the programs for that, in memory.  The disk's image is never
+written, so what is on it can be compared when the guest has ended.  What it says is in
+workdir/console.log.  For ksmbd it is Debian 13's: 6.1's (6.1.176-1) takes a directory that is
+opened without a lease for a null pointer, and no longer answers then.
 
 It is emulated (TCG), which takes a minute to boot and works everywhere.  POSTCOPY_GUEST_ACCEL=kvm:
 faster, where there is KVM and it works.  In a guest of another host it need not: seen was a kernel
@@ -17,12 +18,14 @@ that had said nothing after minutes, and "KVM internal error" of a cmpxchg16b in
 import atexit
 import contextlib
 import functools
+import lzma
 import os
 import pathlib
 import re
 import shutil
 import stat
 import subprocess
+from dataclasses import dataclass
 
 from lib.ports import free_port
 from lib.programs import TOOLS
@@ -30,19 +33,34 @@ from lib.wait import wait_until
 from nfsclient.nfs3 import Mount3
 
 QEMU = "qemu-system-x86_64"
-RELEASE = "bookworm"
-PACKAGES = ("linux-image-cloud-amd64", "nfs-kernel-server", "ksmbd-tools", "busybox-static")
-PROGRAMS = ("sbin/rpcbind", "usr/sbin/rpc.mountd", "usr/sbin/rpc.nfsd", "usr/sbin/exportfs",
-            "usr/sbin/ksmbd.adduser", "usr/sbin/ksmbd.mountd")
 FILES = ("etc/netconfig", "etc/passwd", "etc/group", "etc/protocols", "etc/services", "etc/rpc")
 # what others ask the kernel for by another name is named here
 MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "xxhash_generic",
-           "blake2b_generic", "sha256_generic", "xfs", "ext4", "btrfs", "nfsd")
-FOR_SMB = ("ksmbd", "nls_utf8", "cmac", "ccm", "gcm", "aes_generic", "md4", "hmac", "md5")
+           "blake2b_generic", "sha256_generic", "xfs", "ext4", "btrfs")
+FOR_SMB = ("ksmbd", "nls_utf8", "sha512_generic", "cmac", "ccm", "gcm", "aes_generic", "md4",
+           "hmac", "md5")
 READY, BROKEN = "postcopy: ready", "postcopy: broken"
 START_S = 300                   # emulated, on a busy machine
 ACCEL = os.environ.get("POSTCOPY_GUEST_ACCEL", "tcg")
 NO_KVM = "KVM internal error"   # it stands still then
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the guest serves by."""
+    release: str                # of Debian
+    packages: tuple
+    programs: tuple
+    modules: tuple
+    mount: str = "ro"           # of the disk
+
+
+OF_NFSD = Kind("bookworm", ("nfs-kernel-server",),
+               ("sbin/rpcbind", "usr/sbin/rpc.mountd", "usr/sbin/rpc.nfsd", "usr/sbin/exportfs"),
+               (*MODULES, "nfsd"))
+# It opens nothing of a file system that is mounted read-only.
+OF_KSMBD = Kind("trixie", ("ksmbd-tools",), ("usr/sbin/ksmbd.adduser", "usr/sbin/ksmbd.mountd"),
+                MODULES + FOR_SMB, mount="rw")
 
 
 def why_no_guest():
@@ -57,18 +75,18 @@ def why_no_guest():
 # -- what it boots ----------------------------------------------------------------------------
 
 @functools.cache
-def root():
+def root(kind):
     """Where the guest's kernel and programs are, installed."""
-    done = subprocess.run([str(TOOLS / "debian-root"), RELEASE, *PACKAGES], text=True,
-                          stdout=subprocess.PIPE, timeout=3600)
+    done = subprocess.run([str(TOOLS / "debian-root"), kind.release, "linux-image-cloud-amd64",
+                           "busybox-static", *kind.packages], text=True, stdout=subprocess.PIPE,
+                          timeout=3600)
     assert done.returncode == 0, "debian-root: see above"
     return pathlib.Path(done.stdout.strip())
 
 
-def modules(version, wanted):
-    """Files of these modules and of all that they need, in the order in which they are loaded.
-    What the kernel has built in is left out."""
-    top = root() / "lib/modules" / version
+def modules(top, wanted):
+    """(name, bytes) of these modules and of all that they need, in the order in which they are
+    loaded.  What the kernel has built in is left out."""
     needs, by_name = {}, {}
     for line in (top / "modules.dep").read_text().splitlines():
         file, _, others = line.partition(":")
@@ -85,12 +103,18 @@ def modules(version, wanted):
     for name in wanted:
         if name in by_name:
             add(by_name[name])
-    return [top / file for file in order]
+    return [unpacked(top / file) for file in order]
 
 
-def libraries(program):
-    """Paths below root() of the shared libraries that it uses, and of its loader."""
-    told = subprocess.run(["chroot", str(root()), "ldd", "/" + program], capture_output=True,
+def unpacked(path):
+    """Name and bytes of a module that may be compressed."""
+    data = path.read_bytes()
+    return (path.stem, lzma.decompress(data)) if path.suffix == ".xz" else (path.name, data)
+
+
+def libraries(top, program):
+    """Paths below top of the shared libraries that it uses, and of its loader."""
+    told = subprocess.run(["chroot", str(top), "ldd", "/" + program], capture_output=True,
                           text=True, check=True).stdout
     return set(re.findall(r"(?:=> )?/(\S+) \(0x", told))
 
@@ -142,7 +166,7 @@ done < /modules/order
 ip link set lo up
 ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && ip route add default via 10.0.2.2 ||
 	broken network
-mount -t %(fstype)s -o ro /dev/vda /disk || broken disk
+mount -t %(fstype)s -o %(mount)s /dev/vda /disk || broken disk
 %(serve)s
 echo "READY"
 while :; do sleep 1000; done
@@ -179,14 +203,15 @@ valid users = %(user)s
 class Guest:
     host = "127.0.0.1"
 
-    def __init__(self, workdir, image, fstype):
+    def __init__(self, workdir, image, fstype, kind=OF_NFSD):
         self.workdir, self.image, self.fstype = pathlib.Path(workdir), image, fstype
+        self.kind = kind
         self.port = self.mount_port = self.process = None
 
     @property
     def kernel(self):
         """Its version: 6.1.0-50-cloud-amd64."""
-        return sorted(path.name for path in (root() / "lib/modules").iterdir())[-1]
+        return sorted(path.name for path in (root(self.kind) / "lib/modules").iterdir())[-1]
 
     @property
     def console(self):
@@ -194,36 +219,38 @@ class Guest:
 
     # -- its memory -----------------------------------------------------------------
 
-    def _initrd(self, serve, wanted, more):
-        files = {"bin/busybox": (0o755, (root() / "bin/busybox").read_bytes()),
-                 "init": (0o755, (INIT % {"fstype": self.fstype, "serve": serve}).encode())}
-        for program in PROGRAMS:
-            for path in {program} | libraries(program):
-                files[path] = (0o755, (root() / path).read_bytes())
+    def _initrd(self, serve, more):
+        top = root(self.kind)
+        init = INIT % {"fstype": self.fstype, "mount": self.kind.mount, "serve": serve}
+        files = {"bin/busybox": (0o755, (top / "bin/busybox").read_bytes()),
+                 "init": (0o755, init.encode())}
+        for program in self.kind.programs:
+            for path in {program} | libraries(top, program):
+                files[path] = (0o755, (top / path).read_bytes())
         for path in FILES:
-            if (root() / path).exists():
-                files[path] = (0o644, (root() / path).read_bytes())
-        loaded = modules(self.kernel, wanted)
-        for path in loaded:
-            files["modules/" + path.name] = (0o644, path.read_bytes())
-        files["modules/order"] = (0o644, "".join(p.name + "\n" for p in loaded).encode())
+            if (top / path).exists():
+                files[path] = (0o644, (top / path).read_bytes())
+        loaded = modules(top / "lib/modules" / self.kernel, self.kind.modules)
+        for name, data in loaded:
+            files["modules/" + name] = (0o644, data)
+        files["modules/order"] = (0o644, "".join(name + "\n" for name, _ in loaded).encode())
         files.update({path: (0o600, text.encode()) for path, text in more.items()})
         return archive(files)
 
     # -- life -------------------------------------------------------------------------
 
-    def _boot(self, serve, wanted, more, *forwarded):
+    def _boot(self, serve, more, *forwarded):
         self.workdir.mkdir(parents=True, exist_ok=True)
-        (self.workdir / "initrd").write_bytes(self._initrd(serve, wanted, more))
+        (self.workdir / "initrd").write_bytes(self._initrd(serve, more))
         forward = "".join(",hostfwd=tcp:%s:%d-:%d" % (self.host, here, there)
                           for here, there in forwarded)
         argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-accel", ACCEL, "-m", "768", "-smp", "2",
                 "-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot",
                 "-serial", "file:%s" % self.console,
-                "-kernel", str(root() / "boot" / ("vmlinuz-" + self.kernel)),
+                "-kernel", str(root(self.kind) / "boot" / ("vmlinuz-" + self.kernel)),
                 "-initrd", str(self.workdir / "initrd"),
                 "-append", "console=ttyS0 panic=-1 loglevel=4",
-                "-drive", "file=%s,if=virtio,format=raw,readonly=on" % self.image,
+                "-drive", "file=%s,if=virtio,format=raw,snapshot=on" % self.image,
                 "-netdev", "user,id=net,restrict=on" + forward,
                 "-device", "virtio-net-pci,netdev=net,romfile="]
         with open(self.workdir / "qemu.log", "wb") as out:
@@ -240,7 +267,7 @@ class Guest:
         return READY in said
 
     def stop(self):
-        """At once: its disk is read-only."""
+        """At once: what it wrote is its own."""
         atexit.unregister(self.stop)
         if self.process and self.process.poll() is None:
             self.process.kill()
@@ -251,7 +278,7 @@ class Guest:
     def nfsd(self):
         self.port, self.mount_port = free_port(), free_port()
         try:
-            self._boot(NFSD, MODULES, {"etc/exports": EXPORTS}, (self.port, 2049),
+            self._boot(NFSD, {"etc/exports": EXPORTS}, (self.port, 2049),
                        (self.mount_port, 20048))
             wait_until(self._answers, 60, "the guest's nfsd")
             yield self
@@ -270,8 +297,7 @@ class Guest:
         self.port = free_port()
         who = {"user": user, "password": password}
         try:
-            self._boot(KSMBD % who, MODULES[:-1] + FOR_SMB,
-                       {"etc/ksmbd/smb.conf": SMB_CONF % who}, (self.port, 445))
+            self._boot(KSMBD % who, {"etc/ksmbd/ksmbd.conf": SMB_CONF % who}, (self.port, 445))
             wait_until(lambda: self._lets_in(user, password), 60, "the guest's ksmbd")
             yield self
         finally:

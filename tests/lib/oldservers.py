@@ -20,12 +20,14 @@ from typing import Callable
 
 from lib import richtree, twotrees
 from lib.ganesha import BINARY, of_debian
-from lib.guest import Guest, why_no_guest
+from lib.guest import OF_KSMBD, Guest, why_no_guest
 from lib.programs import BASE, WORKER
 from lib.twotrees import Count
 from lib.volume import LoopVolume
 
 CREATION_TIMES = "creation_times = 1\n"
+UNSIGNED = 'smb_signing = "desired"\n'     # ksmbd signs its word of auditing entries wrongly
+SPARSE = 0x200          # an attribute that is not brought: the new file system knows better
 NFS = ("3", "4.0", "4.1", "4.2")
 OTHER = "trixie"                # Debian's other release
 # what smbtree.compare() calls a difference, and the property it is one of
@@ -141,13 +143,13 @@ def smb_conf(home):
     return settings(smb_credentials=home / "login", smb_idmap=home / "idmap", call_timeout=PATIENT)
 
 
-def compare_shares(client, place, new):
+def compare_shares(client, place, new, **options):
     """What the old server's client sees, and one of a stock smbd on the volume."""
     from lib import smbd, smbtree
     with smbd.Samba(place.home / "seen", str(new), more=smbtree.RAW_NAMES) as server:
         counts = {}
         with server.client() as here:
-            return of_smb(list(smbtree.compare(client, here, counts=counts)), counts)
+            return of_smb(list(smbtree.compare(client, here, counts=counts, **options)), counts)
 
 
 @contextlib.contextmanager
@@ -166,19 +168,22 @@ def samba(release, place):
 
 @contextlib.contextmanager
 def ksmbd(place):
-    """The kernel's SMB server in a guest, of a tree that is made here."""
-    from lib import smbd
-    from smb2client import Client
+    """The kernel's SMB server in a guest, of a tree that is made here.  It has no auditing entries,
+    and calls each file sparse that was not written over SMB."""
+    from lib import smbd, smbtree
+    from smb2client import Client, wire
     with LoopVolume(place.home, "ext4", "2G", name="old") as disk:
         tree = disk.path / "tree"
         tree.mkdir(mode=0o755)
         richtree.build_plain(tree)
         disk.umount()
-        guest = Guest(place.home / "guest", disk.image, "ext4")
+        guest = Guest(place.home / "guest", disk.image, "ext4", OF_KSMBD)
         with guest.ksmbd("root", smbd.PASSWORD), Client(
                 guest.host, guest.port, "share", "root", smbd.PASSWORD) as client:
             yield Old("smb://%s:%d/share" % (guest.host, guest.port), guest.kernel,
-                      lambda new: compare_shares(client, place, new), smb_conf(place.home))
+                      lambda new: compare_shares(client, place, new, ignored=SPARSE,
+                                                 parts=smbtree.WHOLE & ~wire.SACL),
+                      smb_conf(place.home) + UNSIGNED)
 
 
 # -- what is here -----------------------------------------------------------------------------

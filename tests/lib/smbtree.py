@@ -282,13 +282,13 @@ def hash_of(f, size):
     return digest.hexdigest()
 
 
-def look(client, path, data=True):
+def look(client, path, data=True, parts=WHOLE):
     """Everything about one object."""
     with client.open(path, READ_ALL) as f:
         info, streams = f.info(), f.streams()
         view = View("dir" if info.directory else "file", 0 if info.directory else info.size, "",
                     info.written, info.created, info.attributes, tuple(sorted(streams)), {},
-                    f.eas() if info.ea_size else {}, f.security(WHOLE))
+                    f.eas() if info.ea_size else {}, f.security(parts))
         if data and not info.directory:
             view.data = hash_of(f, info.size)
     for name in streams:
@@ -298,9 +298,9 @@ def look(client, path, data=True):
     return view
 
 
-def try_look(client, path, data):
+def try_look(client, path, data, parts):
     try:
-        return look(client, path, data)
+        return look(client, path, data, parts)
     except SmbError as err:
         return err
 
@@ -340,19 +340,20 @@ def differences(path, old, new, mask):
             yield Difference(path, "descriptor", old.descriptor, new.descriptor)
 
 
-def compare(old, new, path="", migrating=False, data=True, counts=None):
+def compare(old, new, path="", migrating=False, data=True, counts=None, parts=WHOLE, ignored=0):
     """Yields the Differences of what two clients see below `path`.
 
     migrating: OFFLINE and what goes with it may be set on the new side.
     data=False: no byte of a file or stream is read.
     counts: a dict whose "objects" and "bytes" are added to.
+    parts: of descriptors.  ignored: DOS attributes that may differ.
     """
-    mask = wire.ATTR_OFFLINE | wire.ATTR_RECALL if migrating else 0
+    mask = ignored | (wire.ATTR_OFFLINE | wire.ATTR_RECALL if migrating else 0)
     counts = {} if counts is None else counts
     todo = [path]
     while todo:
         where = todo.pop()
-        was, is_ = (try_look(side, where, data) for side in (old, new))
+        was, is_ = (try_look(side, where, data, parts) for side in (old, new))
         if isinstance(was, SmbError) or isinstance(is_, SmbError):
             yield Difference(where, "error", was, is_)
             continue

@@ -47,7 +47,7 @@ def table(lines):
     rows = [head, ["---"] * len(head)]
     for line in lines:
         counts = dict(line["kept"], mtime=both_times(line["kept"]))
-        where = " on " + line["file_system"] if line["server"].startswith("Linux nfsd") else ""
+        where = " on " + line["file_system"] if line["server"].startswith("Linux ") else ""
         rows.append(["%s %s%s" % (line["server"], line["version"], where), line["protocol"],
                      str(line["objects"]), str(line["differences"]),
                      *(cell(counts.get(name)) for name in COLUMNS)])
