@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # shellcheck shell=bash
 # Read by what keeps things in the cache ($POSTCOPY_CACHE, /var/cache/postcopy): prepare-headers,
-# and tests/tools/debian-root and debian-build.  What nobody has asked for in POSTCOPY_CACHE_DAYS
-# (14) is removed when something new is made: each change of a recipe, and each update of a
-# server, leaves what was made before.  Not at once: another branch or clone may want that still.
+# tests/tools/debian-root, debian-build and gonfs/build.  What nobody has asked for in
+# POSTCOPY_CACHE_DAYS (14) is removed when something new is made: each change of a recipe, and
+# each update of a server, leaves what was made before.  Not at once: another branch or clone may want that still.
 #
 # Who asks for an entry leaves its time in .used/ENTRY, and looks whether the entry is there, with
 # CACHE/.lock shared; entries are taken away with that lock alone.  So nobody is given what goes,
@@ -45,7 +45,7 @@ cache_is_old() {
 cache_collect() {
 	local cache=$1 entry stamp
 
-	for entry in "$cache"/{ganesha,samba,debian,build}-*/; do
+	for entry in "$cache"/{ganesha,samba,debian,build,gonfs}-*/; do
 		entry=${entry%/}
 		stamp=$cache/.used/${entry##*/}
 		[ -d "$entry" ] && [ ! -L "$entry" ] || continue

@@ -10,15 +10,17 @@ An NFS server's tree is made on a local file system and compared with the volume
 server's by a client, or there, and compared as two clients see both sides.
 """
 import contextlib
+import functools
 import importlib.util
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass, field
 from typing import Callable
 
-from lib import richtree, twotrees
+from lib import oddservers, oldword, richtree, twotrees
 from lib.ganesha import BINARY, of_debian
 from lib.guest import OF_KSMBD, Guest, why_no_guest
 from lib.programs import BASE, WORKER
@@ -52,6 +54,8 @@ class Old:
     conf: str = ""
     stop: Callable = lambda: None       # the old server; it must be gone before compare()
     allow: tuple = ()                   # lines of the retriever's log that are fine
+    hear: Callable = dict               # what it says itself (oldword.hear()), while it runs
+    refused: str = ""                   # what `init` says: nothing is migrated from it
 
 
 @dataclass
@@ -82,7 +86,10 @@ def ganesha(release, version, place):
         with kind(place.home / "server", str(tree), shim=place.shim) as server:
             yield Old(server.url(version=3 if version == "3" else version),
                       ganesha_version(kind.WRAP), lambda new: twotrees.compare(tree, new),
-                      CREATION_TIMES if version != "3" else "", server.stop)
+                      CREATION_TIMES if version != "3" else "", server.stop,
+                      hear=functools.partial(oldword.hear, server.host, server.port,
+                                             server.mount_port, server.pseudo)
+                      if version == "3" else dict)
 
 
 # -- NFS: the kernel's, in a guest ------------------------------------------------------------
@@ -186,6 +193,30 @@ def ksmbd(place):
                       smb_conf(place.home) + UNSIGNED)
 
 
+# -- libraries --------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def gonfs(place):
+    with LoopVolume(place.home, "xfs", "2G", options="noatime", name="old") as disk:
+        tree = disk.path / "tree"
+        tree.mkdir()
+        richtree.build(tree)
+        with oddservers.gonfs(tree, place.home / "gonfs.log") as (url, port, stop):
+            yield Old(url, oddservers.gonfs_version(), lambda new: twotrees.compare(tree, new),
+                      stop=stop, hear=lambda: oldword.hear("127.0.0.1", port, port, "/"))
+
+
+@contextlib.contextmanager
+def impacket(place):
+    from lib import smbd
+    tree = place.home / "tree"
+    tree.mkdir()
+    richtree.build_plain(tree)
+    with oddservers.impacket(tree, place.home, "root", smbd.PASSWORD) as (url, stop):
+        yield Old(url, oddservers.impacket_version(), None, smb_conf(place.home), stop,
+                  refused="the server must speak SMB 2.1 or later")
+
+
 # -- what is here -----------------------------------------------------------------------------
 
 def no_program(path, package):
@@ -223,6 +254,9 @@ def rows():
     yield Row("samba-%s-smb" % OTHER, "Samba", "SMB", lambda place: samba(OTHER, place), no_samba)
     yield Row("ksmbd-smb", "Linux ksmbd", "SMB", ksmbd, lambda: no_samba() or why_no_guest(),
               guest=True, file_system="ext4")
+    yield Row("gonfs-nfs3", "go-nfs", "NFSv3", gonfs,
+              lambda: None if shutil.which("go") else "go is missing: apt-get install golang-go")
+    yield Row("impacket-smb", "impacket", "SMB", impacket, no_samba)
 
 
 ROWS = {row.key: row for row in rows()}

@@ -27,12 +27,13 @@ def promised(properties):
                    for name in PROMISES.get(p["property"], ())})
 
 
-def cell(count):
+def cell(count, untrue=False):
+    """untrue: what is not kept came as the server says it."""
     if not count or not count["of"]:
         return "-"
-    if count["kept"] in (0, count["of"]):
-        return "all" if count["kept"] else "no"
-    return "%d of %d" % (count["kept"], count["of"])
+    if count["kept"] == count["of"]:
+        return "all"
+    return ("%d of %d" % (count["kept"], count["of"]) if count["kept"] else "no") + "*" * untrue
 
 
 def both_times(kept):
@@ -41,16 +42,23 @@ def both_times(kept):
     return {key: sum(t[key] for t in times) for key in ("of", "kept")} if times else None
 
 
+def cells(line):
+    if line.get("refused"):
+        return ["refused", *["-"] * (len(COLUMNS) + 1)]
+    counts = dict(line["kept"], mtime=both_times(line["kept"]))
+    untrue = {"mtime" if name == "atime" else name for name in line.get("untrue", ())}
+    return [str(line["objects"]), str(line["differences"]),
+            *(cell(counts.get(name), name in untrue) for name in COLUMNS)]
+
+
 def table(lines):
     """Markdown."""
     head = ["server", "protocol", "objects", "differences", *COLUMNS.values()]
     rows = [head, ["---"] * len(head)]
     for line in lines:
-        counts = dict(line["kept"], mtime=both_times(line["kept"]))
         where = " on " + line["file_system"] if line["server"].startswith("Linux ") else ""
         rows.append(["%s %s%s" % (line["server"], line["version"], where), line["protocol"],
-                     str(line["objects"]), str(line["differences"]),
-                     *(cell(counts.get(name)) for name in COLUMNS)])
+                     *cells(line)])
     return "\n".join("| %s |" % " | ".join(row) for row in rows)
 
 

@@ -4,10 +4,11 @@ import os
 import shutil
 import struct
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
-from lib import richtree, sourcetable, twotrees
+from lib import oldword, richtree, sourcetable, twotrees
 from lib.guest import archive
 from lib.oldservers import ROWS, of_smb
 from lib.programs import TESTS
@@ -122,6 +123,37 @@ def test_the_table_goes_into_the_page(tmp_path):
             dict.fromkeys(sourcetable.COLUMNS, "-"), names="all", mtime="13 of 14", acls="no")
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+
+
+def test_what_came_as_it_was_told_has_a_mark():
+    assert sourcetable.cells(dict(LINE, untrue=["atime", "acls"]))[2:6] == [
+        "all", "-", "13 of 14*", "-"]
+    assert sourcetable.cells(dict(LINE, untrue=["acls"]))[10] == "no*"
+
+
+def test_the_line_of_who_is_refused():
+    cells = sourcetable.cells(dict(LINE, refused="why", kept={}))
+    assert cells[0] == "refused" and set(cells[1:]) == {"-"}
+    assert len(cells) == len(sourcetable.cells(LINE))
+
+
+def said(fh, **attrs):
+    return oldword.Word(SimpleNamespace(type=1, mode=0o644, atime=0, **attrs), fh)
+
+
+def test_a_server_is_taken_at_its_word(tmp_path):
+    """Two names of a file: the same handle or not, and the time that it told."""
+    (tmp_path / "a").write_bytes(b"x")
+    os.link(tmp_path / "a", tmp_path / "b")
+    os.utime(tmp_path / "a", ns=(0, 1))
+    words = {b"a": said(b"1", nlink=2), b"b": said(b"1", nlink=2)}
+    found = oldword.judge(words, tmp_path)
+    assert (found["links"].of, found["links"].kept) == (2, 2)
+    assert found["atime"].of == found["atime"].kept == 2
+    words[b"b"].fh, words[b"a"].attrs.atime = b"2", 5
+    found = oldword.judge(words, tmp_path)
+    assert (found["links"].of, found["links"].kept) == (2, 0)
+    assert (found["atime"].of, found["atime"].kept) == (2, 1)
 
 
 def test_a_page_without_a_place_stays(tmp_path):
