@@ -147,8 +147,10 @@ int preflight_uri(struct verdict *v, const char *uri, struct source_facts *facts
 	if (nfs_uri_parse(uri, &parts, why, sizeof(why)) < 0)
 		return bad(v, "source", uri, why, "nfs://host/export");
 	if (facts->join && source_uri_nfs4(uri))
-		return verdict_fail(v, FAIL_USAGE, "an smb:// source cannot be joined to NFSv4 yet: "
-						   "use version=3");
+		return verdict_fail(v, FAIL_USAGE, "an smb:// source cannot be joined to NFSv4 yet: %s",
+				    source_uri_kerberos(uri) ?
+					    "leave out --join, or use version=3 without Kerberos" :
+					    "use version=3");
 	snprintf(facts->host, sizeof(facts->host), "%s", parts.node);
 	snprintf(facts->path, sizeof(facts->path), "%s", parts.path);
 	return resolve(v, facts);

@@ -336,9 +336,18 @@ def test_options_that_do_not_fit(options, text, new_migration, fresh_dir):
     refused(new_migration("nfs://127.0.0.1/export?" + options, fresh_dir), text)
 
 
-def test_a_joined_share_is_refused(fake, new_migration, fresh_dir):
-    m = new_migration(fake.url(version=4), fresh_dir, join="smb://127.0.0.1/share")
-    refused(m, "cannot be joined to NFSv4")
+@pytest.mark.parametrize("command", ["init", "check", "rehearse"])
+@pytest.mark.parametrize("options, todo", [
+    ("version=4", "use version=3"), ("version=4.0", "use version=3"),
+    ("version=4.2", "use version=3"), ("sec=krb5i&version=4.1", "leave out --join")])
+def test_a_joined_share_is_refused(options, todo, command, new_migration, fresh_dir):
+    """The advice leads to no other refusal: NFSv3 has no Kerberos."""
+    m = new_migration("nfs://127.0.0.1/export?" + options, fresh_dir)
+    answer = m.tool(command, "--source", m.url, "--join", "smb://127.0.0.1/share", fresh_dir,
+                    check=False)
+    assert answer["error"] == "usage" and answer["exit"] != 0, answer
+    assert "cannot be joined to NFSv4 yet: " + todo in answer["message"], answer
+    assert os.listdir(fresh_dir) == []
 
 
 # -- what init --check tells ------------------------------------------------------------------
