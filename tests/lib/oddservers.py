@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Servers that are libraries: what they do not know is odd.  For tests/lib/oldservers.py.
 
-    with gonfs(directory, log) as (url, port, stop):          NFSv3, of tests/tools/gonfs
-    with impacket(directory, workdir, user, password) as (url, stop):      SMB 2.0.2, of Debian's package
+    with gonfs(directory, log) as (url, port, stop):
+        NFSv3, of tests/tools/gonfs
+    with impacket(directory, workdir, user, password) as (url, stop):
+        SMB 2.0.2, of Debian's package
 """
 import contextlib
 import functools

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an NFSv3 server itself says of its tree, by the client of the tests: where the new one is not
-like the old file system, is it like that?
+"""What an NFSv3 server itself says of its tree, by the client of the tests: where the new one is
+not like the old file system, is it like that?
 
     said = hear(host, port, mount_port, export)     {path: Word}, while the server runs
     found = judge(said, new)                        {property: Count}
