@@ -37,6 +37,7 @@ SMALL, PER_DIR = 4096, 250
 WIDE, LEVELS, ENTRIES, THIN = 16, 16, 1000, 10
 CHAINS = 9
 MIB = 1 << 20
+GBIT = 117_000_000      # bytes/s that TCP brings over a line of 1 Gbit/s
 
 
 def timed(function, *args):
@@ -177,12 +178,12 @@ class Old:
 
 
 @contextlib.contextmanager
-def line(delay_ms, host, port):
-    """The port of the same server at the end of a long line."""
-    if not delay_ms:
+def line(delay_ms, host, port, rate=0):
+    """The port of the same server at the end of a long line, or of one of so many bytes/s."""
+    if not delay_ms and not rate:
         yield port
         return
-    with lib.line.line(host, port, delay_ms * 500) as end:
+    with lib.line.line(host, port, delay_ms * 500, rate) as end:
         yield end.port
 
 

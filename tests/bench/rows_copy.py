@@ -93,11 +93,12 @@ def stub_creation(old, home):
     return dict(row, ratio=row["ratio_1"])
 
 
-def digests(old, home, name):
+def digests(old, home, name, rate=0):
     """In turn, and the least of each: what runs beside it only adds."""
-    cpu, seconds = ([], []), ([], [])
+    cpu, seconds, server = ([], []), ([], []), old.nfs(name)
     for on in (0, 1) * 4:
-        with migration(home, old, name, conf="digests = %d\n" % on) as m:
+        with line(0, server.host, server.port, rate) as port, \
+                migration(home, old, name, port, conf="digests = %d\n" % on) as m:
             begin = cpu_of(m.retriever.pid)
             seconds[on].append(crawl_seconds(m))
             cpu[on].append(cpu_of(m.retriever.pid) - begin)
