@@ -66,7 +66,7 @@ static const struct key {
 	K(NUMBER, fill_workers, 256, 1, 256),
 	K(NUMBER, nfs4_ntacl, 0, 0, 1),
 	K(NUMBER, small_file, 64 << 10, 0, 1 << 20),
-	K(NUMBER, digests, 0, 0, 1),
+	K(NUMBER, digests, 1, 0, 1),
 	K(NUMBER, creation_times, 0, 0, 1),
 	K(NUMBER, throttle, 0, 0, 1 << 30),
 	K(NUMBER, recall_files_per_minute, 0, 0, 1000000),
