@@ -21,6 +21,11 @@ Costs = tuple[float, float, float]
 DRAWS = 300             # of each simulation
 LISTED_MIN = 10         # directories, before anything is said of those that are not listed
 TOO_WIDE = 30           # high / low of a total that is no knowledge
+ALIKE = 0.6             # n directories tell as much as n^ALIKE that are nothing to each other
+FEW = 3.0               # directories say as much of the spread as what is above them
+GOES_ON = 0.8           # so often levels that nobody has seen go on as the last one did
+DEEPER = (1.5, 2.0)     # relative error of what a directory of a level that nobody has seen has
+                        # in it: files, bytes
 MANY = 8                # times as deep, or as large, as what was seen of it, at most
 ACTIVE_MIN = 20.0       # seconds of work before an end is predicted
 WINDOWS = 40            # parts of the history that are compared
@@ -74,29 +79,37 @@ def unlisted(tree: Sequence[Depth], left: int) -> list[float]:
 
 
 class Mean(NamedTuple):
-    """What is believed of the mean of one thing in the directories of one depth."""
+    """What is believed of one thing in the directories of one depth."""
     mean: float
-    error: float        # relative
-    variance: float     # of one directory
+    error: float        # of the mean, relative
+    spread: float       # of one directory: its variance, by the square of the mean
     worst: float        # no directory had more
 
 
 def believed(n: float, total: float, squares: float, above: Mean | None) -> Mean:
     """From n directories, and a little from those one level above."""
     if n <= 0:
-        return above or Mean(0.0, 1.0, 0.0, 0.0)
-    weight = 1.0 / (1 + n) / (1 + n) if above else 0.0
+        return above or Mean(0.0, 1.0, 1.0, 0.0)
+    weight = 1.0 / (1 + n) if above else 0.0
     mean = (total + weight * (above.mean if above else 0.0)) / (n + weight)
     mean = max(mean, 0.3 / (n + 1))     # none in n may still be one in the next
-    variance = max(0.0, squares / n - (total / n) ** 2)
-    error = math.sqrt(variance / n / mean ** 2 + 1.0 / (n + 1))
-    return Mean(mean, error, variance, math.sqrt(squares))
+    spread = max(0.0, squares / n - (total / n) ** 2) / mean ** 2
+    # one, or two, do not say how different they are
+    spread = (n * spread + FEW * max(above.spread if above else 0.0, 1.0)) / (n + FEW)
+    return Mean(mean, math.sqrt((spread + 1.0) / (n ** ALIKE + 1)), spread, math.sqrt(squares))
 
 
 def about(mean: float, error: float, rng: random.Random) -> float:
     """One guess of a mean that cannot be negative."""
     s = math.sqrt(math.log1p(error * error))
     return mean * math.exp(rng.gauss(0.0, s) - s * s / 2)
+
+
+class Row(NamedTuple):
+    """One guess of the directories of one depth: what one has in it, and the spread of that."""
+    dirs: tuple[float, float]
+    files: tuple[float, float]
+    bytes: tuple[float, float]
 
 
 class Guess:
@@ -116,37 +129,47 @@ class Guess:
         listed = sum(t.listed for t in tree)
         self.surprise = left / (left + listed) if left else 0.0
 
+    def rows(self) -> list[Row]:
+        rng = self.rng
+        rows = [Row(*((about(m.mean, m.error, rng), m.spread) for m in row))
+                for row in self.depths]
+        # deeper than anybody has looked: as often as not twice as deep, seldom many times
+        depth, last = len(rows), rows[-1]
+        beyond = min(depth / (1.0 - rng.random()), MANY * depth) - depth
+        d = min(rng.choice((last.dirs[0], self.depths[-1][0].mean)), 1.0)
+        less = 1.0 if rng.random() < GOES_ON else rng.random() ** 3
+        d *= less
+        for _ in range(int(beyond) + 1):
+            f, b = (less * about(x[0], e, rng) for x, e in zip(last[1:], DEEPER))
+            rows.append(Row((d, last.dirs[1]), (f, last.files[1]), (b, last.bytes[1])))
+        return [*rows, rows[-1]._replace(dirs=(0.0, 0.0))]
+
     def one(self) -> tuple[float, float]:
         """Objects and bytes in directories that are not listed."""
-        rng = self.rng
-        rows = [tuple(about(m.mean, m.error, rng) for m in row) for row in self.depths]
-        # deeper than anybody has looked: as often as not twice as deep, seldom many times
-        depth = len(rows)
-        beyond = min(depth / (1.0 - rng.random()), MANY * depth) - depth
-        d, f, b = rows[-1]
-        d = min(d, 1.0)
-        for _ in range(int(beyond) + 1):
-            rows.append((d, about(f, 0.7, rng), about(b, 1.0, rng)))
-        rows.append((0.0, f, b))
-        objects, size = [0.0] * (len(rows) + 1), [0.0] * (len(rows) + 1)
-        for i in range(len(rows) - 1, -1, -1):
-            d, f, b = rows[i]
-            objects[i] = d * (1 + objects[i + 1]) + f
-            size[i] = b + d * size[i + 1]
-        n = s = spread_n = spread_s = 0.0
-        for depth, u in enumerate(self.waiting):
-            n += u * objects[depth]
-            s += u * size[depth]
-            row = self.depths[min(depth, len(self.depths) - 1)]
-            spread_n += u * (row[1].variance + row[0].variance)
-            spread_s += u * row[2].variance
-        n = max(0.0, n + rng.gauss(0.0, math.sqrt(spread_n)))
-        s = max(0.0, s + rng.gauss(0.0, math.sqrt(spread_s)))
+        rng, rows = self.rng, self.rows()
+        n = self.below([(row.dirs, row.files) for row in rows], 1.0)
+        s = self.below([(row.dirs, row.bytes) for row in rows], 0.0)
         if rng.random() < self.surprise:        # the largest of all may still come
             often = (1.0 - rng.random()) ** -0.5
             n += often * max(row[1].worst for row in self.depths)
             s += often * max(row[2].worst for row in self.depths)
         return n, s
+
+    def below(self, rows: Sequence[tuple[tuple[float, float], tuple[float, float]]],
+              itself: float) -> float:
+        """One guess of what is in all directories that are not listed, and below them, where each
+        directory counts @itself. Such trees that grow by chance have a mean and a variance; most
+        have less than the mean, and few have much more."""
+        at = [(0.0, 0.0)] * (len(rows) + 1)
+        for i in range(len(rows) - 1, -1, -1):
+            (d, d_spread), (x, x_spread) = rows[i]
+            sub = d * (itself + at[i + 1][0])
+            at[i] = x + sub, x_spread * x * x + d_spread * sub * sub + d * at[i + 1][1]
+        mean = sum(u * at[depth][0] for depth, u in enumerate(self.waiting))
+        variance = sum(u * at[depth][1] for depth, u in enumerate(self.waiting))
+        if not (0 < mean < NEVER ** 2 and 0 < variance < NEVER ** 4):
+            return mean                 # what was told is odd
+        return self.rng.gammavariate(max(mean * mean / variance, 1e-3), variance / mean)
 
 
 def total(totals: dict[str, Any], tree: Sequence[Sequence[float]]) -> Total | None:

@@ -248,13 +248,7 @@ class Migration:
                 heapq.heappush(self.files, (x >= LARGE, self.rng.random(), self.serial, File(x)))
 
     def all_listed(self, d: Dir) -> None:
-        while len(self.tree) <= d.depth:
-            self.tree.append([0.0] * 7)
-        row = self.tree[d.depth]
-        row[0] += 1
-        for i, x in enumerate((len(d.dirs), len(d.files), sum(d.files))):
-            row[1 + 2 * i] += x
-            row[2 + 2 * i] += x * x
+        row_of(self.tree, d)
         self.totals["directories_left"] -= 1
         self.later(self.synced(), lambda: self.count_done(1, 0))
         self.over()
@@ -434,3 +428,42 @@ def ways(top: Dir, seconds: float) -> list[Way]:
         Way("slow disk", line=line, trip=0.02, workers=64, sync=30.0),
         Way("slower later", line=1.4 * line, call=call * 2, step=(0.4 * seconds, 2.5)),
     ]
+
+
+# ---- listings alone ----------------------------------------------------------------------
+
+def listings(top: Dir, parts: Sequence[float], rng: random.Random | None = None,
+             over: bool = False) -> list[tuple[dict[str, Any], list[list[float]]]]:
+    """What is counted when these parts of the directories are listed: `totals` and `tree`. They have
+    their turn as they were found, or, by @rng, anyhow. over: nothing needs to be left."""
+    todo, serial, listed, out = [(0.0, 0, top)], 0, 0, []
+    tree: list[list[float]] = []
+    totals = {"found": 1, "found_bytes": 0, "directories_left": 1}
+    n, below = 0, [top]
+    while below:
+        below += below.pop().dirs
+        n += 1
+    while todo:
+        d = heapq.heappop(todo)[2]
+        row_of(tree, d)
+        totals["found"] += len(d.dirs) + len(d.files)
+        totals["found_bytes"] += sum(d.files)
+        for sub in d.dirs:
+            serial += 1
+            heapq.heappush(todo, (rng.random() if rng else serial, serial, sub))
+        listed += 1
+        totals["directories_left"] = len(todo)
+        if (todo or over) and listed in {int(part * n) for part in parts}:
+            out.append((dict(totals), [row[:] for row in tree]))
+    return out
+
+
+def row_of(tree: list[list[float]], d: Dir) -> None:
+    """It was listed, with all that is in it."""
+    while len(tree) <= d.depth:
+        tree.append([0.0] * 7)
+    row = tree[d.depth]
+    row[0] += 1
+    for i, x in enumerate((len(d.dirs), len(d.files), sum(d.files))):
+        row[1 + 2 * i] += x
+        row[2 + 2 * i] += x * x
