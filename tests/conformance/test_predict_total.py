@@ -45,15 +45,16 @@ def judge(tree, seed):
         for totals, rows in playthrough.listings(top, PARTS, rng):
             whole = estimate.total(totals, rows)
             if whole:
-                out += [(low - 0.5 <= truth <= high + 0.5, high / low) for (low, _, high), truth in (
-                    (whole.objects, everything["found"]),
-                    (whole.bytes, everything["found_bytes"]))]
+                out += [(low - 0.5 <= truth <= high + 0.5, high / low)
+                        for (low, _, high), truth in ((whole.objects, everything["found"]),
+                                                      (whole.bytes, everything["found_bytes"]))]
     return out
 
 
 @pytest.fixture(scope="module")
 def judged():
-    return {tree: [j for seed in range(5) for j in judge(tree, seed)] for tree in (*TREES, "office")}
+    return {tree: [j for seed in range(5) for j in judge(tree, seed)]
+            for tree in (*TREES, "office")}
 
 
 @pytest.mark.parametrize("tree", TREES)

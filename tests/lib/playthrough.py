@@ -434,8 +434,8 @@ def ways(top: Dir, seconds: float) -> list[Way]:
 
 def listings(top: Dir, parts: Sequence[float], rng: random.Random | None = None,
              over: bool = False) -> list[tuple[dict[str, Any], list[list[float]]]]:
-    """What is counted when these parts of the directories are listed: `totals` and `tree`. They have
-    their turn as they were found, or, by @rng, anyhow. over: nothing needs to be left."""
+    """What is counted when these parts of the directories are listed: `totals` and `tree`. They
+    have their turn as they were found, or, by @rng, anyhow. over: nothing needs to be left."""
     todo, serial, listed, out = [(0.0, 0, top)], 0, 0, []
     tree: list[list[float]] = []
     totals = {"found": 1, "found_bytes": 0, "directories_left": 1}
