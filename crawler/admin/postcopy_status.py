@@ -257,7 +257,7 @@ def progress_rows(s: Answer, e: Answer, now: float) -> list[tuple[str, str]]:
         size(t["left_bytes"] - t.get("partly_bytes", 0))),
                     in_all(t["found_bytes"], e["bytes"], e, size, size))
     if s["state"] != "complete":
-        rows.append(("end", end_text(e, now)))
+        rows.append(("end", PARKED_END if s["state"] == "only-parked" else end_text(e, now)))
     for i, (word, text) in enumerate(holds(s)):
         rows.append(("held up" if i == 0 else "", "%s: %s" % (word, text)))
     return rows
@@ -276,6 +276,9 @@ def in_all(found: float, whole: list[float] | None, e: Answer, text: Any, about:
     if whole is None:
         return "%s found so far" % text(found)
     return "about %s in all (%s to %s)" % tuple(about(whole[i]) for i in (1, 0, 2))
+
+
+PARKED_END = "not as long as something is parked: nothing else is left"
 
 
 def end_text(e: Answer, now: float) -> str:

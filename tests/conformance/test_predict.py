@@ -159,6 +159,14 @@ def test_all_is_parked():
     assert e["exact"] and e["share"][2] < 1 and e["end_at"] is None
 
 
+def test_no_end_is_said_where_nothing_goes_on():
+    t = dict(TOTALS, done=997, left=0, left_bytes=0, parked=3)
+    s = dict(STATUS, state="only-parked", pending=0, counter=3, parked=3, totals=t)
+    e = status.guess(s, {"samples": steady(1000), "tree": []}, 0.0)
+    end = [text for name, text in status.progress_rows(s, e, 0.0) if name == "end"]
+    assert len(end) == 1 and "parked" in end[0] and "0 s" not in end[0], end
+
+
 def test_what_is_in_parked_directories_nobody_knows():
     t = dict(TOTALS, found=1 + 1000 + 500 * 20, found_bytes=500 * 20000, parked=500,
              directories_parked=500)
