@@ -34,6 +34,7 @@ from cuts_record import BASE, LOGDISK, SOCKETS, STUBDUMP, Run  # noqa: E402
 import cuts_work  # noqa: E402
 import images  # noqa: E402
 from lib.programs import CRAWLER, RETRIEVER, VOLUME_TOOL  # noqa: E402
+from lib.sourceversion import turn  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 
 PROGRAMS = (LOGDISK, STUBDUMP, CRAWLER, RETRIEVER, VOLUME_TOOL)
@@ -78,11 +79,12 @@ def workplace():
                 path.rmdir()
 
 
-def one_run(top, fstype, how, settings, seed, sums, say):
+def one_run(top, fstype, how, version, settings, seed, sums, say):
     begin = time.monotonic()
-    with FakeServer(cuts_work.source_tree(random.Random(seed))) as source:
+    with FakeServer(cuts_work.source_tree(random.Random(seed)), version=version) as source:
         run_ = Run(top / ("%s-%s-%d" % (fstype, how, seed)), fstype, how, seed, source)
         run_.record()
+        assert not source.misused, source.misused
         assert bool(run_.log.errors) == bool(run_.faults), "the disk should have failed"
         recorded = time.monotonic() - begin
         judged, recoveries, failed = judge_run(run_, settings, seed)
@@ -92,9 +94,9 @@ def one_run(top, fstype, how, settings, seed, sums, say):
     failures = ", %d failures of the disk, %d errors for the client" % (
         len(run_.log.errors), run_.log.marks.count("e") + run_.log.marks.count("n")
     ) if run_.faults else ""
-    say("%s %s: %d operations%s, %d flushes, %d writes, recorded in %.1f s; %d states judged, "
-        "%d recovered in %.1f s; %d lost" % (
-            fstype, how, run_.log.marks.count("s"), failures, len(run_.log.cuts) - 1,
+    say("%s %s (NFSv%s): %d operations%s, %d flushes, %d writes, recorded in %.1f s; %d states "
+        "judged, %d recovered in %.1f s; %d lost" % (
+            fstype, how, version, run_.log.marks.count("s"), failures, len(run_.log.cuts) - 1,
             run_.log.writes, recorded, judged, recoveries,
             time.monotonic() - begin - recorded, len(failed)))
     if failed:
@@ -112,10 +114,11 @@ def stage(settings, seed, say):
     with workplace() as top:
         end = time.monotonic() + settings["seconds"] if "seconds" in settings else None
         for number in itertools.count() if end else range(settings["rounds"]):
-            for fstype, how in settings["runs"]:
+            for place, (fstype, how) in enumerate(settings["runs"]):
                 if end and time.monotonic() > end:
                     return sums
-                one_run(top, fstype, how, settings, seed + number, sums, say)
+                one_run(top, fstype, how, turn(place + seed + number), settings, seed + number,
+                        sums, say)
     return sums
 
 

@@ -47,6 +47,7 @@ from kills_bed import BASE, SYSGATE, Bed  # noqa: E402
 from kills_judge import (  # noqa: E402
     WORKERS, Case, State, judge_both, keep, states_of, to_recover, worker)
 from kills_work import CASES  # noqa: E402
+from lib.sourceversion import AGAIN  # noqa: E402
 from nfsclient import NfsError  # noqa: E402
 from nfsclient.fakeserver import FakeServer  # noqa: E402
 from smb2client import Gone, SmbError  # noqa: E402
@@ -82,7 +83,7 @@ class Stage:
         """end: monotonic time, after which nothing new begins."""
         self.end = end
         self.plan = dict(self.settings, **self.settings.get("cases_own", {}).get(case.name, {}))
-        with FakeServer(case.tree) as source:
+        with FakeServer(case.tree, version=case.version) as source:
             bed = Bed(scratch / ("%s-%d" % (case.name, case.seed)), source, self.gate,
                       case.seed % 2 == 0)
             try:
@@ -93,6 +94,10 @@ class Stage:
                     self.one(case, bed, command)
             finally:
                 bed.close()
+        if source.misused:
+            self.sums["losses"] += 1
+            self.say("LOSS: seed %d, case %s (NFSv%s): the old server was misused: %s" % (
+                case.seed, case.name, case.version, source.misused[:5]))
 
     def states(self, case, bed):
         begin = time.monotonic()
@@ -117,9 +122,9 @@ class Stage:
         self.sums["kill_points"] += len(todo)
         self.sums["recoveries"] += recoveries
         self.sums["losses"] += len(failed)
-        self.say("%s: %d operations, calls %s in %.1f s; %d states judged, %d recovered in "
-                 "%.1f s; %d lost" % (
-                     case.name, len(case.ops),
+        self.say("%s (NFSv%s): %d operations, calls %s in %.1f s; %d states judged, %d recovered "
+                 "in %.1f s; %d lost" % (
+                     case.name, case.version, len(case.ops),
                      ", ".join("%s %d" % item for item in sorted(calls.items())), recorded,
                      len(todo), recoveries, time.monotonic() - begin - recorded, len(failed)))
         for state, wrong in failed[:3]:
@@ -169,8 +174,8 @@ class Stage:
             self.sums["losses"] += 1
             self.say("LOSS: seed %d, case %s, %s: %s" % (case.seed, case.name, command,
                                                          "; ".join(wrong[:4])))
-            self.say("      again: tests/crash/kills.py --seed %d --case %s --command '%s'" % (
-                case.seed, case.name, command))
+            self.say("      again: %stests/crash/kills.py --seed %d --case %s --command '%s'" % (
+                AGAIN, case.seed, case.name, command))
         else:
             self.say("%s: %s: %.1f s" % (case.name, command, time.monotonic() - begin))
 
@@ -189,7 +194,7 @@ def stage(control, settings, seed, say):
                 now = time.monotonic()
                 case = Case.make(name, seed + number)
                 if "command" in settings:
-                    with FakeServer(case.tree) as source:
+                    with FakeServer(case.tree, version=case.version) as source:
                         bed = Bed(scratch / name, source, gate, case.seed % 2 == 0)
                         bed.prepare()
                         it.one(case, bed, settings["command"])

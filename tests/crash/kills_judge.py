@@ -14,6 +14,7 @@ from cuts_model import Image, judge
 import images
 from kills_bed import BASE, dump_lines
 from kills_work import CASES, Killed, Source, links_wrong, sizes_wrong
+from lib.sourceversion import turn
 
 KEPT = BASE / "kills-kept"
 WORKERS = 2
@@ -35,11 +36,13 @@ class Case:
     seed: int
     tree: object
     ops: list
+    version: str                     # by which the source is read
 
     @classmethod
     def make(cls, name, seed):
         source = Source()
-        return cls(name, seed, source.tree, CASES[name](source, random.Random(seed)))
+        return cls(name, seed, source.tree, CASES[name](source, random.Random(seed)),
+                   turn(list(CASES).index(name) + seed))
 
     def expected(self, issued, acked, all_died):
         return Killed(self.tree, self.ops, issued, acked, all_died)

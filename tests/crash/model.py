@@ -27,6 +27,7 @@ from model_mixed import MixedRun, MixedWriter  # noqa: E402
 from model_plan import Writer  # noqa: E402
 from model_rig import Disk  # noqa: E402
 from model_run import Failed, Run  # noqa: E402
+from lib.sourceversion import turn  # noqa: E402
 
 HISTORY = 450                 # operations of one
 SHRINK = 120                  # seconds
@@ -43,6 +44,12 @@ class Sum:
         if hasattr(run, "slowest"):
             self.smb += run.smb_operations
             self.slowest = max(self.slowest, run.slowest)
+
+
+def written(writer, seed, join):
+    history = writer(seed, HISTORY).write()
+    history["options"].update(join=join, version="3" if join else turn(seed))
+    return history
 
 
 def play(disk, history, total=None, stock=False):
@@ -109,7 +116,7 @@ def fitting(history):
 
 
 def failed(disk, history, err, say, where, seconds, stock=False):
-    say("seed %s FAILED: %s" % (history["seed"], err))
+    say("seed %s (NFSv%s) FAILED: %s" % (history["seed"], history["options"]["version"], err))
     small = shrink(disk, history, err.kind, seconds, say, stock)
     if play(disk, fitting(small), stock=stock):
         small = fitting(small)
@@ -143,8 +150,7 @@ def run(plan, seed, say):
     with Disk() as disk:
         while (time.monotonic() < end if limit
                else total.numbers["model_operations"] < operations):
-            history = writer(rng.randrange(1 << 32), HISTORY).write()
-            history["options"]["join"] = planned("join", False)
+            history = written(writer, rng.randrange(1 << 32), planned("join", False))
             err = play(disk, history, total, planned("stock", False))
             if err:
                 total.numbers["losses"] += 1
@@ -191,8 +197,7 @@ def main():
         return 1 if err else 0
     if args.history is not None:
         with Disk() as disk:
-            history = (MixedWriter if args.smb else Writer)(args.history, HISTORY).write()
-            history["options"]["join"] = args.join
+            history = written(MixedWriter if args.smb else Writer, args.history, args.join)
             err = play(disk, history, stock=args.stock)
             if err:
                 failed(disk, history, err, print, args.where, args.shrink, args.stock)

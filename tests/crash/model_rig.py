@@ -17,8 +17,9 @@ import tempfile
 import threading
 import time
 
-from lib.migration import Migration, counted, source_url
+from lib.migration import Migration, counted
 from lib.programs import build_rpcshim
+from lib.sourceversion import FORCED
 from lib.volume import LoopVolume, kernel_handle
 from lib.wait import wait_until
 from nfsclient import errors, hooks
@@ -101,7 +102,8 @@ class Rig:
         FSAL_VFS serves a local copy of the tree, nothing is migrated."""
         self.volume, home = disk.fresh()
         self.objects, self.stock = objects, stock
-        self.fake = FakeServer(plant(objects))
+        self.fake = FakeServer(plant(objects), version="3" if options.get("join")
+                               else FORCED or options.get("version", "3"))
         self.m = Migration(home, "", self.volume, shim=disk.shim, conf=CONF,
                            fsal_more=options.get("fsal", ""))
         self.m.server.exports[0].more = options.get("export", "")
@@ -122,7 +124,7 @@ class Rig:
             return self
         self.fake.hook("READ", hooks.after(lambda _call: self.reading.set()))
         self.fake.start()
-        self.m.url = source_url(self.fake.url(), self.m.join)
+        self.m.url = self.fake.url()
         self.m.init()
         self.start_retriever()
         self.m.server.start()
@@ -222,6 +224,8 @@ class Rig:
             elif kind == "jukebox" and rng.random() < op["odds"]:
                 raise Refuse(errors.JUKEBOX)
             elif kind == "cut" and rng.random() < op["odds"]:
+                if op["seed"] % 2:
+                    server.sessions.forget()        # of NFSv4.1: it has started again
                 return hooks.cut(server, call, answer)
             elif kind == "drop" and rng.random() < op["odds"]:
                 return hooks.drop(server, call, answer)
@@ -253,7 +257,7 @@ class Rig:
         self.settle()
         self.audit(True)
         self.m.server.restart()
-        assert self.fake.writes == 0, "something was written to the source"
+        assert not self.fake.misused, self.fake.misused
 
     def settle(self):
         def idle():

@@ -23,6 +23,7 @@ from lib import debian
 from lib.ganesha import Ganesha
 from lib.programs import BUILD, MODULES, PLUGINS, POSTCOPY, VOLUME_TOOL
 from lib.smbd import STACK, Samba, Share
+from lib.sourceversion import FORCED
 from lib.wait import wait_until
 
 BAD_LINES = re.compile(r" error: |Sanitizer|runtime error:|SEGV|assert|== ?ERROR|terminate")
@@ -52,11 +53,11 @@ def counted(status, scan, *found):
 
 AT_ONCE = "finish_delay = 0\n"
 
-# 4.0, 4.1: what the old server tells by NFSv3 is read by that version, in every test.
-SOURCE_VERSION = os.environ.get("POSTCOPY_SOURCE_VERSION", "3")
+SOURCE_VERSION = FORCED or "3"
 
 
 def source_url(url, join):
+    """That of NFSv3, of the version that all are read by; --join is of NFSv3 only."""
     if SOURCE_VERSION == "3" or join or not url.startswith("nfs://"):
         return url
     return re.sub(r"&mountport=\d+&version=3$", "&version=" + SOURCE_VERSION, url)

@@ -81,8 +81,10 @@ def put_post(p, node):
 
 
 class FakeServer:
-    def __init__(self, tree=None, export="/export", host="127.0.0.1", port=0):
+    def __init__(self, tree=None, export="/export", host="127.0.0.1", port=0, version=3):
+        """version: of the URL, if that does not name another."""
         self.tree = tree or Tree()
+        self.version = version
         self.export = export
         self.exports = [export]        # what the mount service lists
         self.rpc = RpcServer(self._handle, host, port)
@@ -144,10 +146,11 @@ class FakeServer:
 
     mount_port = port
 
-    def url(self, host=None, version=3):
+    def url(self, host=None, version=None):
         """host: a name of its address."""
         host = host or ("[%s]" if ":" in self.rpc.host else "%s") % self.rpc.host
-        if version != 3:
+        version = version or self.version
+        if str(version) != "3":
             return "nfs://%s%s?nfsport=%d&version=%s" % (host, self.export, self.port, version)
         return "nfs://%s%s?nfsport=%d&mountport=%d&version=3" % (
             host, self.export, self.port, self.port)
@@ -182,6 +185,12 @@ class FakeServer:
     @property
     def writes(self):
         return sum(self.counts[proc] for proc in WRITING)
+
+    @property
+    def misused(self):
+        """What no client that reads, and keeps to the protocol, does."""
+        return ["%d calls that write" % self.writes] * bool(self.writes) + [
+            "%s %r" % call for call in self.sessions.broken]
 
     # -- dispatch -------------------------------------------------------------
 
