@@ -19,6 +19,7 @@ from lib.migration import Migration
 from lib.programs import BASE
 from lib.server import RUNNING, BadLog
 from lib.smbd import Samba
+from lib.sourceversion import FORCED, unsaid
 from lib.volume import LoopVolume, sweep_stale
 from nfsclient import PROTOCOLS
 
@@ -67,13 +68,17 @@ def logs_since(top, start):
 # for one in the end.
 LONGEST = ("debian13", "model", "smb_source", "smb_depot", "smb_kerberos", "nfs_kerberos",
            "smb_meta", "limits", "both", "ops_rename", "init_check", "smb_torture",
-           "recall_budget", "ops_setattr", "two_releases", "disk_missing", "broken_volume",
+           "recall_budget", "nfs4_suites", "ops_setattr", "two_releases", "disk_missing", "broken_volume",
            "bad_input", "fragments", "kills", "refused", "guides")
 
 
 def pytest_collection_modifyitems(items):
     place = {"test_" + name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.module.__name__, len(LONGEST)))
+    for item in items if FORCED not in (None, "3") else ():
+        reason = unsaid("tests/" + item.nodeid)
+        if reason:
+            item.add_marker(pytest.mark.skip(reason="NFSv4: " + reason))
 
 
 @pytest.fixture(scope="session")

@@ -128,7 +128,7 @@ def test_smb(disk, over_smb):
 
 def test_init_prints_it(source, disk, new_migration):
     m = new_migration(source.url(), disk.path)
-    answer = json.loads(m.postcopy("init", "--json", "--source", source.url(), "--socket",
+    answer = json.loads(m.postcopy("init", "--json", "--source", m.url, "--socket",
                                    m.socket, "--control", m.control, m.volume).stdout)
     assert 'Volume = "%s";' % answer["uuid"] in answer["export_block"]
     assert "stub:volume = %s\n" % answer["uuid"] in answer["share_block"]

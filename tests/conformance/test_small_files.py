@@ -8,6 +8,7 @@ import re
 import pytest
 
 from lib.expect import same, view
+from lib.migration import SOURCE_VERSION
 from lib.wait import wait_until
 from nfsclient import PROTOCOLS, errors, hooks
 from nfsclient.fakeserver import FakeServer
@@ -260,6 +261,8 @@ def test_paused_and_throttled(old, start):
 # -- what it costs ---------------------------------------------------------------------
 
 FILES, DIRS, CALLS = 100, 8, 26       # 8 of them are those of the walk at the end
+# By NFSv4.2 each file is asked for the names of its attributes (docs/decisions/0078).
+MORE = {"4.0": 2, "4.1": 2, "4.2": 10}.get(SOURCE_VERSION, 0)
 
 
 def test_system_calls(new_migration, fresh_dir, workdir):
@@ -281,4 +284,4 @@ def test_system_calls(new_migration, fresh_dir, workdir):
               for line in out.read_text().splitlines() if re.match(r"^ *\d+[.,]\d\d ", line)}
     total = counts.pop("total") / (DIRS * FILES)
     print("calls for a file:", total, {k: n / (DIRS * FILES) for k, n in counts.items() if n > 400})
-    assert total <= CALLS, counts
+    assert total <= CALLS + MORE, counts

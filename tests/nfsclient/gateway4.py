@@ -368,10 +368,10 @@ class Compound:
         return self.done()
 
     def entry(self, u, wanted, out):
-        """Returns the cookie of "." and ".."."""
+        """Returns the cookie of "." and "..", the first two; of others so called it tells."""
         _fileid, name, cookie = u.u64(), u.opaque(), u.u64()
         a, fh = get_post_attrs(u), u.optional(lambda v: v.opaque())
-        if name in (b".", b".."):
+        if (name, cookie) in ((b".", 1), (b"..", 2)):
             return cookie
         out.boolean(True).u64(cookie).opaque(name)
         more = {RDATTR_ERROR: Packer().u32(0)}
