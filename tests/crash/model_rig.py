@@ -224,8 +224,9 @@ class Rig:
             elif kind == "jukebox" and rng.random() < op["odds"]:
                 raise Refuse(errors.JUKEBOX)
             elif kind == "cut" and rng.random() < op["odds"]:
-                if op["seed"] % 2:
-                    server.sessions.forget()        # of NFSv4.1: it has started again
+                if op["seed"] % 2 and server.sessions.made:     # NFSv4.1: that is lost, instead
+                    server.sessions.forget()
+                    return answer()
                 return hooks.cut(server, call, answer)
             elif kind == "drop" and rng.random() < op["odds"]:
                 return hooks.drop(server, call, answer)
