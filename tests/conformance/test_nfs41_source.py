@@ -62,7 +62,8 @@ def test_few_slots_and_small_answers(fake, new_migration, fresh_dir):
 
 def test_an_idle_session_outlives_its_lease(fake, new_migration, fresh_dir):
     fake.sessions = Sessions(lease=3)
-    m = new_migration(fake.url(version="4.1"), fresh_dir).init().start()
+    m = new_migration(fake.url(version="4.1"), fresh_dir, conf="connections = 1\n").init().start()
+    wait_until(lambda: fake.sessions.made - fake.sessions.ended == 1, 60, "only its session")
     made, alone = fake.sessions.made, fake.sessions.alone
     wait_until(lambda: fake.sessions.alone >= alone + 8, 60, "SEQUENCE while nothing is asked")
     assert fake.sessions.made == made

@@ -27,7 +27,8 @@ def inside(world):
     """Everything in .postcopy but what changes by itself."""
     found = []
     for top, dirs, files in os.walk(world.volume / ".postcopy"):
-        found += [os.path.join(top, n) for n in dirs + files]
+        # the first file that is whole brings the one of digests
+        found += [os.path.join(top, n) for n in dirs + files if n != "digests"]
     return sorted(found)
 
 

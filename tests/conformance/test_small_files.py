@@ -260,7 +260,8 @@ def test_paused_and_throttled(old, start):
 
 # -- what it costs ---------------------------------------------------------------------
 
-FILES, DIRS, CALLS = 100, 8, 26       # 8 of them are those of the walk at the end
+FILES, DIRS, CALLS = 100, 8, 24.5     # 8 of them are those of the walk at the end
+BY_CHANCE = {"futex", "mprotect"}     # who waits for whom, and where memory grows
 # By NFSv4.2 each file is asked for the names of its attributes (docs/decisions/0078).
 MORE = {"4.0": 2, "4.1": 2, "4.2": 10}.get(SOURCE_VERSION, 0)
 
@@ -284,4 +285,6 @@ def test_system_calls(new_migration, fresh_dir, workdir):
               for line in out.read_text().splitlines() if re.match(r"^ *\d+[.,]\d\d ", line)}
     total = counts.pop("total") / (DIRS * FILES)
     print("calls for a file:", total, {k: n / (DIRS * FILES) for k, n in counts.items() if n > 400})
-    assert total <= CALLS + MORE, counts
+    by_chance = sum(counts.get(name, 0) for name in BY_CHANCE) / (DIRS * FILES)
+    assert total - by_chance <= CALLS + MORE, counts
+    assert by_chance <= 6, counts
