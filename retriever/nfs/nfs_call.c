@@ -62,6 +62,26 @@ static void finish(struct nfs_call *c, int error, const struct nfs_answer *a)
 	nfs_call_over(c, on, error, a);
 }
 
+/* Whatever is wrong may be one's of those that went together: whose it is, and what it means, is
+ * seen when each is sent alone. */
+static void part(struct nfs_call *first)
+{
+	for (struct nfs_call *c = first; c; c = c->with)
+		c->alone = true;
+}
+
+/* Those that went together, each alone. */
+static void send_apart(struct nfs_call *first)
+{
+	struct nfs_call *c, *next;
+
+	part(first);
+	for (c = first; c; c = next) {
+		next = c->with;
+		nfs_again(c->conn, c);
+	}
+}
+
 static void on_failure(struct nfs_call *c, const char *text)
 {
 	struct nfs_conn *conn = c->conn;
@@ -73,7 +93,12 @@ static void on_failure(struct nfs_call *c, const char *text)
 		nfs_conn_break(conn, "connection closed");
 		return;
 	case VERDICT_GARBAGE:
-		nfs_conn_break(conn, "unusable answer to %s: %.80s", nfs_op_name(c->op), text);
+		nfs_conn_break(conn, "unusable answer to %s: %.80s",
+			       c->with ? "several calls" : nfs_op_name(c->op), text);
+		if (c->with) {
+			part(c);
+			return;
+		}
 		if (++c->garbage < NFS_GARBAGE_MAX)
 			return;
 		break;
@@ -81,6 +106,10 @@ static void on_failure(struct nfs_call *c, const char *text)
 		if (c->slot)
 			nfs41_unsent(conn->session, c->slot);
 		break;
+	}
+	if (c->with) {
+		send_apart(c);
+		return;
 	}
 	nfs_log(s, STUB_LOG_ERROR, "source %s: %s failed: %s", s->uri.host, nfs_op_name(c->op),
 		text);
@@ -124,40 +153,6 @@ static void on_fault(struct nfs_call *c, const struct nfs_answer *a)
 
 /* ---- several in one message ---- */
 
-/* Whatever is wrong may be one's of them: whose it is, and what it means, is seen when each is
- * sent alone. */
-static void part(struct nfs_call *first)
-{
-	for (struct nfs_call *c = first; c; c = c->with)
-		c->alone = true;
-}
-
-static void on_failure_of_many(struct nfs_call *first, const char *text)
-{
-	struct nfs_conn *conn = first->conn;
-	struct nfs_call *c, *next;
-	int error = 0;
-
-	switch (judge(text, &error)) {
-	case VERDICT_LOST:
-		nfs_conn_break(conn, "connection closed");
-		return;
-	case VERDICT_GARBAGE:
-		part(first);
-		nfs_conn_break(conn, "unusable answer to several calls: %.80s", text);
-		return;
-	case VERDICT_REFUSED:
-		break;
-	}
-	if (first->slot)
-		nfs41_unsent(conn->session, first->slot);
-	part(first);
-	for (c = first; c; c = next) {
-		next = c->with;
-		nfs_again(conn, c);
-	}
-}
-
 static void take_one(struct nfs_call *c, const struct nfs_answer *a)
 {
 	if (a)
@@ -196,8 +191,7 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 
 	(void)rpc;
 	if (status != RPC_STATUS_SUCCESS) {
-		(c->with ? on_failure_of_many : on_failure)(
-			c, status == RPC_STATUS_ERROR ? data : NULL);
+		on_failure(c, status == RPC_STATUS_ERROR ? data : NULL);
 		return;
 	}
 	if (c->with) {
