@@ -3,8 +3,11 @@
  * handle.c - kernel file handles: identity of an inode for every process.
  */
 #include <fcntl.h>
+#include <time.h>
 
 #include "internal.h"
+
+#define BEING_MADE_TRIES 20 /* a millisecond between them */
 
 union kernel_handle {
 	struct file_handle h;
@@ -44,6 +47,21 @@ STUB_PUBLIC uint32_t stub_handle_sum(const struct stub_handle *h)
 	return x;
 }
 
+/* ext4 says ENOMEM of a handle whose inode number another inode is just being made with (Linux
+ * since 4.19: it meets what nobody may have yet).  A moment later it says what is true. */
+static int open_at(int mount_fd, union kernel_handle *k, int flags)
+{
+	const struct timespec moment = { 0, 1000000 };
+	int fd;
+
+	for (int i = 0;; i++) {
+		fd = open_by_handle_at(mount_fd, &k->h, flags);
+		if (fd >= 0 || errno != ENOMEM || i == BEING_MADE_TRIES)
+			return fd;
+		nanosleep(&moment, NULL);
+	}
+}
+
 STUB_PUBLIC int stub_handle_open_at(int mount_fd, const struct stub_handle *h, int flags)
 {
 	union kernel_handle k;
@@ -54,7 +72,7 @@ STUB_PUBLIC int stub_handle_open_at(int mount_fd, const struct stub_handle *h, i
 	k.h.handle_type = h->type;
 	k.h.handle_bytes = h->len;
 	memcpy(k.h.f_handle, h->bytes, h->len);
-	fd = open_by_handle_at(mount_fd, &k.h, flags | O_CLOEXEC);
+	fd = open_at(mount_fd, &k, flags | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
 	return fd;
