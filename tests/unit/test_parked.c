@@ -86,6 +86,7 @@ static void directories_may_have_them(void **state)
 				   fixture_entry("f", S_IFREG | 0644, 4) };
 	struct stub_names s = { 0 };
 	struct stub_handle d, f;
+	int fd;
 
 	fixture_list(x, e, 2);
 	d = fixture_handle(x, "d");
@@ -95,7 +96,11 @@ static void directories_may_have_them(void **state)
 	park(x, &d);
 	assert_int_equal(known(x, &s, 10), 1);
 	assert_int_equal(may_come(x, &s), 1);
+	fd = fixture_open(x, "d", O_RDONLY | O_DIRECTORY);
 	assert_int_equal(unlinkat(x->v->fd, "d", AT_REMOVEDIR), 0);
+	s = (struct stub_names){ 0 };
+	assert_int_equal(known(x, &s, 10), 0); /* also while somebody has it open */
+	close(fd);
 	s = (struct stub_names){ 0 };
 	assert_int_equal(known(x, &s, 10), 0);
 }
