@@ -121,9 +121,9 @@ struct smb_pace { /* see smb_pace.c */
 	char *path; /* constant: the file with the password; NULL: Kerberos */
 	bool dialing; /* some connection has the turn */
 	struct stat file; /* as it was when login was read; belongs to who has the turn */
-	bool refused; /* the last logon was refused */
+	bool refused; /* the last logon was, and nothing else has gone wrong since */
 	bool hurry; /* the next logon need not wait */
-	uint32_t backoff_ms;
+	uint32_t backoff_ms; /* after the last refusal; 0: a logon was good since */
 	uint64_t next_ms; /* refused: no logon before this time */
 	uint64_t serial; /* refused: of the tickets that were used */
 	char why[SMB_WHY_MAX];

@@ -141,7 +141,7 @@ void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t se
 
 	pthread_mutex_lock(&s->pool.lock);
 	if (result == -EKEYREJECTED) {
-		p->backoff_ms = !p->refused			   ? REFUSED_MIN_MS :
+		p->backoff_ms = !p->backoff_ms			   ? REFUSED_MIN_MS :
 				p->backoff_ms * 2 > REFUSED_MAX_MS ? REFUSED_MAX_MS :
 								     p->backoff_ms * 2;
 		p->refused = true;
@@ -150,10 +150,12 @@ void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t se
 		snprintf(p->why, sizeof(p->why), "%s", why);
 		snprintf(s->pool.trouble, sizeof(s->pool.trouble), "%s", why);
 		wait_s = p->backoff_ms / 1000;
-	} else if (result == 0) {
-		if (p->refused)
+	} else if (result == 0 || stub_now_ms() >= p->next_ms) {
+		if (p->refused) /* what is wrong now, if anything is, is said by who has met it */
 			s->pool.trouble[0] = '\0';
 		p->refused = false;
+		if (result == 0)
+			p->backoff_ms = 0;
 	}
 	turn_over(s);
 	pthread_mutex_unlock(&s->pool.lock);

@@ -116,6 +116,32 @@ static void longer_and_longer(void **state)
 	assert_true(w->s.pace.next_ms <= stub_now_ms() + MINUTE_MS);
 }
 
+/* The server is not reached any more, or no KDC: that is what is wrong now. */
+static void another_trouble(void **state)
+{
+	struct world *w = *state;
+	uint64_t from = stub_now_ms();
+	struct source_state s;
+
+	assert_true(smb_pace_begin(&w->s, true));
+	smb_pace_end(&w->s, -EKEYREJECTED, "logon failure: no", 0);
+	w->s.pace.hurry = true;
+	assert_true(smb_pace_begin(&w->s, true));
+	smb_pace_end(&w->s, -EHOSTUNREACH, "no KDC", 0);
+	assert_true(told(w).refused); /* it is not time for another logon */
+	assert_false(smb_pace_begin(&w->s, false));
+	w->s.pace.next_ms = 0;
+	assert_true(smb_pace_begin(&w->s, true));
+	smb_pace_end(&w->s, -EHOSTUNREACH, "no KDC", 0);
+	s = told(w);
+	assert_false(s.refused);
+	assert_null(strstr(s.trouble, "logon failure"));
+	assert_string_equal(w->s.pool.trouble, "");
+	assert_true(smb_pace_begin(&w->s, false));
+	smb_pace_end(&w->s, -EKEYREJECTED, "logon failure: no", 0); /* the second one all the same */
+	assert_true(w->s.pace.next_ms >= from + 2 * MINUTE_MS);
+}
+
 static void another_password(void **state)
 {
 	struct world *w = *state;
@@ -163,7 +189,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(one_at_a_time), T(longer_and_longer), T(another_password),
+		T(one_at_a_time), T(longer_and_longer), T(another_trouble), T(another_password),
 		T(what_cannot_be_read), T(at_once),
 	};
 
