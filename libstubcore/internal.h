@@ -316,6 +316,8 @@ int stub_volume_enter(struct stub_volume *v); /* -EBUSY: stub_volume_alone() */
 
 /* ---- object.c: records on inodes ---- */
 
+/* Is there certainly no record?  @path_fd: opened with O_PATH.  One system call. */
+bool stub_record_absent(int path_fd);
 /* The record of the inode behind @fd (O_PATH will do), checked to be its own, maps
  * adjusted to this boot and to the file's size.  @st is filled too.
  *   -ENOENT normal; -EBADMSG damaged, or (out->foreign) another inode's; others as

@@ -55,6 +55,11 @@ STUB_PUBLIC int stub_marked(int fd)
 	return n > 0 ? 1 : n == 0 || n == -ENOENT || n == -EOPNOTSUPP ? 0 : (int)n;
 }
 
+bool stub_record_absent(int path_fd)
+{
+	return record_read(path_fd, true, NULL, 0) == -ENOENT;
+}
+
 /* Load without looking at the size. */
 static int record_load_raw(const struct stub_volume *v, int fd, bool o_path,
 			   const struct stub_handle *h, const struct stat *st,

@@ -105,15 +105,8 @@ static void count_cover(struct scan *c, const struct stub_handle *h, bool in_unl
 		c->s->uncovered++;
 }
 
-/* One inode.  Returns 1 if it is an unlisted directory. */
-static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unlisted,
-		struct stat *st)
+static int count_object(struct scan *c, const struct stat *st)
 {
-	int r;
-
-	r = stub_record_load(c->v, fd, h, st, &c->rec);
-	if (r != -ENOENT && r != -EBADMSG && r < 0)
-		return r;
 	c->s->objects++;
 	if (S_ISDIR(st->st_mode))
 		c->s->dirs++;
@@ -124,6 +117,20 @@ static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unl
 	if (c->calls.progress && c->s->objects % 10000 == 0 &&
 	    !c->calls.progress(c->calls.arg, c->s))
 		return -ECANCELED;
+	return 0;
+}
+
+/* One inode.  Returns 1 if it is an unlisted directory. */
+static int look(struct scan *c, int fd, const struct stub_handle *h, bool in_unlisted,
+		struct stat *st)
+{
+	int counted, r = stub_record_load(c->v, fd, h, st, &c->rec);
+
+	if (r != -ENOENT && r != -EBADMSG && r < 0)
+		return r;
+	counted = count_object(c, st);
+	if (counted < 0)
+		return counted;
 	if (r == -EBADMSG) {
 		c->s->foreign += c->rec.foreign;
 		c->s->corrupt += !c->rec.foreign;
@@ -181,6 +188,8 @@ static int scan_name(struct scan *c, int dir_fd, const char *name, bool in_unlis
 		return -errno;
 	if (stub_volume_hides(c->v, st.st_ino) || st.st_dev != c->v->dev)
 		return 0;
+	if (!S_ISDIR(st.st_mode) && st.st_nlink == 1 && stub_record_absent(fd))
+		return count_object(c, &st); /* in the end nearly all are so */
 	r = stub_handle_of_fd(fd, &h);
 	if (r == 0 && S_ISDIR(st.st_mode))
 		return push(c, &h, in_unlisted);

@@ -260,7 +260,7 @@ def test_paused_and_throttled(old, start):
 
 # -- what it costs ---------------------------------------------------------------------
 
-FILES, DIRS, CALLS = 100, 8, 24.5     # 8 of them are those of the walk at the end
+FILES, DIRS, CALLS = 100, 8, 21.5     # 4 of them are those of the walk at the end
 BY_CHANCE = {"futex", "mprotect"}     # who waits for whom, and where memory grows
 # By NFSv4.2 each file is asked for the names of its attributes (docs/decisions/0078).
 MORE = {"4.0": 2, "4.1": 2, "4.2": 10}.get(SOURCE_VERSION, 0)
