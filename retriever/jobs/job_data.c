@@ -77,11 +77,21 @@ static void chunk_free(struct chunk *c)
 	free(c);
 }
 
+static void put_done(struct chunk *c)
+{
+	struct transfer *t = c->t;
+
+	pthread_mutex_lock(&t->lock);
+	*t->done_end = c;
+	t->done_end = &c->next;
+	pthread_cond_signal(&t->arrived);
+	pthread_mutex_unlock(&t->lock);
+}
+
 /* On a thread of the source. */
 static void chunk_arrived(void *arg, const struct source_read *r)
 {
 	struct chunk *c = arg;
-	struct transfer *t = c->t;
 
 	c->result = r->result;
 	c->have_attr = r->have_attr;
@@ -94,11 +104,7 @@ static void chunk_arrived(void *arg, const struct source_read *r)
 		else
 			c->result = -ENOMEM;
 	}
-	pthread_mutex_lock(&t->lock);
-	*t->done_end = c;
-	t->done_end = &c->next;
-	pthread_cond_signal(&t->arrived);
-	pthread_mutex_unlock(&t->lock);
+	put_done(c);
 }
 
 /* Where the transfer looks next for missing bytes.  False: this leg is over. */
@@ -179,6 +185,27 @@ static bool leave_hole(struct transfer *t, struct stub_range *range)
 	}
 }
 
+/* Is it what has come with the attributes, all of the file?  Then it has arrived.  If not, that is of
+ * no use, and its memory is given back before other memory is waited for. */
+static bool use_brought(struct transfer *t, struct chunk *c)
+{
+	struct brought *b = t->job->brought;
+	bool all = b && t->pass_fd < 0 && !c->offset && c->length == b->len && t->o->size == b->len;
+
+	t->job->brought = NULL;
+	if (all) {
+		c->result = b->len;
+		c->have_attr = true;
+		c->attr = b->attr;
+		c->data = b->bytes;
+		b->bytes = NULL;
+		b->charge -= c->length; /* the rest is the chunk's */
+		put_done(c);
+	}
+	jobs_brought_free(t->j, b);
+	return all;
+}
+
 /* Send READs until the window is full.  1: something is in flight. */
 static int send_reads(struct transfer *t)
 {
@@ -213,6 +240,10 @@ static int send_reads(struct transfer *t)
 		c->t = t;
 		c->offset = range.start;
 		c->length = (uint32_t)(range.end - range.start);
+		if (use_brought(t, c)) {
+			t->inflight++;
+			continue;
+		}
 		/* wait for memory only when nothing of ours is in flight */
 		if (t->inflight == 0) {
 			budget_take(&t->j->budget, t->budget, c->length);

@@ -487,7 +487,9 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 				   .turn = wait_turn, .arg = &turn };
 	struct depot_item *streams = NULL;
 	size_t bad = 0;
-	int r = source_meta(j->c.source, job_priority(job), &o->origin, &m);
+	struct brought *b;
+	uint32_t want = jobs_brought_begin(j, job, o, &b);
+	int r = source_meta_data(j->c.source, job_priority(job), &o->origin, want, &m);
 	bool local = false;
 
 	if (r == 0 && j->c.depot) {
@@ -511,6 +513,10 @@ static int bring_attr(struct jobs *j, struct job *job, struct stub_object *o)
 		count_meta(j, &job->h, &m.attr);
 	if (r == 0 && m.lost)
 		tell_lost(j, &job->h, &o->origin, m.lost);
+	if (r == 0)
+		jobs_brought_end(j, job, b, &m);
+	else
+		jobs_brought_free(j, b);
 	source_meta_free(&m);
 	if (r == -ESTALE)
 		return jobs_conflict(j, &job->h, "the object has been replaced on the old server");

@@ -46,6 +46,7 @@ struct job {
 	bool retried; /* in held.retries */
 	uint64_t asked_ms; /* time of the last ask that joined */
 	bool ahead; /* job_ahead.c waits for its end */
+	struct brought *brought; /* FILL: bytes that have come with the attributes; the job's; or NULL */
 	uint64_t due_us; /* when it may go on, if it is or was held; 0: it never was */
 	char who[STUB_WHO_MAX + 1]; /* DATA: whose recall budget pays; changes only while held */
 };

@@ -94,6 +94,8 @@ static int run_fill(struct jobs *j, struct job *job)
 	if (r == 0 && o.type != S_IFREG) /* job_fill_file() hands in what it has filled */
 		stub_finisher_add(j->c.finisher, &job->h);
 	stub_object_close(&o);
+	jobs_brought_free(j, job->brought);
+	job->brought = NULL;
 	return r;
 }
 

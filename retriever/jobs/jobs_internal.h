@@ -15,6 +15,7 @@
  *   job_whole.c   bytes of small files, while their directory is listed
  *   job_names.c   look-up, listing, attributes
  *   job_holes.c   what of a file has none
+ *   job_brought.c bytes that came with attributes
  *   job_data.c    bytes
  *   job_pass.c    bytes for a volume that takes none
  *   jobs.c        the workers
@@ -231,6 +232,21 @@ void wholes_wait(struct wholes *s); /* until no READ is in flight */
 void wholes_finish(struct wholes *s);
 void jobs_books_init(struct job_books *b);
 void jobs_books_finish(struct job_books *b);
+
+/* All bytes of a small file, which have come with its attributes (docs/decisions/0091). */
+struct brought {
+	uint32_t charge; /* of the crawler's budget */
+	struct stub_attr attr;
+	uint32_t len;
+	void *bytes;
+};
+/* How many bytes of @o, a dummy, are wanted with its attributes; if any, they are in *out, with their
+ * memory and their turn. */
+uint32_t jobs_brought_begin(struct jobs *j, const struct job *job, const struct stub_object *o,
+			    struct brought **out);
+/* They have come with @m, or have not. */
+void jobs_brought_end(struct jobs *j, struct job *job, struct brought *b, struct source_meta *m);
+void jobs_brought_free(struct jobs *j, struct brought *b);
 
 /* Has the object's content changed over there since it was listed, as far as type, file
  * id, size and mtime tell?  Then 1 and why. */

@@ -23,6 +23,7 @@
 #define SMB_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
 
@@ -88,6 +89,7 @@ struct smb_call {
 	uint64_t epoch; /* of smb_source.epoch, at the last of these losses */
 	uint64_t made; /* of smb_source.made, likewise */
 	bool begun; /* a part of the answer has been handed on */
+	bool alone; /* a connection was lost under it and others: it goes without others now */
 	/* A part, ENTRIES: on the connection's thread; it may wait. */
 	void (*part)(struct smb_call *c, struct smb_answer *a);
 	/* @a is the answer, valid during the call; NULL if @err. */
@@ -96,18 +98,29 @@ struct smb_call {
 
 TAILQ_HEAD(smb_calls, smb_call);
 
+struct smb_under { /* a call that is under way */
+	struct smb_call *call;
+	uint32_t tag;
+	uint64_t since_us;
+};
+
 struct smb_conn {
 	struct smb_source *s;
 	unsigned int index;
 	pthread_t thread;
 	bool usable;  /* guarded by smb_source.pool.lock */
 	uint64_t number; /* likewise: smb_source.made when it was made */
-	bool working; /* likewise: it has a call */
+	unsigned int working; /* likewise: calls that it has, or has just had */
 	/* the thread's own */
 	pid_t pid; /* the worker, 0: none */
 	int fd;
 	char home[512]; /* the worker's */
 	int home_fd; /* of smb_home_make() */
+	struct smb_under under[SMB_WIRE_MANY];
+	unsigned int n_under;
+	uint32_t tag; /* of the last request */
+	int more; /* eventfd: there may be one more call; constant */
+	atomic_uint_fast64_t waits_us; /* for an answer, since then; 0: it does not */
 	uint64_t ticket; /* serial of the tickets with which it was connected */
 	struct smb_out out;
 	uint8_t *in; /* the message that came in */
@@ -163,10 +176,15 @@ int smb_submit(struct smb_source *s, struct smb_call *c); /* 0, -ECANCELED: no d
 /* The next call for this connection; waits.  NULL: stop, or *ping: nothing for SMB_PING_MS,
  * or newer tickets. */
 struct smb_call *smb_next(struct smb_conn *c, bool *ping);
+/* One more for this connection, beside those under way; NULL: none that may go with them, or for
+ * which no other connection rests. */
+struct smb_call *smb_more(struct smb_conn *c);
+bool smb_goes_with_others(const struct smb_call *c);
 /* done(), which is told of at level debug; @on: who had it, NULL: nobody. */
 void smb_call_over(struct smb_call *c, const struct smb_conn *on, int err, struct smb_answer *a);
-/* @conn was lost under @c: queue it again, or end it (-EIO after too many losses). */
-void smb_lost(struct smb_conn *conn, struct smb_call *c);
+/* @conn was lost under @c: queue it again, or end it (-EIO after too many losses).  @together:
+ * there were others, so it need not have been this one's fault. */
+void smb_lost(struct smb_conn *conn, struct smb_call *c, bool together);
 void smb_conn_up(struct smb_conn *c, const struct stub_attr *root);
 void smb_conn_down(struct smb_conn *c, uint64_t silent_ms);
 /* No connection could be made: log why, once; wait before the next try.  False: stop. */
@@ -200,6 +218,9 @@ int smb_conn_dial(struct smb_conn *c, struct stub_attr *root);
 /* Do one call on the connection, calling its part() and done(): 0, or SMB_LOST with c->why, and
  * in *silent_ms for how long nothing was heard. */
 int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms);
+/* The same, and with it others from the queue, for as long as there are some that go with it.  After
+ * SMB_LOST those of c->under are the caller's. */
+int smb_conn_work(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms);
 void smb_conn_hangup(struct smb_conn *c);
 
 #endif

@@ -9,12 +9,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,7 +156,7 @@ static int nonsense(struct smb_conn *c)
 	return lost(c, "impossible message from a worker");
 }
 
-static int receive(struct smb_conn *c, struct smb_answer *a, uint64_t *silent_ms)
+static int receive(struct smb_conn *c, struct smb_answer *a, uint32_t *tag, uint64_t *silent_ms)
 {
 	unsigned int wait_ms = c->s->config.call_timeout_ms;
 	uint8_t header[SMB_WIRE_HEADER];
@@ -164,7 +166,7 @@ static int receive(struct smb_conn *c, struct smb_answer *a, uint64_t *silent_ms
 
 	if (r < 0)
 		return broken(c, r, silent_ms);
-	r = smb_wire_header(header, &type, &len);
+	r = smb_wire_header(header, &type, &len, tag);
 	if (r == -EPROTO) /* an update has put another worker there while we ran */
 		return lost(c, "%.100s is of another build than this retriever: restart "
 			    "'postcopy-retriever@*'", c->s->worker);
@@ -192,8 +194,15 @@ static const enum smb_wire_type answers[] = {
 	[SMB_WIRE_STREAM] = SMB_WIRE_DATA,    [SMB_WIRE_GETHOLES] = SMB_WIRE_HOLES,
 };
 
-static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answer *a)
+/* The call is over: not under way any more. */
+static void forget(struct smb_conn *c, struct smb_under *u)
 {
+	*u = c->under[--c->n_under];
+}
+
+static int fail(struct smb_conn *c, struct smb_under *u, const struct smb_answer *a)
+{
+	struct smb_call *call = u ? u->call : NULL;
 	int err = a->error;
 	bool told;
 
@@ -202,6 +211,9 @@ static int fail(struct smb_conn *c, struct smb_call *call, const struct smb_answ
 		lost(c, "no reason is given");
 	if (!a->final)
 		return SMB_LOST;
+	if (!call)
+		return nonsense(c);
+	forget(c, u);
 	if (err == -ENOENT && call->request.type != SMB_WIRE_LOOKUP &&
 	    call->request.type != SMB_WIRE_START)
 		err = -ESTALE; /* the object was there when it was listed */
@@ -232,45 +244,134 @@ static enum called kind_of(enum smb_wire_type type)
 	}
 }
 
-int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms)
+static int send_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms)
 {
-	struct smb_answer a;
-	uint64_t since_us, came_us;
+	struct smb_under *u = &c->under[c->n_under];
 	int r;
 
-	*silent_ms = 0;
+	c->out.tag = ++c->tag;
 	smb_out_request(&c->out, &call->request);
 	r = smb_out_end(&c->out);
 	if (r < 0) {
 		smb_call_over(call, c, r == -ENOMEM ? r : -ENAMETOOLONG, NULL);
 		return 0;
 	}
-	since_us = stub_now_us();
+	*u = (struct smb_under){ call, c->tag, stub_now_us() };
+	c->n_under++;
 	r = smb_wire_send(c->fd, &c->out, c->s->config.call_timeout_ms, c->s->wake);
-	if (r < 0)
-		return broken(c, r, silent_ms);
-	for (;;) {
-		r = receive(c, &a, silent_ms);
-		if (r)
-			return r;
-		if (a.type == SMB_WIRE_ALIVE)
-			continue;
-		if (a.type == SMB_WIRE_FAIL)
-			return fail(c, call, &a);
-		if (a.type == SMB_WIRE_ENTRIES && call->part) {
-			call->begun = true;
-			came_us = stub_now_us();
-			call->part(call, &a);
-			since_us += stub_now_us() - came_us; /* ours */
-			continue;
-		}
-		if (a.type != answers[call->request.type] ||
-		    (a.type == SMB_WIRE_DATA && a.rest_len > call->request.length))
-			return nonsense(c);
-		called(kind_of(call->request.type), since_us);
-		smb_call_over(call, c, 0, &a);
+	return r < 0 ? broken(c, r, silent_ms) : 0;
+}
+
+static struct smb_under *under_of(struct smb_conn *c, uint32_t tag)
+{
+	for (unsigned int i = 0; i < c->n_under; i++)
+		if (c->under[i].tag == tag)
+			return &c->under[i];
+	return NULL;
+}
+
+/* Until there is a message (*message), or perhaps one more call. */
+static int wait_message(struct smb_conn *c, bool *message, uint64_t *silent_ms)
+{
+	struct pollfd p[] = { { .fd = c->fd, .events = POLLIN },
+			      { .fd = c->s->wake, .events = POLLIN },
+			      { .fd = c->more, .events = POLLIN } };
+	uint64_t n;
+	int r;
+
+	atomic_store(&c->waits_us, stub_now_us());
+	do
+		r = poll(p, 3, (int)c->s->config.call_timeout_ms);
+	while (r < 0 && errno == EINTR);
+	atomic_store(&c->waits_us, 0);
+	if (r > 0 && p[2].revents && read(c->more, &n, sizeof(n)) < 0)
+		r = -EIO;
+	if (r <= 0 || p[1].revents)
+		return broken(c, r < 0 ? -EIO : r ? -ECANCELED : -ETIMEDOUT, silent_ms);
+	*message = p[0].revents;
+	return 0;
+}
+
+/* One message: a call may be over. */
+static int take_message(struct smb_conn *c, uint64_t *silent_ms)
+{
+	struct smb_under *u;
+	struct smb_answer a;
+	struct smb_call *call;
+	uint64_t came_us;
+	uint32_t tag;
+	int r = receive(c, &a, &tag, silent_ms);
+
+	if (r)
+		return r;
+	if (a.type == SMB_WIRE_ALIVE)
+		return 0;
+	u = under_of(c, tag);
+	if (a.type == SMB_WIRE_FAIL)
+		return fail(c, u, &a);
+	if (!u)
+		return nonsense(c);
+	call = u->call;
+	if (a.type == SMB_WIRE_ENTRIES && call->part) {
+		call->begun = true;
+		came_us = stub_now_us();
+		call->part(call, &a);
+		u->since_us += stub_now_us() - came_us; /* ours */
 		return 0;
 	}
+	if (a.type != answers[call->request.type] ||
+	    (a.type == SMB_WIRE_DATA && a.rest_len > call->request.length) ||
+	    (a.type == SMB_WIRE_META && a.data_len > call->request.want))
+		return nonsense(c);
+	called(kind_of(call->request.type), u->since_us);
+	forget(c, u);
+	smb_call_over(call, c, 0, &a);
+	return 0;
+}
+
+/* May another call go with those under way?  Not where one of them is without an answer for long:
+ * when the others are over, silence will tell. */
+static bool room_for_more(const struct smb_conn *c)
+{
+	uint64_t now_us = stub_now_us();
+
+	for (unsigned int i = 0; i < c->n_under; i++)
+		if (now_us - c->under[i].since_us > c->s->config.call_timeout_ms * 1000ull)
+			return false;
+	return true;
+}
+
+int smb_conn_work(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms)
+{
+	bool with_others = smb_goes_with_others(call), message = true;
+	int r;
+
+	*silent_ms = 0;
+	do {
+		r = send_call(c, call, silent_ms);
+		call = NULL;
+		while (r == 0 && c->n_under) {
+			if (with_others && room_for_more(c) && (call = smb_more(c)))
+				break;
+			if (with_others)
+				r = wait_message(c, &message, silent_ms);
+			if (r == 0 && message)
+				r = take_message(c, silent_ms);
+		}
+	} while (r == 0 && call);
+	return r;
+}
+
+int smb_conn_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent_ms)
+{
+	int r;
+
+	*silent_ms = 0;
+	r = send_call(c, call, silent_ms);
+	while (r == 0 && c->n_under)
+		r = take_message(c, silent_ms);
+	c->n_under = 0;
+	return r;
 }
 
 /* ---- connecting ---- */
@@ -418,6 +519,15 @@ static void renew(struct smb_conn *c)
 	pthread_mutex_unlock(&c->s->pool.lock);
 }
 
+/* The connection was lost under them.  The first one will be the first again. */
+static void lose_calls(struct smb_conn *c)
+{
+	bool together = c->n_under > 1;
+
+	while (c->n_under)
+		smb_lost(c, c->under[--c->n_under].call, together);
+}
+
 static void *conn_main(void *arg)
 {
 	struct smb_conn *c = arg;
@@ -448,15 +558,14 @@ static void *conn_main(void *arg)
 			break;
 		if (!call && smb_ticket_is_old(c))
 			continue;
-		r = call ? smb_conn_call(c, call, &silent_ms) : ping(c, &silent_ms);
+		r = call ? smb_conn_work(c, call, &silent_ms) : ping(c, &silent_ms);
 		if (r != SMB_LOST)
 			continue;
 		smb_log(s, STUB_LOG_INFO, "source %s: connection %u lost: %s", s->uri.host, c->index,
 			c->why);
 		smb_conn_down(c, silent_ms);
 		smb_conn_hangup(c);
-		if (call)
-			smb_lost(c, call);
+		lose_calls(c);
 	}
 	smb_conn_hangup(c);
 	smb_end_all(s, -ECANCELED);
@@ -466,13 +575,21 @@ static void *conn_main(void *arg)
 int smb_conn_start(struct smb_source *s, unsigned int index)
 {
 	struct smb_conn *c = &s->conn[index];
+	int r;
 
 	c->s = s;
 	c->index = index;
-	return -pthread_create(&c->thread, NULL, conn_main, c);
+	c->more = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->more < 0)
+		return -errno;
+	r = -pthread_create(&c->thread, NULL, conn_main, c);
+	if (r < 0)
+		close(c->more);
+	return r;
 }
 
 void smb_conn_join(struct smb_conn *c)
 {
 	pthread_join(c->thread, NULL);
+	close(c->more);
 }

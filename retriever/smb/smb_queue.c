@@ -5,13 +5,30 @@
  * Demand goes before background, first come first served within each.  Connection 0
  * takes no background work while there is another one: a client's look-up never waits
  * behind megabytes.  Calls wait for a connection for ever, or until give_up_ms.
+ *
+ * Some calls (META) go together on a connection.  Which of them breaks it nobody can tell: those
+ * that were under way go alone the next time, and only then a loss is theirs.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "smb/smb.h"
+
+#define WAITS_US 1000 /* so long a connection waits for an answer before it is told of more calls */
+
+/* Connection 0 takes no background work while there is another one. */
+static bool may_take(const struct smb_conn *c, unsigned int prio)
+{
+	return prio != SOURCE_BACKGROUND || c->index != 0 || c->s->pool.usable <= 1;
+}
+
+bool smb_goes_with_others(const struct smb_call *c)
+{
+	return c->request.type == SMB_WIRE_GETMETA && !c->alone;
+}
 
 static void count(struct smb_source *s, const struct smb_call *c)
 {
@@ -26,12 +43,31 @@ bool smb_ticket_is_old(const struct smb_conn *c)
 	return c->ticket != tickets_serial(c->s->ticket);
 }
 
+/*
+ * No connection rests: one that waits for an answer for some time could take @c as well.  One that gets
+ * answers all the time looks by itself.
+ */
+static void wake_one(struct smb_source *s, const struct smb_call *c)
+{
+	uint64_t now_us = stub_now_us(), one = 1;
+
+	for (unsigned int i = s->n; i-- > 0;) {
+		struct smb_conn *k = &s->conn[i];
+		uint64_t waits_us = atomic_load(&k->waits_us);
+
+		if (!k->usable || !waits_us || now_us - waits_us < WAITS_US || !may_take(k, c->prio))
+			continue;
+		if (write(k->more, &one, sizeof(one)) == sizeof(one))
+			return;
+	}
+}
+
 int smb_submit(struct smb_source *s, struct smb_call *c)
 {
 	int r = 0;
 
 	c->losses = 0;
-	c->begun = false;
+	c->begun = c->alone = false;
 	c->begun_us = trace_on() ? stub_now_us() : 0;
 	c->trace = trace_of;
 	pthread_mutex_lock(&s->pool.lock);
@@ -41,6 +77,8 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 		count(s, c);
 		TAILQ_INSERT_TAIL(&s->queue[c->prio], c, link);
 		pthread_cond_broadcast(&s->work); /* all: not every connection may take it */
+		if (smb_goes_with_others(c))
+			wake_one(s, c);
 	}
 	pthread_mutex_unlock(&s->pool.lock);
 	return r;
@@ -87,15 +125,17 @@ void smb_call_over(struct smb_call *c, const struct smb_conn *on, int err, struc
 	c->done(c, err, a);
 }
 
-static struct smb_call *take(struct smb_conn *c)
+static struct smb_call *take(struct smb_conn *c, bool with_others)
 {
 	struct smb_source *s = c->s;
 
 	for (unsigned int p = 0; p < 2; p++) {
 		struct smb_call *call = TAILQ_FIRST(&s->queue[p]);
 
-		if (!call || (p == SOURCE_BACKGROUND && c->index == 0 && s->pool.usable > 1))
+		if (!call || !may_take(c, p))
 			continue;
+		if (with_others && !smb_goes_with_others(call))
+			return NULL; /* its turn is when those under way are over */
 		TAILQ_REMOVE(&s->queue[p], call, link);
 		return call;
 	}
@@ -109,8 +149,9 @@ struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 	struct smb_call *call = NULL;
 
 	pthread_mutex_lock(&s->pool.lock);
-	c->working = false;
-	while (!s->pool.stop && !smb_ticket_is_old(c) && !(call = take(c)) && stub_now_ms() < until)
+	c->working = 0;
+	while (!s->pool.stop && !smb_ticket_is_old(c) && !(call = take(c, false)) &&
+	       stub_now_ms() < until)
 		stub_cond_wait_until(&s->work, &s->pool.lock, until);
 	c->working = call != NULL;
 	*ping = !call && !s->pool.stop;
@@ -118,9 +159,35 @@ struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 	return call;
 }
 
+/* Does another connection rest that may take background work? */
+static bool others_rest(const struct smb_conn *c)
+{
+	const struct smb_source *s = c->s;
+
+	for (unsigned int i = 1; i < s->n; i++)
+		if (s->conn[i].usable && !s->conn[i].working)
+			return true;
+	return false;
+}
+
+struct smb_call *smb_more(struct smb_conn *c)
+{
+	struct smb_source *s = c->s;
+	unsigned int most = s->config.inflight ? s->config.inflight : 1;
+	struct smb_call *call = NULL;
+
+	pthread_mutex_lock(&s->pool.lock);
+	if (!s->pool.stop && !smb_ticket_is_old(c) && c->n_under < most &&
+	    c->n_under < SMB_WIRE_MANY && !others_rest(c))
+		call = take(c, true);
+	c->working = c->n_under + (call != NULL);
+	pthread_mutex_unlock(&s->pool.lock);
+	return call;
+}
+
 /* A call that breaks connections must end.  A loss only counts if the connection was made after
  * the call's last loss: when the server goes away, all connections are lost at once. */
-void smb_lost(struct smb_conn *conn, struct smb_call *c)
+void smb_lost(struct smb_conn *conn, struct smb_call *c, bool together)
 {
 	struct smb_source *s = conn->s;
 	int err = 0;
@@ -129,12 +196,16 @@ void smb_lost(struct smb_conn *conn, struct smb_call *c)
 		trace(c->trace, "source: connection %u lost under it: %s", conn->index, conn->why);
 	pthread_mutex_lock(&s->pool.lock);
 	s->pool.n.retries++;
-	if (!c->losses || c->epoch != s->epoch)
+	if (together)
+		c->alone = true;
+	else if (!c->losses || c->epoch != s->epoch)
 		c->losses = 1;
 	else if (conn->number > c->made)
 		c->losses++;
-	c->epoch = s->epoch;
-	c->made = s->made;
+	if (!together) {
+		c->epoch = s->epoch;
+		c->made = s->made;
+	}
 	if (s->pool.stop)
 		err = -ECANCELED;
 	else if (c->begun) /* the caller has a part of the answer: it cannot be begun again */

@@ -48,6 +48,7 @@ static struct smb_source *allocate(const struct source_config *c)
 	s->config = *c;
 	s->config.uri = NULL; /* the caller's, as the texts below */
 	s->config.connections = within(c->connections, 1, SMB_CONNECTIONS_MAX);
+	s->config.inflight = within(c->inflight, 1, SMB_WIRE_MANY);
 	s->config.call_timeout_ms =
 		c->call_timeout_ms ? within(c->call_timeout_ms, 100, 600000) : 15000;
 	s->config.smb.read_bytes = within(c->smb.read_bytes ? c->smb.read_bytes : 4u << 20, 64 << 10,
@@ -259,6 +260,18 @@ static int take_streams(struct source_meta *out, struct smb_answer *a)
 	return 0;
 }
 
+static int take_data(struct source_meta *out, const struct smb_answer *a)
+{
+	if (!a->data_len)
+		return 0;
+	out->data = out->data_memory = malloc(a->data_len);
+	if (!out->data)
+		return -ENOMEM;
+	memcpy(out->data_memory, a->data, a->data_len);
+	out->data_len = a->data_len;
+	return 0;
+}
+
 static void take_bytes(struct blocking *b, const struct smb_answer *a)
 {
 	if (a->rest_len > b->call.request.length) {
@@ -296,6 +309,8 @@ static void on_done(struct smb_call *call, int err, struct smb_answer *a)
 		b->err = take_lost(b->meta, a);
 	if (!err && b->meta && !b->err)
 		b->err = take_streams(b->meta, a);
+	if (!err && b->meta && !b->err)
+		b->err = take_data(b->meta, a);
 	if (!err && b->buf)
 		take_bytes(b, a);
 	if (!err && b->holes)
@@ -394,10 +409,10 @@ static int getattr(struct source *s, enum source_priority p, const struct stub_o
 	return r;
 }
 
-static int meta(struct source *s, enum source_priority p, const struct stub_origin *o,
-		const struct stub_attr *as, struct source_meta *out)
+static int meta_and(struct source *s, enum source_priority p, const struct stub_origin *o,
+		    const struct stub_attr *as, uint32_t want, struct source_meta *out)
 {
-	struct blocking b = { .meta = out };
+	struct blocking b = { .meta = out, .call.request.want = want };
 	int r;
 
 	if (as) {
@@ -409,6 +424,24 @@ static int meta(struct source *s, enum source_priority p, const struct stub_orig
 	r = call(s, &b, SMB_WIRE_GETMETA, p, o);
 
 	out->attr = b.attr;
+	return r;
+}
+
+static int meta(struct source *s, enum source_priority p, const struct stub_origin *o,
+		const struct stub_attr *as, struct source_meta *out)
+{
+	return meta_and(s, p, o, as, 0, out);
+}
+
+static int meta_data(struct source *s, enum source_priority p, const struct stub_origin *o,
+		     uint32_t want, struct source_meta *out)
+{
+	struct smb_source *smb = smb_of(s);
+	int r = meta_and(s, p, o, NULL, want <= SMB_WIRE_SMALL ? want : 0, out);
+
+	pthread_mutex_lock(&smb->pool.lock);
+	smb->pool.n.read_bytes += out->data_len;
+	pthread_mutex_unlock(&smb->pool.lock);
 	return r;
 }
 
@@ -717,6 +750,7 @@ const struct source_ops smb_source_ops = {
 	.lookup = lookup,
 	.getattr = getattr,
 	.meta = meta,
+	.meta_data = meta_data,
 	.stream = stream,
 	.list = list,
 	.holes = holes,

@@ -63,6 +63,7 @@ void smb_out_begin(struct smb_out *o, enum smb_wire_type type)
 	out_le(o, SMB_WIRE_VERSION, 2);
 	out_le(o, type, 2);
 	out_le(o, 0, 4);
+	out_le(o, o->tag, 4);
 }
 
 void smb_out_u8(struct smb_out *o, uint8_t x)
@@ -194,6 +195,7 @@ void smb_out_request(struct smb_out *o, const struct smb_request *r)
 		smb_out_u32(o, r->uid);
 		smb_out_u32(o, r->gid);
 		smb_out_u32(o, r->bits);
+		smb_out_u32(o, r->want);
 	}
 }
 
@@ -250,7 +252,8 @@ static void get_attr(struct stub_in *i, struct stub_attr *a)
 		i->bad = true;
 }
 
-int smb_wire_header(const uint8_t header[SMB_WIRE_HEADER], enum smb_wire_type *type, uint32_t *len)
+int smb_wire_header(const uint8_t header[SMB_WIRE_HEADER], enum smb_wire_type *type, uint32_t *len,
+		    uint32_t *tag)
 {
 	struct stub_in i = { header, SMB_WIRE_HEADER, false };
 
@@ -260,6 +263,7 @@ int smb_wire_header(const uint8_t header[SMB_WIRE_HEADER], enum smb_wire_type *t
 		return -EPROTO;
 	*type = (enum smb_wire_type)stub_in_le(&i, 2);
 	*len = (uint32_t)stub_in_le(&i, 4);
+	*tag = (uint32_t)stub_in_le(&i, 4);
 	return *len > SMB_WIRE_MAX ? -EBADMSG : 0;
 }
 
@@ -314,6 +318,9 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		out->uid = (uint32_t)stub_in_le(&i, 4);
 		out->gid = (uint32_t)stub_in_le(&i, 4);
 		out->bits = (uint32_t)stub_in_le(&i, 4);
+		out->want = (uint32_t)stub_in_le(&i, 4);
+		if (out->want > SMB_WIRE_SMALL)
+			i.bad = true;
 		break;
 	case SMB_WIRE_GETATTR:
 	case SMB_WIRE_LIST:
@@ -400,7 +407,7 @@ static void check_entries(const struct stub_in *at, uint32_t count, bool xattrs,
 	}
 }
 
-/* The lines behind the attributes, which end where @i is, and the streams behind them. */
+/* The lines behind the attributes, which end where @i is, the streams behind them, and the data. */
 static void check_lost(struct smb_answer *out, struct stub_in *i)
 {
 	struct smb_text line;
@@ -422,6 +429,11 @@ static void check_lost(struct smb_answer *out, struct stub_in *i)
 		i->bad = true;
 	for (uint32_t k = 0; k < out->stream_count && !i->bad; k++)
 		get_stream(i, &line, &size);
+	out->streams_len -= i->bad ? 0 : i->left;
+	out->data_len = stub_in_le(i, 4);
+	out->data = stub_in_take(i, out->data_len);
+	if (out->data_len > SMB_WIRE_SMALL || (out->data_len && out->data_len != out->attr.size))
+		i->bad = true;
 }
 
 static void get_hole(struct stub_in *i, struct stub_range *out)

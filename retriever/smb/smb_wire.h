@@ -22,18 +22,20 @@
  *                                                the worker ends
  *   close    --------------------------------->  the worker ends, whatever it is doing
  *
- * A stream socket.  One request at a time: the next one is sent after the answer to
- * the one before.  A worker that is silent for too long, sends what does not parse, or
- * what is no answer to the request, is killed and started again, and the request goes
- * to the new one.  The password crosses this socket and no other place.
+ * A stream socket.  One request at a time, but for META: up to SMB_WIRE_MANY of these may be
+ * under way at once, and are answered in any order (docs/decisions/0091).  A worker that is silent
+ * for too long, sends what does not parse, or what is no answer to a request, is killed and
+ * started again, and its requests go to the new one.  The password crosses this socket and no
+ * other place.
  *
  * Layout, little-endian, no padding:
  *
- *   header, 12 bytes
+ *   header, 16 bytes
  *     0  u32  magic, 'P' 'C' 'S' 'W'
- *     4  u16  version, 4
+ *     4  u16  version, 5
  *     6  u16  type
  *     8  u32  bytes that follow, at most SMB_WIRE_MAX
+ *    12  u32  tag: of a request, chosen by the retriever; of an answer, its request's; of ALIVE 0
  *
  *   text: u16 length, bytes (never a NUL)
  *   attr: u32 mode  u32 uid  u32 gid  u32 nlink  u64 size  u64 fsid  u64 fileid,
@@ -44,6 +46,7 @@
  *            text host, share, root, user, domain, password, idmap
  *   ATTR, LIST  text path
  *   META     text path, u8 1: its numbers are known: u32 uid, u32 gid, u32 mode without type
+ *            u32 bytes of data that are wanted with it, at most SMB_WIRE_SMALL: it had so many
  *   LOOKUP   text path, text name
  *   READ     text path  u64 offset  u32 length
  *   STREAM   text path, text name  u64 offset  u32 length
@@ -59,6 +62,7 @@
  *   META     attr, u32 count, then count times: text name, u32 length, bytes
  *            u32 count, then count times: text on something that cannot be kept
  *            u32 count, then count times: text name, u64 size of a stream to be fetched
+ *            u32 length, bytes: all of its data, of the version of attr; 0: not with this answer
  *   HOLES    attr, as of after the question, u64 end of what the answer is about, u32 count,
  *            then count times: u64 start, u64 end of a hole: in order, apart, behind the offset
  *   FAIL     u8 1: final, 0: lost   u8 number in a table of errors   text why
@@ -72,13 +76,15 @@
 #include "stubcore.h"
 
 #define SMB_WIRE_MAGIC	 0x57534350u
-#define SMB_WIRE_VERSION 4
-#define SMB_WIRE_HEADER	 12
+#define SMB_WIRE_VERSION 5
+#define SMB_WIRE_HEADER	 16
 #define SMB_WIRE_MAX	 (17u << 20) /* the largest DATA, or META with its streams */
 #define SMB_WIRE_READ	 (16u << 20) /* bytes of one READ */
 #define SMB_WIRE_XATTRS	 1024 /* in one META; likewise lines on what is not kept */
 #define SMB_WIRE_COUNT	 4096 /* entries in one ENTRIES; streams in one META; ranges in one HOLES */
 #define SMB_WIRE_TEXT	 4096 /* bytes of one text */
+#define SMB_WIRE_MANY	 64 /* METAs under way at once */
+#define SMB_WIRE_SMALL	 (64u << 10) /* bytes of data with one of them */
 #define SMB_WIRE_FD	 3
 
 enum smb_wire_type {
@@ -131,6 +137,7 @@ struct smb_request {
 	struct smb_text path, name;
 	bool has_numbers; /* META: see struct smb_meta_in */
 	uint32_t uid, gid, bits; /* bits: the mode without type */
+	uint32_t want; /* META: bytes of data that are wanted with it */
 	uint64_t offset;
 	uint32_t length;
 };
@@ -149,6 +156,8 @@ struct smb_answer {
 	uint32_t stream_count; /* META */
 	const uint8_t *streams;
 	size_t streams_len;
+	const uint8_t *data; /* META: all of it */
+	size_t data_len; /* 0: it did not come */
 	bool final;
 	int error; /* FAIL: -errno of source.h */
 };
@@ -158,6 +167,7 @@ struct smb_answer {
 struct smb_out {
 	uint8_t *p; /* header and what follows; smb_out_free() */
 	size_t len, size;
+	uint32_t tag; /* of the messages that begin from now on */
 	bool failed; /* no memory, or too long */
 };
 
@@ -184,7 +194,8 @@ void smb_out_fail(struct smb_out *o, bool final, int error, const char *why);
 /* ---- a message that came in ---- */
 
 /* Read @header: 0, or -EBADMSG, -EPROTO (another version). */
-int smb_wire_header(const uint8_t header[SMB_WIRE_HEADER], enum smb_wire_type *type, uint32_t *len);
+int smb_wire_header(const uint8_t header[SMB_WIRE_HEADER], enum smb_wire_type *type, uint32_t *len,
+		    uint32_t *tag);
 /* Read what follows the header: 0 or -EBADMSG.  The result points into @p. */
 int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		     struct smb_request *out);

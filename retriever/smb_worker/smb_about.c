@@ -19,14 +19,9 @@
 #include "smb_worker/smb_exact_internal.h"
 #include "smb_worker/smb_failed.h"
 
-#define LOOK	   (SEC_FILE_READ_ATTRIBUTE | SEC_STD_READ_CONTROL | SEC_FILE_READ_EA)
-#define SHARE_ALL  (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 #define ANSWER_MAX (128 * 1024) /* more than a descriptor can have */
 #define LIST_MAX   4096 /* streams, extended attributes */
 #define DATA_MAX   (16u << 20) /* of all streams: one answer to the retriever holds no more */
-
-enum { INFO_FILE = 1, INFO_SECURITY = 3 };
-enum { CLASS_EA = 15, CLASS_ALL = 18, CLASS_STREAMS = 22 };
 
 /* Does the server have no descriptors, streams or extended attributes (for this object)? */
 static bool has_none(NTSTATUS s)
@@ -41,32 +36,18 @@ static bool has_none(NTSTATUS s)
 	       NT_STATUS_EQUAL(s, NT_STATUS_NONEXISTENT_EA_ENTRY);
 }
 
-enum { Q_ALL, Q_SECURITY, Q_STREAMS, QUESTIONS }; /* what is asked at once */
-
-struct answer {
-	NTSTATUS status;
-	DATA_BLOB b;
-};
-
-struct asking {
-	struct worker *w;
-	const char *path;
-	struct cli_state *cli;
-	char *there;
-	uint16_t file;
-	uint64_t stream_max;
-	struct answer answers[QUESTIONS];
-	struct exact_about *out;
-};
-
 static int failed(const struct asking *k, NTSTATUS status, const char *what)
 {
+	if (k->plain)
+		return -EAGAIN;
 	return exact_failed(k->w, status, what, k->path);
 }
 
 /* A server that sends nonsense: not the object's fault, but no reconnect helps. */
 static int nonsense(const struct asking *k, const char *what)
 {
+	if (k->plain)
+		return -EAGAIN;
 	worker_lost(k->w, "the server's answer makes no sense", what, k->path);
 	return -EBADMSG;
 }
@@ -114,11 +95,11 @@ static int open_object(struct asking *k)
 
 	if (!NT_STATUS_IS_OK(status))
 		return failed(k, status, "opening");
-	status = open_as(k, k->there, LOOK | SEC_FLAG_SYSTEM_SECURITY, &k->file);
+	status = open_as(k, k->there, ABOUT_LOOK | SEC_FLAG_SYSTEM_SECURITY, &k->file);
 	if (NT_STATUS_EQUAL(status, NT_STATUS_PRIVILEGE_NOT_HELD) ||
 	    NT_STATUS_EQUAL(status, NT_STATUS_ACCESS_DENIED)) {
 		k->out->no_sacl = true;
-		status = open_as(k, k->there, LOOK, &k->file);
+		status = open_as(k, k->there, ABOUT_LOOK, &k->file);
 	}
 	return NT_STATUS_IS_OK(status) ? 0 : failed(k, status, "opening the descriptor");
 }
@@ -140,7 +121,7 @@ static int ask_at_once(struct asking *k)
 	const struct {
 		uint8_t type, class;
 		uint32_t parts;
-	} questions[QUESTIONS] = {
+	} questions[Q_AT_ONCE] = {
 		[Q_ALL] = { INFO_FILE, CLASS_ALL, 0 },
 		[Q_SECURITY] = { INFO_SECURITY, 0,
 				 SECINFO_OWNER | SECINFO_GROUP | SECINFO_DACL |
@@ -149,15 +130,15 @@ static int ask_at_once(struct asking *k)
 	};
 	TALLOC_CTX *frame = talloc_stackframe();
 	struct tevent_context *ev = tevent_context_init(frame);
-	struct tevent_req *req[QUESTIONS] = { NULL };
-	bool at_once = may_ask(k, QUESTIONS);
+	struct tevent_req *req[Q_AT_ONCE] = { NULL };
+	bool at_once = may_ask(k, Q_AT_ONCE);
 	unsigned int sent = 0, n;
 	int r = ev ? 0 : -ENOMEM;
 
-	for (n = 0; n < QUESTIONS && r == 0; n++) {
-		struct answer *a = &k->answers[n];
+	for (n = 0; n < Q_AT_ONCE && r == 0; n++) {
+		struct about_answer *a = &k->answers[n];
 
-		for (; sent < QUESTIONS && (at_once || sent == n) && r == 0; sent++) {
+		for (; sent < Q_AT_ONCE && (at_once || sent == n) && r == 0; sent++) {
 			req[sent] = cli_smb2_query_info_fnum_send(
 				frame, ev, k->cli, k->file, questions[sent].type,
 				questions[sent].class, most(k), NULL, questions[sent].parts, 0);
@@ -170,7 +151,7 @@ static int ask_at_once(struct asking *k)
 	return r;
 }
 
-static int ask_all(struct asking *k, bool *eas)
+int about_all(struct asking *k, bool *eas)
 {
 	struct smb_meta_in *in = &k->out->in;
 	NTSTATUS status = k->answers[Q_ALL].status;
@@ -200,12 +181,14 @@ static bool says_nothing(const DATA_BLOB *b)
 }
 
 /* ksmbd leaves out all the rest, too, if auditing entries are asked for, and calls it an answer. */
-static int ask_descriptor(struct asking *k)
+int about_descriptor(struct asking *k)
 {
 	NTSTATUS status = k->answers[Q_SECURITY].status;
 	DATA_BLOB b = k->answers[Q_SECURITY].b;
 
 	if (NT_STATUS_IS_OK(status) && !k->out->no_sacl && says_nothing(&b)) {
+		if (k->plain)
+			return -EAGAIN;
 		k->out->no_sacl = true;
 		status = query(k, INFO_SECURITY, 0, SECINFO_OWNER | SECINFO_GROUP | SECINFO_DACL,
 			       &b);
@@ -306,7 +289,7 @@ static int read_stream(struct asking *k, struct smb_stream *s)
 }
 
 /* u32 next, u32 length of the name, u64 size, u64 allocated, name */
-static int ask_streams(struct asking *k, bool *by_path)
+int about_streams(struct asking *k, bool *by_path)
 {
 	struct smb_meta_in *in = &k->out->in;
 	struct smb_stream *list = NULL;
@@ -348,6 +331,8 @@ static int ask_streams(struct asking *k, bool *by_path)
 			return -EBADMSG;
 		}
 		*by_path = true;
+		if (k->plain)
+			return -EAGAIN;
 		r = read_stream(k, &list[i]);
 		if (r != 0)
 			return r;
@@ -373,17 +358,16 @@ static int look_again(const struct asking *k)
 }
 
 /* u32 next, u8 flags, u8 length of the name, u16 length of the value, name, NUL, value */
-static int ask_eas(struct asking *k)
+int about_eas(struct asking *k)
 {
 	struct smb_meta_in *in = &k->out->in;
 	struct smb_ea *list = NULL;
 	const uint8_t *e;
+	NTSTATUS status = k->answers[Q_EAS].status;
+	DATA_BLOB b = k->answers[Q_EAS].b;
 	size_t at = 0, room;
-	NTSTATUS status;
-	DATA_BLOB b;
 	int r;
 
-	status = query(k, INFO_FILE, CLASS_EA, 0, &b);
 	if (has_none(status))
 		return 0;
 	if (!NT_STATUS_IS_OK(status))
@@ -416,13 +400,15 @@ int exact_about(struct worker *w, const char *path, uint64_t stream_max, struct 
 	if (r == 0) {
 		r = ask_at_once(&k);
 		if (r == 0)
-			r = ask_all(&k, &eas);
+			r = about_all(&k, &eas);
 		if (r == 0)
-			r = ask_descriptor(&k);
+			r = about_descriptor(&k);
 		if (r == 0)
-			r = ask_streams(&k, &by_path);
-		if (r == 0 && eas)
-			r = ask_eas(&k);
+			r = about_streams(&k, &by_path);
+		if (r == 0 && eas) {
+			k.answers[Q_EAS].status = query(&k, INFO_FILE, CLASS_EA, 0, &k.answers[Q_EAS].b);
+			r = about_eas(&k);
+		}
 		if (r == 0 && by_path)
 			r = look_again(&k);
 		cli_close(k.cli, k.file);

@@ -43,7 +43,8 @@ static void put_line(struct smb_out *o, const struct smb_lost *l)
 	smb_out_text(o, line, strlen(line));
 }
 
-static int send_meta(struct worker *w, const struct stub_attr *attr, const struct smb_meta *m)
+static int send_meta(struct worker *w, const struct stub_attr *attr, const struct smb_meta *m,
+		     const char *data, size_t data_len)
 {
 	struct smb_out *o = &w->out;
 	size_t lost = m->n_lost < SMB_WIRE_XATTRS ? m->n_lost : SMB_WIRE_XATTRS;
@@ -69,6 +70,8 @@ static int send_meta(struct worker *w, const struct stub_attr *attr, const struc
 		smb_out_text(o, m->streams[i].name, strlen(m->streams[i].name));
 		smb_out_u64(o, m->streams[i].size);
 	}
+	smb_out_u32(o, (uint32_t)data_len);
+	smb_out_bytes(o, data, data_len);
 	return worker_send(w);
 }
 
@@ -93,41 +96,95 @@ int worker_stream(struct worker *w, const char *path, const char *name, uint64_t
 	return worker_send(w);
 }
 
-int worker_meta(struct worker *w, const char *path, const struct smb_request *request)
+/* What @about says of @path, as it is to be stored. */
+static int answer(struct worker *w, const char *path, struct exact_about *about,
+		  const struct smb_request *request, const char *data, size_t data_len)
 {
 	char why[SMB_META_WHY];
-	struct exact_about about;
 	struct stub_attr attr;
 	struct smb_meta m;
-	int r = exact_about(w, path, w->meta.depot ? 0 : smb_stream_max(&w->meta.limits), &about);
+	int r;
+
+	worker_attr(w, path, "", &about->info, &attr);
+	about->in.type = attr.mode & S_IFMT;
+	about->in.has_numbers = request->has_numbers;
+	about->in.uid = request->uid;
+	about->in.gid = request->gid;
+	about->in.bits = request->bits & 07000;
+	about->in.origin_len = strlen(path) + ORIGIN_MORE;
+	r = smb_meta_make(&w->meta, &about->in, &m, why);
+	if (r < 0) {
+		snprintf(w->why, sizeof(w->why), "\"%.120s\": %s", path, why);
+		return r == -ENOMEM ? -ENOMEM : -EBADMSG;
+	}
+	if (request->has_numbers && !about->in.sd) {
+		attr.uid = request->uid;
+		attr.gid = request->gid;
+		attr.mode = about->in.type | request->bits;
+	}
+	if (about->in.sd) { /* without one, owner and mode are the configuration's */
+		attr.uid = m.uid;
+		attr.gid = m.gid;
+		attr.mode = m.mode;
+	}
+	r = send_meta(w, &attr, &m, data, data_len);
+	smb_meta_finish(&m);
+	return r;
+}
+
+static uint64_t stream_max(const struct worker *w)
+{
+	return w->meta.depot ? 0 : smb_stream_max(&w->meta.limits);
+}
+
+int worker_meta(struct worker *w, const char *path, const struct smb_request *request)
+{
+	struct exact_about about;
+	int r = exact_about(w, path, stream_max(w), &about);
 
 	if (r != 0)
 		return r;
-	worker_attr(w, path, "", &about.info, &attr);
-	about.in.type = attr.mode & S_IFMT;
-	about.in.has_numbers = request->has_numbers;
-	about.in.uid = request->uid;
-	about.in.gid = request->gid;
-	about.in.bits = request->bits & 07000;
-	about.in.origin_len = strlen(path) + ORIGIN_MORE;
-	r = smb_meta_make(&w->meta, &about.in, &m, why);
-	if (r < 0) {
-		snprintf(w->why, sizeof(w->why), "\"%.120s\": %s", path, why);
-		r = r == -ENOMEM ? -ENOMEM : -EBADMSG;
-	} else {
-		if (request->has_numbers && !about.in.sd) {
-			attr.uid = request->uid;
-			attr.gid = request->gid;
-			attr.mode = about.in.type | request->bits;
-		}
-		if (about.in.sd) { /* without one, owner and mode are the configuration's */
-			attr.uid = m.uid;
-			attr.gid = m.gid;
-			attr.mode = m.mode;
-		}
-		r = send_meta(w, &attr, &m);
-		smb_meta_finish(&m);
-	}
+	r = answer(w, path, &about, request, NULL, 0);
 	exact_about_free(&about);
 	return r;
+}
+
+bool worker_meta_add(struct worker *w, uint32_t tag, const struct smb_request *r)
+{
+	struct many_one *o = calloc(1, sizeof(*o));
+	char *path = strndup(r->path.p ? r->path.p : "", r->path.len);
+
+	if (!o || !path) {
+		free(o);
+		free(path);
+		return false;
+	}
+	*o = (struct many_one){
+		.tag = tag,
+		.has_numbers = r->has_numbers,
+		.uid = r->uid,
+		.gid = r->gid,
+		.bits = r->bits,
+		.path = path,
+		.want = r->want,
+		.stream_max = stream_max(w),
+	};
+	many_add(w->many, o);
+	return true;
+}
+
+int worker_meta_of(struct worker *w, struct many_one *o)
+{
+	const struct smb_request request = {
+		.has_numbers = o->has_numbers,
+		.uid = o->uid,
+		.gid = o->gid,
+		.bits = o->bits,
+	};
+
+	if (o->result == -EAGAIN)
+		return worker_meta(w, o->path, &request);
+	if (o->result < 0)
+		return o->result;
+	return answer(w, o->path, &o->about, &request, o->data, o->data ? o->want : 0);
 }

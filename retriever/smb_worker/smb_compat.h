@@ -39,6 +39,12 @@ static inline NTSTATUS compat_entries(struct cli_state *cli, uint16_t dir, uint3
 
 #if POSTCOPY_SAMBA_VFS == 47
 
+static inline struct tevent_req *compat_close_send(TALLOC_CTX *mem, struct tevent_context *ev,
+						   struct cli_state *cli, uint16_t file)
+{
+	return cli_close_send(mem, ev, cli, file);
+}
+
 static inline NTSTATUS compat_connect(const char *host, uint16_t port, const char *name,
 				      struct cli_state **out)
 {
@@ -76,6 +82,12 @@ static inline NTSTATUS compat_fsctl(struct cli_state *cli, uint16_t file, uint32
 
 #include "lib/util/tevent_ntstatus.h"
 #include "libsmb/cli_smb2_fnum.h"
+
+static inline struct tevent_req *compat_close_send(TALLOC_CTX *mem, struct tevent_context *ev,
+						   struct cli_state *cli, uint16_t file)
+{
+	return cli_close_send(mem, ev, cli, file, 0);
+}
 
 static inline NTSTATUS compat_connect(const char *host, uint16_t port, const char *name,
 				      struct cli_state **out)

@@ -58,9 +58,14 @@ static struct timespec time_of(struct timespec t)
 	return t.tv_nsec < 0 || t.tv_nsec > 999999999 ? (struct timespec){ 0 } : t;
 }
 
+struct timespec exact_time_of(uint64_t nttime)
+{
+	return time_of(nt_time_to_full_timespec(nttime));
+}
+
 struct timespec exact_time(const uint8_t *p)
 {
-	return time_of(nt_time_to_full_timespec(BVAL(p, 0)));
+	return exact_time_of(BVAL(p, 0));
 }
 
 static struct cli_state *connection(SMBCCTX *c)

@@ -99,6 +99,14 @@ static bool is_old(const struct worker_file *f)
 	return now_ms() - f->opened_ms >= WORKER_HANDLE_MS;
 }
 
+bool worker_files_due(const struct worker *w)
+{
+	for (unsigned int k = 0; k < WORKER_HANDLES; k++)
+		if (w->files[k].path && is_old(&w->files[k]))
+			return true;
+	return false;
+}
+
 bool worker_files_rest(struct worker *w)
 {
 	bool open = false;

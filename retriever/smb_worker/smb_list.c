@@ -17,7 +17,6 @@
 #include "smb_worker/smb_failed.h"
 
 #define ACCESS	  (SEC_DIR_LIST | SEC_DIR_READ_ATTRIBUTE)
-#define SHARE_ALL (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 #define CREDIT	  65536u /* bytes of an answer that cost one */
 #define PAGE_MAX  (512 * 1024u)
 

@@ -97,19 +97,66 @@ static void wait_request(struct worker *w)
 		;
 }
 
+/* What came of a request: its answer is sent already if @e is 0.  False: the worker ends. */
+static bool over(struct worker *w, enum smb_wire_type type, int e)
+{
+	if (e == 0)
+		return true;
+	smb_out_fail(&w->out, e < 0, e < 0 ? e : -EIO, w->why);
+	return worker_send(w) == 0 && e < 0 && type != SMB_WIRE_START;
+}
+
+/* Answer what is over of many: until there is a request, or all.  False: the worker ends. */
+static bool answer_many(struct worker *w, bool until_request)
+{
+	struct many_one *o;
+	bool good = true;
+
+	while (good && (o = many_next(w->many, until_request))) {
+		w->out.tag = o->tag;
+		good = over(w, SMB_WIRE_GETMETA, worker_meta_of(w, o));
+		many_free(o);
+	}
+	pulse_busy(many_busy(w->many));
+	return good;
+}
+
+/* One of many, or alone.  False: the worker ends. */
+static bool do_request(struct worker *w, uint32_t tag, const struct smb_request *r)
+{
+	int e;
+
+	pulse_busy(true);
+	if (r->type == SMB_WIRE_GETMETA && many_can(w->many) && !worker_files_due(w) &&
+	    worker_meta_add(w, tag, r))
+		return true;
+	if (!answer_many(w, false))
+		return false;
+	worker_files_rest(w);
+	pulse_busy(true);
+	w->out.tag = tag;
+	e = run(w, r);
+	pulse_busy(false);
+	return over(w, r->type, e);
+}
+
 /* One request.  False: the worker ends. */
 static bool serve(struct worker *w)
 {
 	uint8_t header[SMB_WIRE_HEADER], *p;
 	enum smb_wire_type type;
 	struct smb_request r;
-	uint32_t len;
+	uint32_t len, tag;
+	bool good;
 	int e;
 
-	wait_request(w);
+	if (!answer_many(w, true))
+		return false;
+	if (!many_busy(w->many))
+		wait_request(w);
 	if (smb_wire_receive(w->fd, header, sizeof(header), UINT32_MAX, -1) < 0)
 		return false;
-	e = smb_wire_header(header, &type, &len);
+	e = smb_wire_header(header, &type, &len, &tag);
 	if (e < 0) {
 		if (e == -EPROTO) { /* the header of our answer tells the retriever that, too */
 			smb_out_fail(&w->out, false, e, "");
@@ -123,15 +170,10 @@ static bool serve(struct worker *w)
 		free(p);
 		return false;
 	}
-	pulse_busy(true);
-	e = run(w, &r);
-	pulse_busy(false);
+	good = do_request(w, tag, &r);
 	explicit_bzero(p, len); /* START has the password */
 	free(p);
-	if (e == 0)
-		return true;
-	smb_out_fail(&w->out, e < 0, e < 0 ? e : -EIO, w->why);
-	return worker_send(w) == 0 && e < 0 && type != SMB_WIRE_START;
+	return good;
 }
 
 int main(int argc, char **argv)
@@ -148,7 +190,8 @@ int main(int argc, char **argv)
 	prctl(PR_SET_DUMPABLE, 0); /* no password in a core */
 	setlocale(LC_ALL, "C.UTF-8"); /* names are UTF-8, whatever the administrator's terminal */
 	/* what Samba prints must go to the log, whatever our standard output is */
-	if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || pulse_start(&w) < 0)
+	if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || !(w.many = many_create(&w, w.fd)) ||
+	    pulse_start(&w) < 0)
 		return 1;
 	while (serve(&w))
 		;

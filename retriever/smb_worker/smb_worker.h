@@ -11,6 +11,8 @@
  *   smb_failed.c   what a failed call means
  *   smb_exact.c    what libsmbclient does not tell, from Samba's libsmb below it
  *   smb_list.c     a directory's entries, likewise
+ *   smb_about.c    all that the server knows of an object, likewise
+ *   smb_many.c     of several at once
  *   smb_pulse.c    tells the retriever that the server is sending; ends with it
  *
  * One thread works; the pulse's never calls libsmbclient, which is not thread-safe.
@@ -23,6 +25,7 @@
 
 #include "smb_worker/smb_exact.h"
 #include "smb_worker/smb_failed.h"
+#include "smb_worker/smb_many.h"
 #include "windows/smb_meta.h"
 #include "smb/smb_wire.h"
 
@@ -54,6 +57,7 @@ struct worker {
 	struct smb_idmap *idmap;
 	struct smb_meta_config meta;
 
+	struct many *many;
 	struct worker_file files[WORKER_HANDLES];
 	uint64_t clock;
 	struct smb_out out;
@@ -84,6 +88,7 @@ int worker_file_open(struct worker *w, const char *path, struct worker_file **ou
 void worker_file_close(struct worker *w, struct worker_file *f);
 /* Close what is old.  False: none is open. */
 bool worker_files_rest(struct worker *w);
+bool worker_files_due(const struct worker *w); /* is an old one open? */
 /* Ask what the open file is like now. */
 int worker_file_look(struct worker *w, struct worker_file *f, struct exact_info *i);
 /* Bytes into @buf: how many, less than @length only at the end; -1 and errno. */
@@ -98,6 +103,9 @@ int worker_holes(struct worker *w, const char *path, uint64_t offset);
 
 int worker_meta_start(struct worker *w, const struct smb_start *s); /* -EACCES: the idmap */
 int worker_meta(struct worker *w, const char *path, const struct smb_request *r);
+/* Ask it with others (smb_many.c), to be answered with worker_meta_of().  False: no memory. */
+bool worker_meta_add(struct worker *w, uint32_t tag, const struct smb_request *r);
+int worker_meta_of(struct worker *w, struct many_one *o);
 /* @name: ":NAME:$DATA" */
 int worker_stream(struct worker *w, const char *path, const char *name, uint64_t offset,
 		  uint32_t length);

@@ -85,6 +85,15 @@ int source_meta(struct source *s, enum source_priority p, const struct stub_orig
 	return r ? r : source_rights(s, p, o, &out->attr);
 }
 
+int source_meta_data(struct source *s, enum source_priority p, const struct stub_origin *o,
+		     uint32_t want, struct source_meta *out)
+{
+	if (!want || !s->ops->meta_data)
+		return source_meta(s, p, o, out);
+	memset(out, 0, sizeof(*out));
+	return s->ops->meta_data(s, p, o, want, out);
+}
+
 int64_t source_stream(struct source *s, enum source_priority p, const struct stub_origin *o,
 		      const char *name, uint64_t offset, void *buf, uint32_t length,
 		      uint64_t *size)
@@ -111,6 +120,7 @@ void source_meta_free(struct source_meta *m)
 	free(m->memory);
 	free(m->lost_memory);
 	free(m->stream_memory);
+	free(m->data_memory);
 	memset(m, 0, sizeof(*m));
 }
 

@@ -85,7 +85,7 @@ struct source_config {
 	unsigned int call_timeout_ms;	/* no answer for so long: reconnect and send again */
 	unsigned int give_up_ms;	/* 0: never */
 	unsigned int jukebox_ms;	/* "later" is taken for so long; 0: for ever */
-	unsigned int inflight;		/* calls in flight per connection (NFS; SMB: 1) */
+	unsigned int inflight;		/* calls in flight per connection (SMB: META only, up to 64) */
 	struct source_smb smb;
 	struct source_nfs nfs;
 	stub_log_fn log;
@@ -231,7 +231,9 @@ struct source_meta {
 	 * has their bytes */
 	const struct source_stream *streams;
 	size_t n_streams;
-	void *memory, *lost_memory, *stream_memory;
+	const void *data; /* source_meta_data(): all of the file's, of the version of attr; or NULL */
+	size_t data_len;
+	void *memory, *lost_memory, *stream_memory, *data_memory;
 };
 struct source_stream {
 	const char *name; /* ":NAME:$DATA", never with a '/' */
@@ -240,6 +242,10 @@ struct source_stream {
 int source_meta(struct source *s, enum source_priority p, const struct stub_origin *o,
 		struct source_meta *out);
 void source_meta_free(struct source_meta *m);
+/* The same of a file that had @want bytes, which are wanted next: where it costs less than a call of
+ * its own (SMB, up to 64 KiB) they come with it. */
+int source_meta_data(struct source *s, enum source_priority p, const struct stub_origin *o,
+		     uint32_t want, struct source_meta *out);
 
 /* For backends: @x behind what @m has, in one piece of memory; a line of what is lost, without its
  * end.  0 or -ENOMEM. */

@@ -46,6 +46,9 @@ struct source_ops {
 	 * sticky bits are taken, and without a descriptor also the mode; NULL: the server's. */
 	int (*meta)(struct source *s, enum source_priority p, const struct stub_origin *o,
 		    const struct stub_attr *as, struct source_meta *out);
+	/* NULL: data never comes with it */
+	int (*meta_data)(struct source *s, enum source_priority p, const struct stub_origin *o,
+			 uint32_t want, struct source_meta *out);
 	int64_t (*stream)(struct source *s, enum source_priority p, const struct stub_origin *o,
 			  const char *name, uint64_t offset, void *buf, uint32_t length,
 			  uint64_t *size); /* NULL: meta names none */

