@@ -37,9 +37,19 @@ def _check(result, what):
         raise OSError(code, os.strerror(code), what)
 
 
+def kernel_says(device, lines=6):
+    """What the kernel's log has last of a device; "" if nobody may read it."""
+    name = "(%s)" % os.path.basename(str(device))
+    said = subprocess.run(["dmesg"], capture_output=True, text=True, errors="replace").stdout
+    return "; ".join([line for line in said.splitlines() if name in line][-lines:])
+
+
 def mount(device, where, fstype, options="", flags=0):
-    _check(_libc.mount(str(device).encode(), str(where).encode(), fstype.encode(),
-                       ctypes.c_ulong(flags), options.encode()), str(where))
+    if _libc.mount(str(device).encode(), str(where).encode(), fstype.encode(),
+                   ctypes.c_ulong(flags), options.encode()) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code),
+                      "%s on %s: %s" % (device, where, kernel_says(device)))
 
 
 def bind(source, where):
