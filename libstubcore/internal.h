@@ -232,15 +232,17 @@ void stub_unlock(struct stub_locks *l, const uint64_t *ino, unsigned int n);
 
 struct stub_state_page { /* .postcopy/state, mapped shared by all processes */
 	uint32_t magic;
-	uint32_t version;
+	_Atomic uint32_t version; /* STUB_STATE_MIRRORED: with a ledger */
 	_Atomic uint32_t complete;
 	_Atomic uint32_t era; /* era.c */
+	_Atomic uint64_t ledger; /* which set of it counts, ledger_map.c */
 };
 
 struct stub_ask_pool;
 struct stub_notes;
 struct stub_folder;
 struct stub_hub;
+struct stub_enterer;
 
 struct stub_volume {
 	struct stub_log log;
@@ -269,6 +271,7 @@ struct stub_volume {
 	struct stub_notes *notes;
 	struct stub_folder *folder; /* NULL without STUB_OPEN_FOLD */
 	struct stub_hub *hub; /* NULL without STUB_OPEN_NEWS */
+	struct stub_enterer *enterer;
 };
 
 /* ---- news.c ---- */

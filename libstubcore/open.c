@@ -13,12 +13,13 @@
  *     resolved            what the administrator decided of parked objects; the retriever's
  *     settings            paused or not, the byte rate; likewise
  *     finished            what was let go, and when: see finished.c
+ *     ledger/             what is owed to a mirror: see ledger.h
  *     aborted             a link to the list of what is missing: see abort.c
  */
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "volume.h"
+#include "ledger.h"
 #include "wire.h"
 
 /* -ENOENT: no .postcopy in this directory */
@@ -73,7 +74,7 @@ static int map_state(struct stub_volume *v)
 	mlock(p, sizeof(*v->state));
 	if (v->state->magic != STUB_STATE_MAGIC || v->state->version < STUB_STATE_VERSION)
 		return -EBADMSG;
-	if (v->state->version == STUB_STATE_VERSION)
+	if (v->state->version == STUB_STATE_VERSION || v->state->version == STUB_STATE_MIRRORED)
 		return 0;
 	stub_log(&v->log, STUB_LOG_ERROR, STUB_DIR "/" STUB_STATE ": of a newer release of postcopy");
 	return -EPROTONOSUPPORT;
@@ -84,7 +85,7 @@ static int open_parts(struct stub_volume *v)
 	static const char *const secret[] = { ".",	     STUB_CONF,	    STUB_STATE,
 					      STUB_LOCK,     STUB_JOURNAL,  STUB_STAGING,
 					      STUB_PROVISIONAL, STUB_LAGGING, STUB_RESOLVED,
-					      STUB_SETTINGS, STUB_FINISHED,
+					      STUB_SETTINGS, STUB_FINISHED, STUB_LEDGER,
 					      STUB_JOURNAL "/data.mdb",
 					      STUB_JOURNAL "/lock.mdb", STUB_JOURNAL "/writer" };
 	struct stat st;
@@ -150,6 +151,8 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 		r = stub_ask_pool_create(v, &v->pool);
 	if (r == 0)
 		r = stub_notes_create(&v->notes);
+	if (r == 0)
+		r = stub_enterer_create(&v->enterer);
 	if (r == 0 && flags & (STUB_OPEN_FOLD | STUB_OPEN_KEEP))
 		r = stub_folder_create(v, flags & STUB_OPEN_KEEP, &v->folder);
 	if (r == 0 && flags & STUB_OPEN_NEWS)
@@ -169,6 +172,7 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 	stub_folder_destroy(v->folder);
 	stub_hub_destroy(v->hub);
 	stub_notes_destroy(v->notes);
+	stub_enterer_destroy(v->enterer);
 	stub_ask_pool_destroy(v->pool);
 	if (v->boot)
 		stub_locks_finish(&v->locks);

@@ -33,6 +33,7 @@
 #include "stubtypes.h"
 #include "stubserver.h"
 #include "stubfill.h"
+#include "stubledger.h"
 #include "stubtools.h"
 
 #endif

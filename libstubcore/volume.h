@@ -21,9 +21,11 @@
 #define STUB_ABORTED "aborted"
 #define STUB_FINISHED "finished"
 #define STUB_DIGESTS "digests"
+#define STUB_LEDGER "ledger"
 
 #define STUB_STATE_MAGIC 0x31706350u /* "Pcp1" */
 #define STUB_STATE_VERSION 1
+#define STUB_STATE_MIRRORED 2 /* the same with a ledger, into which all who change it enter that */
 
 uint64_t stub_boot_id(void);
 

@@ -286,7 +286,7 @@ def test_newer_volume(source, new_migration, fresh_dir, formats, monkeypatch):
 
 def test_journal_and_state_of_later(source, new_migration, fresh_dir, moddir, monkeypatch):
     """Should only these be newer, they are refused all the same, and not called damaged."""
-    later = other_release(moddir / "later", ["FORMAT=2", "STUB_STATE_VERSION=2"])
+    later = other_release(moddir / "later", ["FORMAT=2", "STUB_STATE_VERSION=3"])
     m = new_migration(source.url(), fresh_dir)
     with monkeypatch.context() as patch:
         patch.setattr("lib.migration.VOLUME_TOOL", later / "crawler" / "postcopy-volume")

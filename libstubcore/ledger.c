@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * ledger.c - enter what is about to be changed, and leave it (docs/decisions/0080).
+ *
+ * An object that is active costs three words of memory.  One that is not is appended to this
+ * process's list and synced.  leave() needs no disk: what is in flight is not struck, so it still
+ * stands in the ledger, and may be made active.
+ */
+#include <fcntl.h>
+
+#include "ledger.h"
+
+struct stub_enterer {
+	pthread_mutex_t lock; /* while a map is opened */
+	_Atomic(struct stub_enter_map *) now;
+	struct stub_lists *lists;
+	pid_t pid;
+};
+
+int stub_enterer_create(struct stub_enterer **out)
+{
+	struct stub_enterer *e = calloc(1, sizeof(*e));
+
+	if (!e || stub_lists_create(&e->lists) < 0) {
+		free(e);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&e->lock, NULL);
+	*out = e;
+	return 0;
+}
+
+void stub_enterer_destroy(struct stub_enterer *e)
+{
+	struct stub_enter_map *m, *older;
+
+	if (!e)
+		return;
+	for (m = atomic_load(&e->now); m; m = older) {
+		older = m->older;
+		stub_map_close(m);
+	}
+	stub_lists_destroy(e->lists);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+STUB_PUBLIC bool stub_ledger_is(const struct stub_volume *v)
+{
+	return atomic_load_explicit(&v->state->version, memory_order_acquire) ==
+	       STUB_STATE_MIRRORED;
+}
+
+/* Older sets in which nothing of ours flies any more.  Who is about to fly there looks whether
+ * it is still the one, and does not. */
+static void let_go(struct stub_enter_map *m)
+{
+	for (m = m->older; m; m = m->older)
+		if (m->owners_fd >= 0 && !stub_set_flying(m->set, m->owner))
+			stub_map_let_go(m);
+}
+
+static int map_now(struct stub_volume *v, struct stub_enter_map **out)
+{
+	struct stub_enterer *e = v->enterer;
+	struct stub_enter_map *m = atomic_load(&e->now);
+	int r = 0;
+
+	*out = m;
+	if (m && stub_map_is_now(v, m))
+		return 0;
+	pthread_mutex_lock(&e->lock);
+	*out = atomic_load(&e->now);
+	if (!*out || !stub_map_is_now(v, *out)) {
+		r = stub_map_open(v, true, &m);
+		if (r == 0) {
+			m->older = *out;
+			atomic_store(&e->now, m);
+			*out = m;
+			let_go(m);
+		}
+	}
+	pthread_mutex_unlock(&e->lock);
+	return r;
+}
+
+STUB_PUBLIC int stub_ledger_enter(struct stub_volume *v, const struct stub_handle *h,
+				  uint32_t what, struct stub_entered *e)
+{
+	struct stub_owing o = { .h = *h, .what = what };
+	struct stub_enter_map *m;
+	int r;
+
+	e->map = NULL;
+	if (!stub_ledger_is(v))
+		return 0;
+	if (what == 0 || what > STUB_OWED_ALL || h->len == 0 || h->len > STUB_HANDLE_MAX)
+		return -EINVAL;
+	for (;;) {
+		r = map_now(v, &m);
+		if (r < 0) /* -ENOENT: it has just ended */
+			return stub_ledger_is(v) ? r : 0;
+		r = stub_set_fly(m->set, m->owner, h);
+		if (r < 0)
+			return r;
+		e->flight = (uint32_t)r;
+		if (stub_map_is_now(v, m))
+			break;
+		stub_set_land(m->set, e->flight);
+	}
+	if (!stub_set_touch(m->set, h, what)) {
+		r = stub_lists_append(v, v->enterer->lists, &o);
+		if (r < 0) {
+			stub_set_land(m->set, e->flight);
+			return stub_ledger_is(v) ? r : 0;
+		}
+		stub_set_activate(m->set, m->owner, h, what); /* no place: another sync next time */
+	}
+	e->map = m;
+	e->what = what;
+	e->h = *h;
+	return 0;
+}
+
+STUB_PUBLIC void stub_ledger_leave(struct stub_volume *v, struct stub_entered *e)
+{
+	struct stub_owing o = { .h = e->h, .what = e->what };
+	struct stub_enter_map *m = e->map, *now = m;
+	int r = 0;
+
+	if (!m)
+		return;
+	e->map = NULL;
+	if (!stub_map_is_now(v, m))
+		r = map_now(v, &now);
+	if (r == 0 && !stub_set_activate(now->set, now->owner, &e->h, e->what))
+		r = stub_lists_append(v, v->enterer->lists, &o);
+	if (r < 0 && stub_ledger_is(v)) {
+		stub_log(&v->log, STUB_LOG_ERROR,
+			 "the mirror's ledger: a change stays owed as long as this process lives: %s",
+			 strerror(-r));
+		return; /* in flight for ever: not struck */
+	}
+	stub_set_land(m->set, e->flight);
+	if (now != m) {
+		pthread_mutex_lock(&v->enterer->lock);
+		let_go(atomic_load(&v->enterer->now));
+		pthread_mutex_unlock(&v->enterer->lock);
+	}
+}
+
+STUB_PUBLIC int stub_ledger_owe(struct stub_volume *v, const struct stub_handle *h, uint32_t what)
+{
+	struct stub_entered e;
+	int r = stub_ledger_enter(v, h, what, &e);
+
+	if (r == 0)
+		stub_ledger_leave(v, &e);
+	return r;
+}

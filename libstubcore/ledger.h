@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * ledger.h - what the files of the ledger share.
+ *
+ *   ledger_set.c   the memory: active set, flights, owners; no system calls
+ *   ledger_map.c   that memory as a file, who owns what in it, and when it was lost
+ *   ledger_list.c  the lists on the disk, written by one process, read by the replicator
+ *   ledger.c       who changes the volume: enter, leave
+ *   ledger_owed.c  what the replicator has taken over: LMDB
+ *   ledger_take.c  the replicator: lists into owed, begin, strike
+ */
+#ifndef STUBCORE_LEDGER_H
+#define STUBCORE_LEDGER_H
+
+#include "stubledger.h"
+#include "volume.h"
+
+#define STUB_SET_SUFFIX ".owed"	    /* beside the socket, as the ring of news */
+#define STUB_SET_UNKNOWN "unknown"  /* .postcopy/ledger/unknown: all is owed */
+#define STUB_SET_OWED	 "owed"	    /* .postcopy/ledger/owed: LMDB */
+
+/* ---- ledger_set.c ---- */
+
+#define STUB_SET_MAGIC	 0x31736f63505f5473u
+#define STUB_SET_WAYS	 8u
+#define STUB_SET_PLACES	 8192u
+#define STUB_SET_FLIGHTS 4096u
+#define STUB_SET_OWNERS	 2048u /* 0 is nobody */
+#define STUB_SET_KEY	 (1 + STUB_HANDLE_MAX / 8)
+
+/* An object that is durably in the ledger.  The word: state, what, owner, count; the count
+ * grows with whatever happens to the place, and is never set back. */
+struct stub_set_place {
+	_Atomic uint64_t word;
+	_Atomic uint64_t key[STUB_SET_KEY];
+};
+
+struct stub_set {
+	uint64_t magic, size;
+	uint64_t id;   /* as in `state`: another one is not to be used any more */
+	uint64_t boot;
+	_Atomic uint32_t owner[STUB_SET_OWNERS]; /* 1: given; its byte of owners-ID is locked
+						    while it lives */
+	_Atomic uint64_t flight[STUB_SET_FLIGHTS]; /* 0, or sum of the handle and owner */
+	struct stub_set_place place[STUB_SET_PLACES];
+};
+
+/* In flight from here on: the number of the flight; -EAGAIN: too many are. */
+int stub_set_fly(struct stub_set *s, uint32_t owner, const struct stub_handle *h);
+void stub_set_land(struct stub_set *s, uint32_t flight);
+bool stub_set_flies(struct stub_set *s, const struct stub_handle *h); /* or one with its sum */
+bool stub_set_flying(struct stub_set *s, uint32_t owner);
+/* Is it active with all of @what?  Then the change is counted. */
+bool stub_set_touch(struct stub_set *s, const struct stub_handle *h, uint32_t what);
+/* It is durably in the ledger, with @what: make it active.  False: there is no place for it. */
+bool stub_set_activate(struct stub_set *s, uint32_t owner, const struct stub_handle *h,
+		       uint32_t what);
+/* The one place where @h is active, with its word; others are freed.  -1: nowhere. */
+int32_t stub_set_begin(struct stub_set *s, const struct stub_handle *h, uint64_t *word);
+/* Free that place, unless it was touched; is @h not active anywhere else? */
+bool stub_set_strike(struct stub_set *s, const struct stub_handle *h, int32_t place,
+		     uint64_t word);
+/* Free what a dead owner has: was anything of it in flight? */
+bool stub_set_bury(struct stub_set *s, uint32_t owner);
+
+/* ---- ledger_map.c ---- */
+
+struct stub_enter_map {
+	struct stub_set *set;
+	uint64_t id;
+	int owners_fd;	/* -1: let go */
+	uint32_t owner; /* 0: the replicator, which owns nothing */
+	struct stub_enter_map *older;
+};
+
+/* Map the set, made anew where it was lost; @own: be an owner in it.  -EUSERS: no more owners. */
+int stub_map_open(struct stub_volume *v, bool own, struct stub_enter_map **out);
+void stub_map_close(struct stub_enter_map *m);
+/* Lose the lock by which the set's owner is known to live. */
+void stub_map_let_go(struct stub_enter_map *m);
+/* Is @m the set that all use now?  One memory read. */
+bool stub_map_is_now(const struct stub_volume *v, const struct stub_enter_map *m);
+/* Bury all dead owners: 1 if anything of theirs was in flight; 0. */
+int stub_map_bury(struct stub_enter_map *m);
+/* Does a process live that has something in flight in a set which was lost?  1, 0, -errno. */
+int stub_map_strangers(int dir_fd, const struct stub_enter_map *m);
+int stub_map_dir(const struct stub_volume *v); /* .postcopy/ledger */
+void stub_map_remove(const struct stub_volume *v);
+/* All is owed; durable on return. */
+int stub_map_unknown(struct stub_volume *v, int dir_fd, const char *why);
+
+/* ---- ledger_list.c ---- */
+
+struct stub_owing { /* one entry */
+	struct stub_handle h;
+	uint32_t what;
+};
+
+struct stub_lists; /* those of this process */
+
+int stub_lists_create(struct stub_lists **out);
+void stub_lists_destroy(struct stub_lists *l);
+/* Append: durable on return.  One sync for all that come meanwhile. */
+int stub_lists_append(struct stub_volume *v, struct stub_lists *l, const struct stub_owing *o);
+
+/* One list, being read. */
+struct stub_list_reader {
+	int fd;
+	uint64_t id;
+	bool living;
+	bool damaged; /* what was acknowledged cannot be read */
+	uint32_t next, end;
+};
+bool stub_list_is(const char *name);
+int stub_list_open(int dir_fd, const char *name, struct stub_list_reader *r);
+/* From entry r->next on, up to @max: how many; 0: no more.  Moves r->next. */
+int stub_list_read(struct stub_list_reader *r, struct stub_owing *out, unsigned int max);
+void stub_list_close(struct stub_list_reader *r);
+
+/* ---- ledger.c ---- */
+
+struct stub_enterer;
+
+int stub_enterer_create(struct stub_enterer **out);
+void stub_enterer_destroy(struct stub_enterer *e);
+
+/* ---- ledger_owed.c ---- */
+
+struct stub_owed_db;
+
+int stub_owed_make(int dir_fd);
+/* -EBADMSG: damaged, or not there. */
+int stub_owed_open(int dir_fd, const struct stub_log *log, struct stub_owed_db **out);
+void stub_owed_close(struct stub_owed_db *db);
+/* In one transaction; each gets a new turn.  @list (or 0) was taken over up to entry @next. */
+int stub_owed_put(struct stub_owed_db *db, const struct stub_owing *o, size_t n, uint64_t list,
+		  uint32_t next);
+int stub_owed_taken(struct stub_owed_db *db, uint64_t list, uint32_t *next);
+int stub_owed_forget(struct stub_owed_db *db, uint64_t list);
+/* What of @h is owed, and its turn.  -ENOENT */
+int stub_owed_get(struct stub_owed_db *db, const struct stub_handle *h, uint32_t *what,
+		  uint64_t *turn);
+/* Those that have still the turn which they have in @o. */
+int stub_owed_strike(struct stub_owed_db *db, const struct stub_owed *o, size_t n);
+int stub_owed_next(struct stub_owed_db *db, uint64_t after, struct stub_owed *out,
+		   unsigned int max);
+int stub_owed_count(struct stub_owed_db *db, uint64_t *n);
+
+#endif

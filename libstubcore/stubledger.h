@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * stubledger.h - the ledger: which objects are owed to the mirror (docs/decisions/0080).
+ *
+ * Many processes enter what they are about to change; one, the replicator, takes what both
+ * sides have alike out again.  A volume without a mirror has no ledger, and entering costs one
+ * memory read there.
+ */
+#ifndef STUBLEDGER_H
+#define STUBLEDGER_H
+
+#include "stubtypes.h"
+
+#pragma GCC visibility push(default)
+
+struct stub_volume;
+struct stub_ledger;
+
+enum { STUB_OWED_DATA = 1, STUB_OWED_ATTRS = 2, STUB_OWED_NAMES = 4, STUB_OWED_ALL = 7 };
+
+/* ---- a volume gets one ------------------------------------------------------ */
+
+/* The volume has a ledger from now on; all else that has it open is refused (-EBUSY), and older
+ * releases refuse the volume.  Close @v afterwards.  -EEXIST: it has one. */
+int stub_ledger_make(struct stub_volume *v);
+/* It has none any more; servers may run on.  -EBUSY: a replicator has it open; -ENOENT: none. */
+int stub_ledger_end(struct stub_volume *v);
+/* Has it one?  One memory read. */
+bool stub_ledger_is(const struct stub_volume *v);
+
+/* ---- who changes the volume ------------------------------------------------- */
+
+/* One object that is being changed. */
+struct stub_entered {
+	struct stub_enter_map *map; /* NULL: there is no ledger */
+	uint32_t flight;
+	uint32_t what;
+	struct stub_handle h;
+};
+
+/*
+ * Before a change of @h: it is durably owed on return, and is not struck before leave().
+ * 0 also without a ledger.
+ *   -EAGAIN   too much is in flight: try again
+ *   -ENOSPC, -EIO ...  it cannot be entered: it must not be changed
+ */
+int stub_ledger_enter(struct stub_volume *v, const struct stub_handle *h, uint32_t what,
+		      struct stub_entered *e);
+/* After it, whatever became of it. */
+void stub_ledger_leave(struct stub_volume *v, struct stub_entered *e);
+/* Both: for what has changed already, under an exclusion of the caller's with the replicator, or
+ * while there is none. */
+int stub_ledger_owe(struct stub_volume *v, const struct stub_handle *h, uint32_t what);
+
+/* ---- the replicator --------------------------------------------------------- */
+
+struct stub_owed {
+	struct stub_handle h;
+	uint32_t what;
+	uint64_t turn; /* grows with each entry; 0 is none */
+	/* of begin(), for strike() */
+	uint64_t set, word, epoch;
+	int32_t place;
+};
+
+/* One at a time.  -EBUSY: another process has it open; -ENOENT: there is none. */
+int stub_ledger_open(struct stub_volume *v, struct stub_ledger **out);
+/* @max of those whose turn is larger than @after, those that rest longest first: how many. */
+int stub_ledger_next(struct stub_ledger *l, uint64_t after, struct stub_owed *out,
+		     unsigned int max);
+/* Before o->h is compared: changes from here on count anew.  -ENOENT: it is not owed. */
+int stub_ledger_begin(struct stub_ledger *l, struct stub_owed *o);
+/* Both sides were equal.  0: it is struck (what a power cut may undo: then it is owed once more);
+ * 1: it was changed since begin(), or may have been, and stays owed. */
+int stub_ledger_strike(struct stub_ledger *l, const struct stub_owed *o);
+/* Put in what is owed without a change: durable on return. */
+int stub_ledger_put(struct stub_ledger *l, const struct stub_owed *o, size_t n);
+/* How many are owed.  0 is durable, and means drained if stub_ledger_unknown() is 0 as well. */
+int stub_ledger_count(struct stub_ledger *l, uint64_t *owed);
+/*
+ * The ledger does not know what is owed: all is, until a walk through the volume has put
+ * everything in, and says so by walked() with the number that unknown() had when it began.
+ * 0: it knows.  1: that number is another one by now.
+ */
+uint64_t stub_ledger_unknown(struct stub_ledger *l);
+int stub_ledger_walked(struct stub_ledger *l, uint64_t number);
+void stub_ledger_close(struct stub_ledger *l);
+
+#pragma GCC visibility pop
+
+#endif
