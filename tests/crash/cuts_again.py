@@ -66,12 +66,15 @@ def cut_again(run, image, home, tree, wanted, rng, limit, recovery, go_on):
                     builder.advance(log.cuts[number])
                 last = cut.number
                 judged += 1
-                with images.Mounted(builder.state(state), where / "mnt", run.fstype) as mnt:
-                    volume = pathlib.Path(mnt) / "vol"
-                    bad, found = _judge(volume, tree, wanted)
-                    if not bad and judged == len(plan) // 2:
-                        bad = go_on(run, volume, tree, found)
-                        recoveries += 1
+                try:
+                    with images.Mounted(builder.state(state), where / "mnt", run.fstype) as mnt:
+                        volume = pathlib.Path(mnt) / "vol"
+                        bad, found = _judge(volume, tree, wanted)
+                        if not bad and judged == len(plan) // 2:
+                            bad = go_on(run, volume, tree, found)
+                            recoveries += 1
+                except (AssertionError, TimeoutError, OSError) as err:
+                    bad = ["%s: %s" % (type(err).__name__, err)]
                 wrong += ["cut again at %d, state %s: %s" % (cut.number, state.name, text)
                           for text in bad]
         builder.close()

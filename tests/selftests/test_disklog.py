@@ -12,11 +12,16 @@ PLACE = (1 << 20, 2 << 20)          # of the file system's own log
 BLOCK = 4096
 
 
-def write_log(path, offsets):
+def numbered(number):
+    return b"%04d" % number * 1024
+
+
+def write_log(path, offsets, content=numbered):
     """All of them came and were answered, and then a flush."""
     with open(path, "wb") as f:
         for number, offset in enumerate(offsets):
-            f.write(HEADER.pack(MAGIC, ord("w"), number, BLOCK, offset) + b"%04d" % number * 1024)
+            data = content(number)
+            f.write(HEADER.pack(MAGIC, ord("w"), number, len(data), offset) + data)
             f.write(HEADER.pack(MAGIC, ord("W"), number, 0, 0))
         for what in "fF":
             f.write(HEADER.pack(MAGIC, ord(what), len(offsets), 0, 0))
@@ -59,3 +64,23 @@ def test_what_was_flushed_is_there(tmp_path):
     log = Log(tmp_path / "log")
     assert [len(cut.durable) for cut in log.cuts] == [0, 2]
     assert log.bytes_at(log.cuts[1].durable[1].pos, 8) == b"00010001"
+
+
+def torn_lengths(tmp_path, block):
+    """Where one write of two blocks may be torn, the second of which begins as told."""
+    second = block.ljust(BLOCK, b"x")
+    write_log(tmp_path / "log", [3 * BLOCK], lambda _: b"y" * BLOCK + second)
+    log = Log(tmp_path / "log")
+    return {state.length for seed in range(200)
+            for _, states in log.plan("xfs", random.Random(seed), subsets=2)
+            for state in states if state.torn}
+
+
+def test_data_is_torn_at_every_sector(tmp_path):
+    assert torn_lengths(tmp_path, b"anything") == set(range(512, 2 * BLOCK, 512))
+
+
+def test_a_block_of_metadata_is_not_torn(tmp_path):
+    whole = set(range(512, BLOCK + 1, 512))
+    for begin in (b"XDB3", b"IN", bytes(8) + b"\x3b\xee"):
+        assert torn_lengths(tmp_path, begin) == whole
