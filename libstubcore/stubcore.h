@@ -34,6 +34,7 @@
 #include "stubserver.h"
 #include "stubfill.h"
 #include "stubledger.h"
+#include "stubmirror.h"
 #include "stubtools.h"
 
 #endif

@@ -140,6 +140,9 @@ struct stub_front {
 	struct stub_gate *gate;
 	struct stub_known *known; /* NULL: nobody remembers it */
 	bool maybe; /* it may be a stub; false: it is treated as a normal one */
+	/* what the caller is going to change of it (STUB_OWED_...), for a mirror; 0: attributes.  Set
+	 * it before a bracket is begun */
+	unsigned int owes;
 	uint64_t ino; /* for the plugin's use, as is mode */
 	mode_t mode;
 	struct stub_handle h; /* len 0: not known; if `maybe` is set, every look fails then */
@@ -244,6 +247,7 @@ struct stub_bracket {
 		unsigned int what; /* STUB_NEWS_... */
 	} news[STUB_CHANGE_OBJECTS];
 	struct stub_change c;
+	struct stub_entered entered[STUB_CHANGE_OBJECTS]; /* in the ledger of what is owed */
 };
 
 /*
@@ -280,6 +284,16 @@ int stub_bracket_range_end(struct stub_bracket *b, struct stub_front *f, int res
 
 /* Tell other processes that @f, a normal object, was changed without a bracket. */
 void stub_front_tell(const struct stub_front *f);
+
+/*
+ * Has the volume a mirror?  Then each object that is changed is entered into the ledger before
+ * (stub_ledger_enter()), normal ones and those of a complete volume too: fronts have their handle `h`,
+ * brackets enter by themselves, and what changes without a bracket is put between these two (0, or
+ * what stub_ledger_enter() says; leave() in any case).  One memory read.
+ */
+bool stub_gate_mirrored(const struct stub_gate *g);
+int stub_front_enter(struct stub_front *f, unsigned int what, struct stub_entered *e);
+void stub_front_leave(struct stub_front *f, struct stub_entered *e);
 
 /* ---- sync ------------------------------------------------------------------- */
 

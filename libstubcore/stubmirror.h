@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * stubmirror.h - the mirror of a volume: which one, and where its objects are over there
+ * (docs/decisions/0092).
+ */
+#ifndef STUBMIRROR_H
+#define STUBMIRROR_H
+
+#include "stubtypes.h"
+
+#pragma GCC visibility push(default)
+
+struct stub_volume;
+
+/* ---- .postcopy/mirror/conf -------------------------------------------------- */
+
+enum stub_mirror_kind { STUB_MIRROR_WAY_BACK = 1, STUB_MIRROR_BACKUP };
+enum stub_mirror_mode { STUB_MIRROR_ASYNC = 1, STUB_MIRROR_PARTLY, STUB_MIRROR_SYNC };
+enum stub_mirror_gone { STUB_MIRROR_CONTINUE = 1, STUB_MIRROR_REFUSE };
+
+struct stub_mirror_conf {
+	enum stub_mirror_kind kind;
+	enum stub_mirror_mode mode;
+	enum stub_mirror_gone gone; /* what clients get while the mirror is away */
+	char uri[STUB_URI_MAX + 1];
+};
+
+/* -ENOENT: no mirror; -EBADMSG: the file is damaged */
+int stub_mirror_conf_read(const struct stub_volume *v, struct stub_mirror_conf *out);
+/* Durable, whole or not at all. */
+int stub_mirror_conf_write(struct stub_volume *v, const struct stub_mirror_conf *c);
+
+/* The volume has a mirror from now on: conf, places, then the ledger (stub_ledger_make(), whose
+ * errors it has).  @all: everything is owed to it (a backup).  Close @v afterwards. */
+int stub_mirror_create(struct stub_volume *v, const struct stub_mirror_conf *c, bool all);
+/* It has none any more.  Errors: stub_ledger_end(). */
+int stub_mirror_remove(struct stub_volume *v);
+
+/* ---- .postcopy/mirror/places ------------------------------------------------ */
+
+/* Where the inode behind @h is over there.  -ENOENT: not known. */
+int stub_place_get(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
+		   struct stub_origin *out);
+/* Through the page cache; -EOVERFLOW: a handle that is longer than NFSv3's.  No-op without a mirror. */
+int stub_place_put(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
+		   const uint8_t *origin, size_t len);
+int stub_place_sync(struct stub_volume *v);
+/* Does the volume have places?  One memory read. */
+bool stub_place_kept(const struct stub_volume *v);
+
+/* The directory at the mirror's root for what is held aside; a way back's source does not show it. */
+#define STUB_ASIDE_NAME 64
+void stub_aside_name(const struct stub_volume *v, char out[STUB_ASIDE_NAME]);
+
+/* ---- frozen ------------------------------------------------------------------ */
+
+/* All who would change something get -EAGAIN from stub_ledger_enter(); changes in flight may end
+ * after this returns.  Kept while the machine runs. -ENOENT: no ledger */
+int stub_ledger_freeze(struct stub_volume *v, bool on);
+bool stub_ledger_frozen(const struct stub_volume *v); /* one memory read */
+
+#pragma GCC visibility pop
+
+#endif
