@@ -224,10 +224,13 @@ static fsal_status_t obj_test_access(struct fsal_obj_handle *obj, fsal_accessfla
 static fsal_status_t setattr_within(struct stubfs_obj *o, struct stub_wait *w, bool bypass,
 				    struct state_t *state, struct fsal_attrlist *attrs)
 {
+	struct stub_front f = glue_front(o);
 	struct stub_bracket change;
 	fsal_status_t status;
-	int r = stub_bracket_attrs(FRONT(o), w, &change);
+	int r;
 
+	f.owes = FSAL_TEST_MASK(attrs->valid_mask, ATTR_SIZE) ? GLUE_DATA : STUB_OWED_ATTRS;
+	r = stub_bracket_attrs(&f, w, &change);
 	if (r < 0)
 		return glue_status(r);
 	status = below(o->below->obj_ops->setattr2(o->below, bypass, state, attrs));

@@ -8,6 +8,8 @@
  *   - A write is in the bracket from before the bytes until the record says that
  *     they are the client's (invariant 2).  It does not wait for the old server.
  *   - What is acknowledged as stable is on the disk, and its record too.
+ *   - What changes content is in the mirror's ledger before, until it is done, of a normal file
+ *     too.  COMMIT changes nothing: what it makes durable was entered by its write.
  */
 #include "config.h"
 #include "fsal.h"
@@ -37,6 +39,7 @@ struct passing {
 	void *arg;
 	struct stub_front front; /* of what is read, and what was found to be there */
 	struct stub_need need;
+	struct stub_entered entered; /* what is written */
 };
 
 static void passing_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
@@ -224,8 +227,10 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 	bool stub, stable = io->fsal_stable;
 	uint64_t era = era_now();
 	fsal_status_t status;
-	int r = stub_bracket_range(&f, &wait, io->offset, io_length(io), &change);
+	int r;
 
+	f.owes = GLUE_DATA;
+	r = stub_bracket_range(&f, &wait, io->offset, io_length(io), &change);
 	if (r < 0)
 		return glue_status(r);
 	stub = stub_change_any(&change.c);
@@ -242,10 +247,37 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 	return status;
 }
 
+static void write_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
+{
+	struct passing *p = arg;
+
+	stub_front_leave(&p->front, &p->entered);
+	passing_done(sub, status, io, p);
+}
+
+/* A normal file: no bracket, only the ledger.  No bytes are no change. */
+static void write_through(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb done,
+			  struct fsal_io_arg *io, void *arg)
+{
+	struct fsal_obj_handle *sub = stubfs_below(obj);
+	struct passing *p = passing_create(obj, done, arg);
+	int r = 0;
+
+	if (io_length(io) > 0) {
+		p->front = glue_front(stubfs_obj(obj));
+		r = stub_front_enter(&p->front, GLUE_DATA, &p->entered);
+	}
+	if (r == 0) {
+		below(sub->obj_ops->write2(sub, bypass, write_done, io, p));
+		return;
+	}
+	gsh_free(p);
+	done(obj, glue_status(r), io, arg);
+}
+
 static void obj_write2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb done,
 		       struct fsal_io_arg *io, void *arg)
 {
-	struct fsal_obj_handle *sub = stubfs_below(obj);
 	fsal_status_t status = stubfs_refuses(stubfs_obj(obj));
 
 	if (FSAL_IS_ERROR(status))
@@ -253,8 +285,7 @@ static void obj_write2(struct fsal_obj_handle *obj, bool bypass, fsal_async_cb d
 	else if (glue_maybe_stub(stubfs_obj(obj)) && io_length(io) > 0)
 		done(obj, write_within(stubfs_obj(obj), bypass, io), io, arg);
 	else
-		below(sub->obj_ops->write2(sub, bypass, passing_done, io,
-					   passing_create(obj, done, arg)));
+		write_through(obj, bypass, done, io, arg);
 }
 
 static fsal_status_t obj_commit2(struct fsal_obj_handle *obj, off_t offset, size_t length)
@@ -348,6 +379,7 @@ static fsal_status_t obj_fallocate(struct fsal_obj_handle *obj, struct state_t *
 
 	if (FSAL_IS_ERROR(status))
 		return status;
+	f.owes = GLUE_DATA; /* reserved space may make the file larger */
 	r = stub_bracket_range(&f, &wait, offset, changed, &change);
 	if (r < 0)
 		return glue_status(r);

@@ -14,7 +14,7 @@
  * meet: of those that make a name all but one find what is there, and RENAMEs exclude each other.
  *
  * Left is the moment between our answer and MDCACHE's entry; and when nothing is left to
- * migrate, all of it, as it is without us.
+ * migrate and there is no mirror, all of it, as it is without us.
  */
 #include "config.h"
 #include "fsal.h"
@@ -42,7 +42,7 @@ fsal_status_t stubfs_meet(struct stubfs_meeting *m, const struct stubfs_obj *dir
 	const struct stubfs_meeting *one;
 
 	*m = (struct stubfs_meeting){ .dir = NULL };
-	if (!glue_migrating())
+	if (!glue_heeds_changes())
 		return fsalstat(ERR_FSAL_NO_ERROR, 0);
 	*m = (struct stubfs_meeting){ .dir = dir, .name = name, .doing = doing };
 	pthread_mutex_lock(&lock);

@@ -5,6 +5,9 @@
  * The bracket has the directories in it, and the objects, if they are stubs: times and
  * link counts that clients see are those of records.  It is opened when nothing is to be
  * waited for any more.
+ *
+ * To a mirror (docs/decisions/0080) a directory owes its names and times, and each object whose
+ * link count moves its attributes.  What is new is found by comparing its directory.
  */
 #include "config.h"
 #include "fsal.h"
@@ -16,6 +19,8 @@
 #include "names.h"
 
 static const fsal_status_t ok = { ERR_FSAL_NO_ERROR, 0 };
+
+const unsigned int names_dir_owes[1] = { GLUE_NAMES };
 
 fsal_status_t names_find(struct stubfs_obj *dir, const char *name, struct stubfs_obj **out)
 {
@@ -40,7 +45,7 @@ fsal_status_t names_may_come(struct stubfs_obj *dir, struct stub_wait *w, const 
 	status = stubfs_name_check(dir, name, ERR_FSAL_ACCESS);
 	if (FSAL_IS_ERROR(status))
 		return status;
-	if (!glue_migrating())
+	if (!glue_heeds_changes())
 		return ok;
 	r = stub_need_attrs(FRONT(dir), w, &view);
 	if (r < 0)
@@ -94,7 +99,7 @@ static fsal_status_t make_begin(struct making *m, struct fsal_obj_handle *dir, c
 		status = stubfs_meet(&m->meeting, m->dir, name, NAME_COMES);
 	if (FSAL_IS_ERROR(status))
 		return status;
-	status = glue_status(glue_begin(&m->change, &m->dir, 1, GLUE_STAY));
+	status = glue_status(glue_begin(&m->change, &m->dir, names_dir_owes, 1, GLUE_STAY));
 	if (FSAL_IS_ERROR(status))
 		stubfs_part(&m->meeting);
 	return status;
@@ -168,6 +173,7 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 			      const char *name DIR_ATTRS(dir))
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
+	static const unsigned int owes[2] = { STUB_OWED_ATTRS, GLUE_NAMES };
 	struct stubfs_obj *in[2] = { stubfs_obj(obj), stubfs_obj(dir) }, *found;
 	struct stubfs_meeting meeting;
 	struct stub_wait wait = { 0 };
@@ -182,7 +188,7 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 		status = stubfs_meet(&meeting, in[1], name, NAME_COMES);
 	if (FSAL_IS_ERROR(status))
 		return status;
-	status = glue_status(glue_begin(&change, in, 2, GLUE_STAY));
+	status = glue_status(glue_begin(&change, in, owes, 2, GLUE_STAY));
 	if (!FSAL_IS_ERROR(status)) {
 		status = below(sub->obj_ops->link(sub, stubfs_below(dir), name NO_DIR_ATTRS));
 		stub_change_links(&change.c, 0, 1);
@@ -224,10 +230,11 @@ static fsal_status_t still_named(const struct stub_bracket *change, unsigned int
 static fsal_status_t unlink_below(struct stubfs_obj *const in[2], struct stub_wait *w,
 				  const char *name)
 {
+	static const unsigned int owes[2] = { GLUE_NAMES, STUB_OWED_ATTRS };
 	struct fsal_obj_handle *sub = in[0]->below;
 	bool dir = in[1]->handle.type == DIRECTORY;
 	struct stub_bracket change;
-	fsal_status_t status = glue_status(glue_begin(&change, in, 2, 1));
+	fsal_status_t status = glue_status(glue_begin(&change, in, owes, 2, 1));
 	int64_t before;
 
 	if (FSAL_IS_ERROR(status))
@@ -327,9 +334,14 @@ static fsal_status_t still_replaces(const struct stub_bracket *change, const str
 static fsal_status_t rename_below(struct stubfs_obj *const in[], struct stub_wait *w,
 				  const char *old_name, const char *new_name)
 {
+	static const unsigned int owes[RENAME_OBJECTS] = {
+		[MOVED] = STUB_OWED_ATTRS, [REPLACED] = STUB_OWED_ATTRS,
+		[OLD_DIR] = GLUE_NAMES,	   [NEW_DIR] = GLUE_NAMES,
+	};
 	struct fsal_obj_handle *sub = in[OLD_DIR]->below;
 	struct stub_bracket change;
-	fsal_status_t status = glue_status(glue_begin(&change, in, RENAME_OBJECTS, REPLACED));
+	fsal_status_t status =
+		glue_status(glue_begin(&change, in, owes, RENAME_OBJECTS, REPLACED));
 
 	if (FSAL_IS_ERROR(status))
 		return status;

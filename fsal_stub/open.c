@@ -10,6 +10,9 @@
  * after the open by stubfs_truncate(), with the state that has just been opened.  A file
  * that open creates is empty anyway.  An exclusive create keeps its verifier in the new
  * file's times; it never truncates, so these do not move.
+ *
+ * With a mirror the truncation of a normal file goes the same way: it is owed as any other
+ * change of the size.  An open that neither truncates nor creates owes nothing.
  */
 #include "config.h"
 #include "fsal.h"
@@ -171,7 +174,7 @@ static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 	if (found) /* an open that may create is checked against its local mode */
 		r = stub_need_attrs(FRONT(found), &op->wait, &view);
 	else if (op->mode != FSAL_NO_CREATE)
-		r = glue_begin(&change, &op->obj, 1, GLUE_STAY);
+		r = glue_begin(&change, &op->obj, names_dir_owes, 1, GLUE_STAY);
 	if (r < 0)
 		return glue_status(r);
 	status = found ? truncate_allowed(op, found) : fsalstat(ERR_FSAL_NO_ERROR, 0);
@@ -228,10 +231,10 @@ static fsal_status_t obj_open2(struct fsal_obj_handle *obj, struct state_t *stat
 		.attrs_out = attrs_out,
 		.perm_check = perm_check,
 	};
-	bool stub = name ? glue_migrating() : glue_maybe_stub(op.obj);
+	bool heeds = name ? glue_heeds_changes() : glue_heeds(op.obj);
 	fsal_status_t status;
 
-	if (stub && flags & FSAL_O_TRUNC) {
+	if (heeds && flags & FSAL_O_TRUNC) {
 		op.flags &= ~FSAL_O_TRUNC;
 		op.truncate = true;
 	}
@@ -245,7 +248,7 @@ static fsal_status_t obj_reopen2(struct fsal_obj_handle *obj, struct state_t *st
 				 fsal_openflags_t flags)
 {
 	struct fsal_obj_handle *sub = stubfs_below(obj);
-	bool truncate = flags & FSAL_O_TRUNC && glue_maybe_stub(stubfs_obj(obj));
+	bool truncate = flags & FSAL_O_TRUNC && glue_heeds(stubfs_obj(obj));
 	struct stub_wait wait = { 0 };
 	fsal_openflags_t before;
 	fsal_status_t status;

@@ -38,6 +38,7 @@ static const struct {
 	{ EIO, ERR_FSAL_IO },	    { ENOSPC, ERR_FSAL_NOSPC }, { EDQUOT, ERR_FSAL_DQUOT },
 	{ ESTALE, ERR_FSAL_STALE }, { ENOENT, ERR_FSAL_NOENT }, { EINVAL, ERR_FSAL_INVAL },
 	{ EROFS, ERR_FSAL_ROFS },   { ENOTEMPTY, ERR_FSAL_NOTEMPTY },
+	{ EUSERS, ERR_FSAL_DELAY }, /* the ledger's owners; the dead are buried */
 };
 
 fsal_status_t glue_status(int r)
@@ -97,6 +98,16 @@ bool glue_migrating(void)
 	return stub_gate_migrating(&stubfs_export()->gate);
 }
 
+bool glue_mirrored(void)
+{
+	return stub_gate_mirrored(&stubfs_export()->gate);
+}
+
+bool glue_heeds_changes(void)
+{
+	return glue_migrating() || glue_mirrored();
+}
+
 bool glue_maybe_stub(const struct stubfs_obj *o)
 {
 	/* a volume never spans file systems */
@@ -104,14 +115,21 @@ bool glue_maybe_stub(const struct stubfs_obj *o)
 	       o->handle.fs == stubfs_export()->fs;
 }
 
+bool glue_heeds(const struct stubfs_obj *o)
+{
+	return glue_maybe_stub(o) || (glue_mirrored() && o->handle.fs == stubfs_export()->fs);
+}
+
 struct stub_front glue_front(struct stubfs_obj *o)
 {
 	struct stub_front f = { .gate = &stubfs_export()->gate, .known = &o->known };
+	bool maybe = glue_maybe_stub(o);
 
-	if (!glue_maybe_stub(o))
-		return f;
-	f.maybe = handle_of(o, &f.h) == 0;
-	if (!f.maybe) /* its key has no handle, so it is no stub */
+	if (o->handle.fs != stubfs_export()->fs)
+		f.gate = NULL; /* not of the volume: it is owed to no mirror */
+	else if (maybe || glue_mirrored())
+		f.maybe = handle_of(o, &f.h) == 0 && maybe;
+	if (maybe && !f.maybe) /* its key has no handle, so it is no stub */
 		atomic_store(&o->known.normal, true);
 	return f;
 }
@@ -208,8 +226,8 @@ const struct stub_gate_ops glue_gate_ops = {
 
 /* ---- changing ---- */
 
-int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], unsigned int n,
-	       unsigned int going)
+int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], const unsigned int owes[],
+	       unsigned int n, unsigned int going)
 {
 	struct stub_front front[STUB_CHANGE_OBJECTS], *in[STUB_CHANGE_OBJECTS] = { NULL };
 
@@ -217,6 +235,7 @@ int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], unsigned in
 		if (!o[i])
 			continue;
 		front[i] = glue_front(o[i]);
+		front[i].owes = owes[i];
 		in[i] = &front[i];
 		if (i == going)
 			stub_front_going(in[i]);

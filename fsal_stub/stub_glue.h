@@ -25,20 +25,35 @@ int glue_key_of_handle(const struct fsal_filesystem *fs, const struct stub_handl
 /* Is there anything left to migrate in this export? */
 bool glue_migrating(void);
 
+/* Has the volume a mirror?  Then each change is entered into its ledger before. */
+bool glue_mirrored(void);
+
+/* Either: what changes an object needs a bracket. */
+bool glue_heeds_changes(void);
+
 /* May this object be a stub? */
 bool glue_maybe_stub(const struct stubfs_obj *o);
 
-/* @o as libstubcore takes it; FRONT(o) is a pointer to that, valid until the end of the block. */
+/* Does a change of this object need a bracket: may it be a stub, or is it owed to a mirror? */
+bool glue_heeds(const struct stubfs_obj *o);
+
+/* @o as libstubcore takes it, with its handle if it may be a stub or there is a mirror.  FRONT(o)
+ * is a pointer to that, valid until the end of the block. */
 struct stub_front glue_front(struct stubfs_obj *o);
 #define FRONT(o) (&(struct stub_front[1]){ glue_front(o) }[0])
 
 /* ---- changing ---- */
 
-/* stub_bracket_begin(); @going: the object a name of which goes, see stub_front_going(), or
- * GLUE_STAY. */
+/* What is owed to a mirror where content changes, and of a directory where names come or go: the
+ * times too. */
+#define GLUE_DATA  (STUB_OWED_DATA | STUB_OWED_ATTRS)
+#define GLUE_NAMES (STUB_OWED_NAMES | STUB_OWED_ATTRS)
+
+/* stub_bracket_begin(); @owes: what each object owes a mirror then; @going: the object a name of
+ * which goes, see stub_front_going(), or GLUE_STAY. */
 #define GLUE_STAY STUB_CHANGE_OBJECTS
-int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], unsigned int n,
-	       unsigned int going);
+int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], const unsigned int owes[],
+	       unsigned int n, unsigned int going);
 /* stub_bracket_end(): the operation's status in, the answer's out. */
 fsal_status_t glue_end(struct stub_bracket *b, fsal_status_t status);
 
