@@ -7,7 +7,8 @@
  * waited for any more.
  *
  * To a mirror (docs/decisions/0080) a directory owes its names and times, and each object whose
- * link count moves its attributes.  What is new is found by comparing its directory.
+ * link count moves its attributes.  What is new is found by comparing its directory, see also
+ * glue_made().
  */
 #include "config.h"
 #include "fsal.h"
@@ -109,8 +110,9 @@ static fsal_status_t make_end(struct making *m, fsal_status_t status, struct fsa
 			      struct fsal_attrlist *attrs, struct fsal_obj_handle **out)
 {
 	bool made = !FSAL_IS_ERROR(status);
+	int r = made ? glue_made(sub) : 0;
 
-	status = glue_end(&m->change, status);
+	status = glue_both(glue_end(&m->change, status), r);
 	if (made && FSAL_IS_ERROR(status))
 		below(sub->obj_ops->release(sub));
 	if (!FSAL_IS_ERROR(status))

@@ -183,7 +183,9 @@ static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 	opened = !FSAL_IS_ERROR(status);
 	if (status.major == ERR_FSAL_NOENT && op->mode != FSAL_NO_CREATE)
 		status = glue_status(-EAGAIN); /* went between the open and asking for its handle */
-	status = glue_end(&change, status);
+	if (opened && !found && op->mode != FSAL_NO_CREATE)
+		r = glue_made(sub);
+	status = glue_both(glue_end(&change, status), r);
 	if (opened && FSAL_IS_ERROR(status)) {
 		close_again(sub, op->state);
 		below(sub->obj_ops->release(sub));

@@ -85,11 +85,11 @@ void glue_log(void *arg, enum stub_log_level level, const char *msg)
 
 /* ---- identity ---- */
 
-static int handle_of(struct stubfs_obj *o, struct stub_handle *out)
+static int handle_of(struct fsal_obj_handle *sub, struct stub_handle *out)
 {
 	struct gsh_buffdesc key = { NULL, 0 };
 
-	below(o->below->obj_ops->handle_to_key(o->below, &key));
+	below(sub->obj_ops->handle_to_key(sub, &key));
 	return glue_handle_of_key(&key, out);
 }
 
@@ -128,7 +128,7 @@ struct stub_front glue_front(struct stubfs_obj *o)
 	if (o->handle.fs != stubfs_export()->fs)
 		f.gate = NULL; /* not of the volume: it is owed to no mirror */
 	else if (maybe || glue_mirrored())
-		f.maybe = handle_of(o, &f.h) == 0 && maybe;
+		f.maybe = handle_of(o->below, &f.h) == 0 && maybe;
 	if (maybe && !f.maybe) /* its key has no handle, so it is no stub */
 		atomic_store(&o->known.normal, true);
 	return f;
@@ -248,6 +248,23 @@ fsal_status_t glue_end(struct stub_bracket *b, fsal_status_t status)
 	return glue_both(status, stub_bracket_end(b, glue_errno(status)));
 }
 
+int glue_made(struct fsal_obj_handle *sub)
+{
+	struct stub_front f = { .gate = &stubfs_export()->gate };
+	struct stub_entered entered;
+	int r;
+
+	if (!glue_mirrored() || sub->fs != stubfs_export()->fs)
+		return 0;
+	r = handle_of(sub, &f.h);
+	if (r < 0)
+		return r;
+	r = stub_front_enter(&f, sub->type == REGULAR_FILE ? GLUE_DATA : STUB_OWED_ATTRS, &entered);
+	if (r == 0)
+		stub_front_leave(&f, &entered);
+	return r;
+}
+
 /* The client, by its address: a COMMIT tells it what became of its own writes. */
 static uint64_t who_asks(void)
 {
@@ -270,7 +287,7 @@ void glue_unstable(struct stubfs_obj *o, uint64_t era)
 {
 	struct stub_front f = { .gate = &stubfs_export()->gate };
 
-	if (handle_of(o, &f.h) == 0)
+	if (handle_of(o->below, &f.h) == 0)
 		stub_sync_note(&f, who_asks(), era);
 }
 
@@ -296,7 +313,7 @@ fsal_status_t glue_commit(struct stubfs_obj *o, off_t offset, size_t length)
 fsal_status_t glue_commit_client(struct stubfs_obj *o, off_t offset, size_t length)
 {
 	struct stub_handle h;
-	bool due = stub_sync_due(&stubfs_export()->gate) && handle_of(o, &h) == 0;
+	bool due = stub_sync_due(&stubfs_export()->gate) && handle_of(o->below, &h) == 0;
 
 	return commit(o, due ? &h : NULL, offset, length);
 }

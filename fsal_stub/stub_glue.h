@@ -57,6 +57,13 @@ int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], const unsig
 /* stub_bracket_end(): the operation's status in, the answer's out. */
 fsal_status_t glue_end(struct stub_bracket *b, fsal_status_t status);
 
+/*
+ * The FSAL below has just made @sub, which could not be entered before: it is owed too, in the
+ * bracket of its directory.  FSAL_VFS sets the attributes when the name is there already: a
+ * replicator may have taken the object over in between, and nothing else would be owed of it.
+ */
+int glue_made(struct fsal_obj_handle *sub);
+
 /* Make an object's data durable: by the FSAL below, then in the record. */
 fsal_status_t glue_commit(struct stubfs_obj *o, off_t offset, size_t length);
 /* The client's COMMIT: an I/O error too if one of its unstable writes may be lost. */
