@@ -181,7 +181,7 @@ static void export_get_write_verifier(struct fsal_export *exp, struct gsh_buffde
 	below(sub->exp_ops.get_write_verifier(sub, verifier));
 }
 
-/* ---- quota ---- */
+/* ---- quota: of a user, not of an object; a mirror is not owed any ---- */
 
 static fsal_status_t export_check_quota(struct fsal_export *exp, const char *path, int type)
 {

@@ -391,7 +391,7 @@ static fsal_status_t obj_fallocate(struct fsal_obj_handle *obj, struct state_t *
 	return status;
 }
 
-/* ---- passed on as they are ---- */
+/* ---- passed on as they are: none of these changes a file, so a mirror is owed nothing ---- */
 
 static fsal_status_t obj_io_advise(struct fsal_obj_handle *obj, struct io_hints *hints)
 {

@@ -85,7 +85,8 @@ static void obj_release(struct fsal_obj_handle *obj)
 	stubfs_obj_destroy(stubfs_obj(obj));
 }
 
-/* MDCACHE met the object twice: share reservations of the second go to the first. */
+/* MDCACHE met the object twice: share reservations of the second go to the first.
+ * They are in memory, so a mirror is owed nothing. */
 static fsal_status_t obj_merge(struct fsal_obj_handle *orig, struct fsal_obj_handle *dupe)
 {
 	struct fsal_obj_handle *sub = stubfs_below(orig);

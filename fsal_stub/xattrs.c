@@ -3,7 +3,7 @@
  * xattrs.c - extended attributes: RFC 8276's, and the older calls by id.
  *
  * Records are invisible and untouchable (docs/design.md, invariants 8 and 9), and a change moves
- * the ctime that is shown, so it is in the bracket.
+ * the ctime that is shown, so it is in the bracket, which owes a mirror the attributes.
  */
 #include "config.h"
 #include "fsal.h"

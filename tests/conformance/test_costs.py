@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a client's read of a stub costs: looks at its record, in all processes together."""
+"""What a client's read of a stub costs: looks at its record, in all processes together; and that
+a write to a normal file is one system call on it, where there is no mirror."""
 import contextlib
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 from lib.expect import same
 from lib.world import BothWorld
+from nfsclient.nfstypes import UNSTABLE
 
 WORLD = BothWorld
 ATTR_CACHE = 60
@@ -17,12 +19,12 @@ MOST = 4
 READ = 1        # of ACCESS
 
 
-def looks(world, pids, before, work):
-    """How often a stub record is read during work().  before(): when the tracer is there, which
-    may take longer than a server trusts the attributes of a stub."""
+def traced(world, pids, what, before, work):
+    """The system calls during work().  before(): when the tracer is there, which may take longer
+    than a server trusts the attributes of a stub."""
     out = world.m.workdir / "looks.strace"
     tracer = subprocess.Popen(
-        ["strace", "-f", "-ttt", "-e", "trace=getxattr,fgetxattr", "-o", str(out),
+        ["strace", "-f", "-ttt", "-e", "trace=" + what, "-o", str(out),
          *(word for pid in pids for word in ("-p", str(pid)))],
         stderr=subprocess.PIPE, text=True)
     try:
@@ -34,9 +36,13 @@ def looks(world, pids, before, work):
     finally:
         tracer.send_signal(signal.SIGINT)
         tracer.communicate(timeout=300)
-    return len([line for line in out.read_text().splitlines()
-                if '"trusted.postcopy"' in line and "EBADF" not in line
-                and float(line.split()[1]) >= began])
+    return [line for line in out.read_text().splitlines() if float(line.split()[1]) >= began]
+
+
+def looks(world, pids, before, work):
+    """How often a stub record is read during work()."""
+    return len([line for line in traced(world, pids, "getxattr,fgetxattr", before, work)
+                if '"trusted.postcopy"' in line and "EBADF" not in line])
 
 
 def cold_reads(case, world, pid, opened):
@@ -80,3 +86,27 @@ def test_a_cold_read_over_smb(case, smb, world):
         with smb.open(path) as f:
             yield lambda: None, lambda: f.read(0, 4096)
     cold_reads(case, world, world.smbd.pid_of(smb), opened)
+
+
+CALLS = "openat,name_to_handle_at,pread64,pwrite64,pwritev,fsync,fdatasync," \
+    "fcntl,flock,getxattr,fgetxattr,msync,mmap"
+
+
+@pytest.mark.parametrize("client", ["v3", "v4.1"], indirect=True)
+def test_a_write_to_a_normal_file_over_nfs(case, client, world):
+    """Without a mirror nothing is entered anywhere."""
+    case.file("f")
+    case.enter("normal", "f")
+    found = []
+    with client.opened(case.path("f"), write=True) as f:
+        client.write(f, 0, b"first", UNSTABLE)
+        for i in range(TRIES):      # other threads of the server may do something meanwhile
+            found.append(traced(world, [world.m.server.pid], CALLS, lambda: None,
+                                lambda: client.write(f, i, b"again", UNSTABLE)))
+            if sum(len(calls) == 1 for calls in found) == 2:
+                break
+        case.write("f", 0, b"first")
+        for i in range(len(found)):
+            case.write("f", i, b"again")
+    assert all(sum("pwritev" in call for call in calls) == 1 for calls in found), found
+    assert sum(len(calls) == 1 for calls in found) == 2, found

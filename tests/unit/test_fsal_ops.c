@@ -130,6 +130,7 @@ static void test_status(void **state)
 		{ -ESTALE, ERR_FSAL_STALE },
 		{ -ENOENT, ERR_FSAL_NOENT },
 		{ -EINVAL, ERR_FSAL_INVAL },
+		{ -EUSERS, ERR_FSAL_DELAY },
 		/* make Ganesha drop a request, or break it otherwise */
 		{ -ENOLCK, ERR_FSAL_IO },
 		{ -EBADF, ERR_FSAL_IO },
