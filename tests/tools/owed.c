@@ -2,7 +2,8 @@
 /*
  * owed: a volume's ledger of what a mirror is owed, for the test suites only.
  *
- *   owed make VOLUME     it has one from now on; nothing else has the volume open
+ *   owed make VOLUME     it has a mirror from now on, which nobody looks for; nothing else has
+ *                        the volume open
  *   owed list VOLUME     a JSON line for each object that is owed: {"path", "ino", "what"}, or
  *                        {"handle", "what"} where it is gone
  *   owed strike VOLUME   as a replicator that finds everything equal; what stays owed is listed
@@ -93,6 +94,18 @@ static int each(struct stub_volume *v, bool strike)
 	return r < 0 ? r : 0;
 }
 
+static int cmd_make(struct stub_volume *v)
+{
+	const struct stub_mirror_conf c = {
+		.kind = STUB_MIRROR_WAY_BACK,
+		.mode = STUB_MIRROR_ASYNC,
+		.gone = STUB_MIRROR_CONTINUE,
+		.uri = "nfs://127.0.0.1/mirror",
+	};
+
+	return stub_mirror_create(v, &c, false);
+}
+
 static int cmd_list(struct stub_volume *v)
 {
 	return each(v, false);
@@ -117,7 +130,7 @@ static const struct {
 	const char *name;
 	int (*run)(struct stub_volume *v);
 } commands[] = {
-	{ "make", stub_ledger_make }, { "list", cmd_list }, { "strike", cmd_strike },
+	{ "make", cmd_make }, { "list", cmd_list }, { "strike", cmd_strike },
 	{ "freeze", cmd_freeze },     { "thaw", cmd_thaw },
 };
 
