@@ -394,6 +394,11 @@ void stub_finished_record(struct stub_volume *v, int fd, const struct stub_recor
 /* The same for what has just got its name and never had a record. */
 void stub_finished_name(struct stub_volume *v, int dir_fd, const char *name, uint64_t fileid);
 
+/* ---- places.c: and stubmirror.h ---- */
+
+/* If the mirror is the source: the inode behind @fd (O_PATH too) came from @origin. */
+int stub_place_note(struct stub_volume *v, int fd, const uint8_t *origin, size_t len);
+
 /* ---- digests.c: and stubtools.h ---- */
 
 /* Its version was given up. */

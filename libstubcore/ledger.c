@@ -13,7 +13,6 @@
 #include <fcntl.h>
 
 #include "ledger.h"
-#include "stubmirror.h"
 
 struct stub_enterer {
 	pthread_mutex_t lock; /* while a map is opened */

@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #include "ledger.h"
-#include "stubmirror.h"
 
 #define CONF	 "conf"
 #define CONF_MAX (STUB_URI_MAX + 256)
@@ -29,7 +28,7 @@ static const struct {
 
 STUB_PUBLIC void stub_aside_name(const struct stub_volume *v, char out[STUB_ASIDE_NAME])
 {
-	snprintf(out, STUB_ASIDE_NAME, STUB_DIR "-aside-%.*s", STUB_ASIDE_NAME - 32, v->info.uuid);
+	snprintf(out, STUB_ASIDE_NAME, STUB_DIR "-aside-%.36s", v->info.uuid);
 }
 
 /* ---- conf ---- */
@@ -144,6 +143,19 @@ STUB_PUBLIC int stub_mirror_conf_write(struct stub_volume *v, const struct stub_
 
 /* ---- a volume gets one ---- */
 
+/* The root was made before there were places. */
+static int note_root(struct stub_volume *v)
+{
+	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stat st;
+	int r = rec ? stub_record_load(v, v->fd, &v->root, &st, rec) : -ENOMEM;
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = stub_place_put(v, st.st_ino, &v->root, rec->origin.bytes, rec->origin.len);
+	return r < 0 ? r : stub_place_sync(v);
+}
+
 STUB_PUBLIC int stub_mirror_create(struct stub_volume *v, const struct stub_mirror_conf *c, bool all)
 {
 	int r, dir CLEANUP_CLOSE = -1;
@@ -158,8 +170,13 @@ STUB_PUBLIC int stub_mirror_create(struct stub_volume *v, const struct stub_mirr
 	if (mkdirat(v->dir_fd, STUB_MIRROR, 0700) < 0)
 		return -errno;
 	dir = open_mirror(v);
+	stub_cleanup_close(&v->places_fd); /* of a try that failed */
 	r = dir < 0 ? dir : stub_places_make(dir);
 	if (r == 0)
+		r = v->places_fd = stub_places_open(v);
+	if (r >= 0 && c->kind == STUB_MIRROR_WAY_BACK)
+		r = note_root(v);
+	if (r >= 0)
 		r = conf_write(dir, c);
 	/* which syncs the directory above too */
 	return r < 0 ? r : stub_ledger_begin_with(v, all);

@@ -9,8 +9,6 @@
  */
 #include <fcntl.h>
 
-#include "stubledger.h"
-#include "stubmirror.h"
 #include "volume.h"
 
 #define FILE_NAME "places"
@@ -107,6 +105,20 @@ STUB_PUBLIC int stub_place_put(struct stub_volume *v, uint64_t ino, const struct
 	memcpy(slot + HEAD, origin, len);
 	stub_put_le(slot, sum_of(slot, h), 8);
 	return stub_io_pwrite(v->places_fd, slot, sizeof(slot), ino * SLOT);
+}
+
+int stub_place_note(struct stub_volume *v, int fd, const uint8_t *origin, size_t len)
+{
+	struct stub_handle h;
+	struct stat st;
+	int r;
+
+	if (!v->way_back || v->places_fd < 0 || len > HANDLE)
+		return 0;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	r = stub_handle_of_fd(fd, &h);
+	return r < 0 ? r : stub_place_put(v, st.st_ino, &h, origin, len);
 }
 
 STUB_PUBLIC int stub_place_sync(struct stub_volume *v)
