@@ -103,7 +103,8 @@ STUB_PUBLIC int stub_mirror_conf_read(const struct stub_volume *v, struct stub_m
 		return -ENOENT;
 	dir = open_mirror(v);
 	r = dir < 0 ? dir : stub_io_read_file(dir, CONF, text, CONF_MAX);
-	if (r == -ENOENT || r == -EFBIG || (r >= 0 && (strlen(text) != (size_t)r || !parse(text, out)))) {
+	if (r == -ENOENT || r == -EFBIG ||
+	    (r >= 0 && (strlen(text) != (size_t)r || !parse(text, out)))) {
 		stub_log(&v->log, STUB_LOG_ERROR, STUB_DIR "/" STUB_MIRROR "/" CONF ": it is damaged");
 		return -EBADMSG;
 	}
