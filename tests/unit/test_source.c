@@ -33,7 +33,8 @@ static void what_may_be_over_soon_is_not(void **state)
 /* ---- a name that is not shown ---- */
 
 /* Every directory has these, listed in batches of three. */
-static const char *const names[] = { "ours", "a", "ours", "b", "ours", "our", "c", "ourselves", "ours" };
+static const char *const names[] = { "ours", "a", "ours", "b",   "ours",
+				     "our",  "c", "ourselves", "ours" };
 #define NAMES (sizeof(names) / sizeof(names[0]))
 
 static int list_names(struct source *s, enum source_priority p, const struct stub_origin *dir,
