@@ -102,8 +102,11 @@ STUB_PUBLIC int stub_mirror_conf_read(const struct stub_volume *v, struct stub_m
 	if (!stub_ledger_is(v))
 		return -ENOENT;
 	dir = open_mirror(v);
-	r = dir < 0 ? dir : stub_io_read_file(dir, CONF, text, CONF_MAX);
-	if (r == -ENOENT || r == -EFBIG || (r >= 0 && (strlen(text) != (size_t)r || !parse(text, out)))) {
+	if (dir < 0)
+		return dir;
+	r = stub_io_read_file(dir, CONF, text, CONF_MAX);
+	if (r == -ENOENT || r == -EFBIG ||
+	    (r >= 0 && (strlen(text) != (size_t)r || !parse(text, out)))) {
 		stub_log(&v->log, STUB_LOG_ERROR, STUB_DIR "/" STUB_MIRROR "/" CONF ": it is damaged");
 		return -EBADMSG;
 	}
@@ -194,8 +197,9 @@ STUB_PUBLIC int stub_mirror_remove(struct stub_volume *v)
 void stub_mirror_learn(struct stub_volume *v)
 {
 	struct stub_mirror_conf c;
+	int dir CLEANUP_CLOSE = stub_ledger_is(v) ? open_mirror(v) : -ENOENT;
 
-	if (!stub_ledger_is(v))
+	if (dir == -ENOENT) /* nor has it one with a ledger alone */
 		return;
 	v->places_fd = stub_places_open(v);
 	if (v->places_fd < 0)

@@ -20,8 +20,8 @@
 
 /*
  * A slot, little endian:
- *    0 u64 sum of the inode's handle, and of all that follows   8 u32 its stub_handle_sum()
- *   12 u8 length   13 zeros   16 the handle over there   80 zeros
+ *    0 u64 sum of the inode's handle and of all that follows   8 u8 length   9 zeros
+ *   16 the handle over there   80 zeros
  * Slot 0, which no inode has: u64 magic, u32 version 1.
  */
 static uint64_t sum_of(const uint8_t slot[SLOT], const struct stub_handle *h)
@@ -80,9 +80,9 @@ STUB_PUBLIC int stub_place_get(struct stub_volume *v, uint64_t ino, const struct
 	if (n < 0)
 		return -errno;
 	if (n < (ssize_t)sizeof(slot) || stub_get_le(slot, 8) != sum_of(slot, h) ||
-	    stub_get_le(slot + 8, 4) != stub_handle_sum(h) || slot[12] == 0 || slot[12] > HANDLE)
+	    slot[8] == 0 || slot[8] > HANDLE)
 		return -ENOENT;
-	out->len = slot[12];
+	out->len = slot[8];
 	memcpy(out->bytes, slot + HEAD, out->len);
 	return 0;
 }
@@ -100,8 +100,7 @@ STUB_PUBLIC int stub_place_put(struct stub_volume *v, uint64_t ino, const struct
 		return -EINVAL;
 	if (ino == 0 || ino >= SLOTS_MAX)
 		return -ERANGE;
-	stub_put_le(slot + 8, stub_handle_sum(h), 4);
-	slot[12] = (uint8_t)len;
+	slot[8] = (uint8_t)len;
 	memcpy(slot + HEAD, origin, len);
 	stub_put_le(slot, sum_of(slot, h), 8);
 	return stub_io_pwrite(v->places_fd, slot, sizeof(slot), ino * SLOT);

@@ -109,6 +109,19 @@ static void a_volume_with_a_mirror_stays_one(void **state)
 	assert_int_equal(stub_volume_remove(x->v), 0);
 }
 
+static void a_ledger_alone_is_no_mirror(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_mirror_conf got;
+
+	assert_int_equal(stub_ledger_make(x->v), 0);
+	fixture_reopen(x);
+	assert_int_equal(stub_mirror_conf_read(x->v, &got), -ENOENT);
+	assert_false(stub_place_kept(x->v));
+	assert_int_equal(stub_place_put(x->v, 5, stub_volume_root(x->v), (uint8_t *)"x", 1), 0);
+	assert_int_equal(stub_mirror_remove(x->v), 0);
+}
+
 /* ---- conf ---- */
 
 static void conf_that_is_wrong(void **state)
@@ -240,6 +253,7 @@ int main(void)
 		PLAIN(nobody_else_may_have_it_open),
 		PLAIN(one_that_was_made_half),
 		TEST(a_volume_with_a_mirror_stays_one),
+		PLAIN(a_ledger_alone_is_no_mirror),
 		TEST(conf_that_is_wrong),
 		TEST(conf_that_cannot_be),
 		TEST(aside_is_named_after_the_volume),
