@@ -4,11 +4,84 @@
  *
  * A bracket is never open while the old server is waited for: where a record has no room
  * for a write it is closed, room is asked for, and it is opened anew.
+ *
+ * With a mirror what is changed is entered into the ledger before: of normal objects too, and
+ * inside of another bracket.  Entering may wait for a sync, so it comes before the exclusion;
+ * leaving comes after the records are right.
  */
 #include "gate.h"
 
 #define ROOM_MS	   200 /* between two asks for room in the record of one file */
 #define ROOM_TRIES 16 /* fetches that make room in a record for one write */
+#define BYTES	   (STUB_OWED_DATA | STUB_OWED_ATTRS) /* a write moves times too */
+
+/* ---- the ledger ---- */
+
+/* As root. */
+static int enter_one(struct stub_front *f, unsigned int what, struct stub_entered *e)
+{
+	e->map = NULL;
+	/* what is not known cannot be owed, so it must not be changed */
+	return f->h.len ? stub_ledger_enter(f->gate->volume, &f->h, what, e) : -EIO;
+}
+
+STUB_PUBLIC int stub_front_enter(struct stub_front *f, unsigned int what, struct stub_entered *e)
+{
+	int r;
+
+	e->map = NULL;
+	if (!f->gate || !stub_gate_mirrored(f->gate))
+		return 0;
+	AS_ROOT(f->gate, r, enter_one(f, what, e));
+	return r;
+}
+
+STUB_PUBLIC void stub_front_leave(struct stub_front *f, struct stub_entered *e)
+{
+	bool root;
+
+	if (!e->map)
+		return;
+	root = stub_gate_enter(f->gate);
+	stub_ledger_leave(f->gate->volume, e);
+	stub_gate_leave(f->gate, root);
+}
+
+static void leave(struct stub_bracket *b)
+{
+	bool root, any = false;
+
+	for (unsigned int i = 0; i < ARRAY_LEN(b->entered); i++)
+		any = any || b->entered[i].map;
+	if (!any)
+		return;
+	root = stub_gate_enter(b->gate);
+	for (unsigned int i = 0; i < ARRAY_LEN(b->entered); i++)
+		stub_ledger_leave(b->gate->volume, &b->entered[i]);
+	stub_gate_leave(b->gate, root);
+}
+
+/* All of @f; @also: what they owe in any case.  After an error none is entered. */
+static int enter(struct stub_front *const f[], unsigned int n, unsigned int also,
+		 struct stub_bracket *b)
+{
+	bool root;
+	int r = 0;
+
+	if (!stub_gate_mirrored(b->gate))
+		return 0;
+	root = stub_gate_enter(b->gate);
+	for (unsigned int i = 0; i < n && r == 0; i++) {
+		unsigned int what = f[i] ? f[i]->owes | also : 0;
+
+		if (f[i] && f[i]->gate)
+			r = enter_one(f[i], what ? what : STUB_OWED_ATTRS, &b->entered[i]);
+	}
+	stub_gate_leave(b->gate, root);
+	if (r < 0)
+		leave(b);
+	return r;
+}
 
 /* ---- open and close ---- */
 
@@ -32,8 +105,8 @@ static void closed(struct stub_bracket *b)
 		b->gate->brackets--;
 }
 
-STUB_PUBLIC int stub_bracket_begin(struct stub_front *const f[], unsigned int n,
-				   struct stub_bracket *b)
+static int begin(struct stub_front *const f[], unsigned int n, unsigned int also,
+		 struct stub_bracket *b)
 {
 	const struct stub_handle *list[STUB_CHANGE_OBJECTS] = { NULL };
 	bool any = false;
@@ -51,10 +124,19 @@ STUB_PUBLIC int stub_bracket_begin(struct stub_front *const f[], unsigned int n,
 		list[i] = &f[i]->h;
 		any = true;
 	}
-	if (!any)
-		return 0;
+	r = b->gate ? enter(f, n, also, b) : 0;
+	if (r < 0 || !any)
+		return r;
 	AS_ROOT(b->gate, r, stub_change_begin(b->gate->volume, list, n, &b->c));
+	if (r < 0)
+		leave(b);
 	return opened(b, r);
+}
+
+STUB_PUBLIC int stub_bracket_begin(struct stub_front *const f[], unsigned int n,
+				   struct stub_bracket *b)
+{
+	return begin(f, n, 0, b);
 }
 
 STUB_PUBLIC int stub_bracket_attrs(struct stub_front *f, struct stub_wait *w,
@@ -66,7 +148,7 @@ STUB_PUBLIC int stub_bracket_attrs(struct stub_front *f, struct stub_wait *w,
 	memset(b, 0, sizeof(*b));
 	if (f->maybe && !inside_another(f))
 		r = stub_need_attrs(f, w, &view);
-	return r < 0 ? r : stub_bracket_begin(&f, 1, b);
+	return r < 0 ? r : begin(&f, 1, 0, b);
 }
 
 STUB_PUBLIC int stub_bracket_look(struct stub_front *f, struct stub_bracket *b)
@@ -87,20 +169,24 @@ STUB_PUBLIC void stub_bracket_drop(struct stub_bracket *b)
 {
 	bool root;
 
-	if (!b->open)
-		return;
-	closed(b);
-	root = stub_gate_enter(b->gate);
-	stub_change_drop(&b->c);
-	stub_gate_leave(b->gate, root);
+	if (b->open) {
+		closed(b);
+		root = stub_gate_enter(b->gate);
+		stub_change_drop(&b->c);
+		stub_gate_leave(b->gate, root);
+	}
+	leave(b);
 }
 
-static int end_open(struct stub_bracket *b, int result)
+static int end(struct stub_bracket *b, int result)
 {
-	int r;
+	int r = 0;
 
-	closed(b);
-	AS_ROOT(b->gate, r, stub_change_end(&b->c, result));
+	if (b->open) {
+		closed(b);
+		AS_ROOT(b->gate, r, stub_change_end(&b->c, result));
+	}
+	leave(b);
 	return r;
 }
 
@@ -128,7 +214,7 @@ STUB_PUBLIC void stub_front_tell(const struct stub_front *f)
 
 STUB_PUBLIC int stub_bracket_end(struct stub_bracket *b, int result)
 {
-	int r = b->open ? end_open(b, result) : 0;
+	int r = end(b, result);
 
 	/* of normal objects too: other processes cache these as well */
 	for (unsigned int i = 0; result >= 0 && b->gate && b->gate->tells && i < ARRAY_LEN(b->news);
@@ -154,10 +240,10 @@ static int room(struct stub_bracket *b, struct stub_front *f, struct stub_wait *
 	if (r == 0) {
 		AS_ROOT(b->gate, r, stub_change_clear(&b->c, 0, offset, length));
 		if (r < 0)
-			end_open(b, r);
+			end(b, r);
 		return r;
 	}
-	end_open(b, r);
+	end(b, r);
 	if (r == -ENOSPC)
 		r = stub_gate_ask(f->gate, w, &a);
 	return r < 0 ? r : 1;
@@ -172,11 +258,14 @@ STUB_PUBLIC int stub_bracket_range(struct stub_front *f, struct stub_wait *w, ui
 	memset(b, 0, sizeof(*b));
 	if (f->maybe && inside_another(f)) { /* opens none; but of a normal object we post news */
 		r = stub_front_look(f, &view);
-		return r < 0 || f->maybe ? r : stub_bracket_begin(&f, 1, b);
+		if (r < 0 || !f->maybe)
+			return r < 0 ? r : begin(&f, 1, BYTES, b);
+		b->gate = f->gate;
+		return enter(&f, 1, BYTES, b);
 	}
 	r = stub_need_attrs(f, w, &view);
 	for (int i = 0; r >= 0 && i < ROOM_TRIES; i++) {
-		r = stub_bracket_begin(&f, 1, b);
+		r = begin(&f, 1, BYTES, b);
 		if (r == 0)
 			r = room(b, f, w, offset, length);
 		if (r == 0)

@@ -19,6 +19,11 @@ STUB_PUBLIC bool stub_gate_migrating(const struct stub_gate *g)
 	return g->volume && !stub_volume_complete(g->volume);
 }
 
+STUB_PUBLIC bool stub_gate_mirrored(const struct stub_gate *g)
+{
+	return g->volume && stub_ledger_is(g->volume);
+}
+
 STUB_PUBLIC uint64_t stub_gate_era(const struct stub_gate *g)
 {
 	return g->volume ? stub_volume_era(g->volume) : 0;

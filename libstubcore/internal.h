@@ -228,7 +228,7 @@ void stub_unlock(struct stub_locks *l, const uint64_t *ino, unsigned int n);
 
 /* ---- volume.c ---- */
 
-#define STUB_HIDDEN_MAX 16
+#define STUB_HIDDEN_MAX 20
 
 struct stub_state_page { /* .postcopy/state, mapped shared by all processes */
 	uint32_t magic;
@@ -236,6 +236,7 @@ struct stub_state_page { /* .postcopy/state, mapped shared by all processes */
 	_Atomic uint32_t complete;
 	_Atomic uint32_t era; /* era.c */
 	_Atomic uint64_t ledger; /* which set of it counts, ledger_map.c */
+	_Atomic uint64_t frozen; /* the boot in which nobody enters, or 0; ledger.c */
 };
 
 struct stub_ask_pool;
@@ -255,6 +256,8 @@ struct stub_volume {
 	int state_fd;
 	_Atomic int finished_fd; /* finished.c; -1: not opened yet */
 	_Atomic int digests_fd;	 /* digests.c; likewise */
+	int places_fd; /* places.c; -ENOENT: no mirror, -errno: they cannot be used */
+	bool way_back; /* the mirror is the source */
 	uint64_t boot; /* without the era: stub_volume_boot() is what records carry */
 	_Atomic int64_t filling_ns; /* see stub_local_forget(); CLOCK_REALTIME, as files' times */
 	_Atomic uint32_t own_era; /* an era that only this process knows of, or 0 */
@@ -390,6 +393,11 @@ void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned
 void stub_finished_record(struct stub_volume *v, int fd, const struct stub_record *rec, bool split);
 /* The same for what has just got its name and never had a record. */
 void stub_finished_name(struct stub_volume *v, int dir_fd, const char *name, uint64_t fileid);
+
+/* ---- places.c: and stubmirror.h ---- */
+
+/* If the mirror is the source: the inode behind @fd (O_PATH too) came from @origin. */
+int stub_place_note(struct stub_volume *v, int fd, const uint8_t *origin, size_t len);
 
 /* ---- digests.c: and stubtools.h ---- */
 

@@ -5,6 +5,10 @@
  * An object that is active costs three words of memory.  One that is not is appended to this
  * process's list and synced.  leave() needs no disk: what is in flight is not struck, so it still
  * stands in the ledger, and may be made active.
+ *
+ * Frozen: who enters is in flight before it looks at that word.  So of those that the word did
+ * not stop each one is seen by whoever sets it and looks for flights then.  It is the boot in
+ * which it was set, and lies in `state`: it outlives the set's file, and no crash of the machine.
  */
 #include <fcntl.h>
 
@@ -104,6 +108,10 @@ STUB_PUBLIC int stub_ledger_enter(struct stub_volume *v, const struct stub_handl
 		if (r < 0)
 			return r;
 		e->flight = (uint32_t)r;
+		if (stub_ledger_frozen(v)) {
+			stub_set_land(m->set, e->flight);
+			return -EAGAIN;
+		}
 		if (stub_map_is_now(v, m))
 			break;
 		stub_set_land(m->set, e->flight);
@@ -157,4 +165,26 @@ STUB_PUBLIC int stub_ledger_owe(struct stub_volume *v, const struct stub_handle 
 	if (r == 0)
 		stub_ledger_leave(v, &e);
 	return r;
+}
+
+/* ---- frozen ---- */
+
+static uint64_t this_boot(const struct stub_volume *v)
+{
+	return v->boot ? v->boot : 1;
+}
+
+STUB_PUBLIC bool stub_ledger_frozen(const struct stub_volume *v)
+{
+	return atomic_load(&v->state->frozen) == this_boot(v);
+}
+
+STUB_PUBLIC int stub_ledger_freeze(struct stub_volume *v, bool on)
+{
+	uint64_t word = on ? this_boot(v) : 0;
+
+	if (!stub_ledger_is(v))
+		return -ENOENT;
+	return stub_io_pwrite(v->state_fd, &word, sizeof(word),
+			      offsetof(struct stub_state_page, frozen));
 }

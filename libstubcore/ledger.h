@@ -86,7 +86,8 @@ int stub_map_bury(struct stub_enter_map *m);
 int stub_map_strangers(int dir_fd, const struct stub_enter_map *m);
 int stub_map_dir(const struct stub_volume *v); /* .postcopy/ledger */
 void stub_map_remove(const struct stub_volume *v);
-/* All is owed; durable on return. */
+/* All is owed; durable on return.  unknown() says in the log @why. */
+int stub_map_all(int dir_fd);
 int stub_map_unknown(struct stub_volume *v, int dir_fd, const char *why);
 
 /* ---- ledger_list.c ---- */
@@ -123,6 +124,11 @@ struct stub_enterer;
 
 int stub_enterer_create(struct stub_enterer **out);
 void stub_enterer_destroy(struct stub_enterer *e);
+
+/* ---- ledger_take.c ---- */
+
+/* stub_ledger_make(); @all: everything is owed, until a walk has put it in. */
+int stub_ledger_begin_with(struct stub_volume *v, bool all);
 
 /* ---- ledger_owed.c ---- */
 

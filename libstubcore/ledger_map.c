@@ -81,14 +81,19 @@ void stub_map_remove(const struct stub_volume *v)
 	unlink(path);
 }
 
-int stub_map_unknown(struct stub_volume *v, int dir_fd, const char *why)
+int stub_map_all(int dir_fd)
 {
 	int fd CLEANUP_CLOSE = openat(dir_fd, STUB_SET_UNKNOWN,
 				      O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
+	return fd < 0 || fsync(fd) < 0 || fsync(dir_fd) < 0 ? -errno : 0;
+}
+
+int stub_map_unknown(struct stub_volume *v, int dir_fd, const char *why)
+{
 	stub_log(&v->log, STUB_LOG_ERROR,
 		 "the mirror's ledger does not know what is owed: %s; everything is compared", why);
-	return fd < 0 || fsync(fd) < 0 || fsync(dir_fd) < 0 ? -errno : 0;
+	return stub_map_all(dir_fd);
 }
 
 static int make_set(const struct stub_volume *v, const char *path, uint64_t id)

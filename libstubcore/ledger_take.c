@@ -48,17 +48,21 @@ static int lock_replicator(int dir_fd)
 
 static int put_state(const struct stub_volume *v, uint32_t version)
 {
-	const uint64_t none = 0;
+	const uint64_t none[2] = { 0 }; /* no set, and not frozen */
 	int r = stub_io_pwrite(v->state_fd, &version, sizeof(version),
 			       offsetof(struct stub_state_page, version));
 
 	if (r == 0)
-		r = stub_io_pwrite(v->state_fd, &none, sizeof(none),
+		r = stub_io_pwrite(v->state_fd, none, sizeof(none),
 				   offsetof(struct stub_state_page, ledger));
 	return r == 0 && fsync(v->state_fd) < 0 ? -errno : r;
 }
 
-STUB_PUBLIC int stub_ledger_make(struct stub_volume *v)
+_Static_assert(offsetof(struct stub_state_page, frozen) ==
+		       offsetof(struct stub_state_page, ledger) + sizeof(uint64_t),
+	       "put_state() writes both");
+
+int stub_ledger_begin_with(struct stub_volume *v, bool all)
 {
 	int r, dir_fd CLEANUP_CLOSE = -1;
 
@@ -76,9 +80,16 @@ STUB_PUBLIC int stub_ledger_make(struct stub_volume *v)
 	if (dir_fd < 0)
 		return dir_fd;
 	r = stub_owed_make(dir_fd);
+	if (r == 0 && all)
+		r = stub_map_all(dir_fd);
 	if (r == 0 && fsync(v->dir_fd) < 0)
 		r = -errno;
 	return r < 0 ? r : put_state(v, STUB_STATE_MIRRORED);
+}
+
+STUB_PUBLIC int stub_ledger_make(struct stub_volume *v)
+{
+	return stub_ledger_begin_with(v, false);
 }
 
 STUB_PUBLIC int stub_ledger_end(struct stub_volume *v)

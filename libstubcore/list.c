@@ -19,7 +19,8 @@
  * out, and the directory's record remembers its name (refused.c).
  *
  * In the record of a listed directory nothing is missing.  It is dropped, or kept until the
- * finisher drops it: dropping moves the change time and the size that clients see.
+ * finisher drops it: dropping moves the change time and the size that clients see.  It is kept,
+ * too, if the source is also the mirror: the finisher syncs, so its place (places.c) outlives it.
  *
  * Invariant 8: a directory's mtime does not move.  Linking happens under the
  * directory's exclusion and mtime is set back to what its record shows before it
@@ -430,7 +431,7 @@ STUB_PUBLIC int stub_list_finish(struct stub_volume *v, struct stub_journal *j,
 
 	if (!rec)
 		return -ENOMEM;
-	while ((r = list_close(v, dir, refused, searched, keep, rec)) == 1) {
+	while ((r = list_close(v, dir, refused, searched, keep || v->way_back, rec)) == 1) {
 		r = journal_found(v, j, dir->fd);
 		if (r < 0)
 			return r;

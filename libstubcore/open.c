@@ -14,6 +14,7 @@
  *     settings            paused or not, the byte rate; likewise
  *     finished            what was let go, and when: see finished.c
  *     ledger/             what is owed to a mirror: see ledger.h
+ *     mirror/             which mirror, and where objects are over there: mirror.c, places.c
  *     aborted             a link to the list of what is missing: see abort.c
  */
 #include <fcntl.h>
@@ -86,6 +87,7 @@ static int open_parts(struct stub_volume *v)
 					      STUB_LOCK,     STUB_JOURNAL,  STUB_STAGING,
 					      STUB_PROVISIONAL, STUB_LAGGING, STUB_RESOLVED,
 					      STUB_SETTINGS, STUB_FINISHED, STUB_LEDGER,
+					      STUB_MIRROR,   STUB_MIRROR "/conf", STUB_MIRROR "/places",
 					      STUB_JOURNAL "/data.mdb",
 					      STUB_JOURNAL "/lock.mdb", STUB_JOURNAL "/writer" };
 	struct stat st;
@@ -138,6 +140,7 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 	v->log = (struct stub_log){ log, log_arg };
 	stub_local_forget(v);
 	v->fd = v->dir_fd = v->staging_fd = v->provisional_fd = v->lock_fd = v->state_fd = -1;
+	v->places_fd = -ENOENT;
 	atomic_init(&v->finished_fd, -1);
 	atomic_init(&v->digests_fd, -1);
 	r = find_root(v, path, flags);
@@ -147,6 +150,8 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 		r = open_parts(v);
 	if (r == 0)
 		r = check_aborted(v, flags);
+	if (r == 0)
+		stub_mirror_learn(v);
 	if (r == 0)
 		r = stub_ask_pool_create(v, &v->pool);
 	if (r == 0)
@@ -181,6 +186,7 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 	stub_cleanup_close(&v->state_fd);
 	stub_cleanup_close((int *)&v->finished_fd);
 	stub_cleanup_close((int *)&v->digests_fd);
+	stub_cleanup_close(&v->places_fd);
 	stub_cleanup_close(&v->lock_fd);
 	stub_cleanup_close(&v->provisional_fd);
 	stub_cleanup_close(&v->staging_fd);

@@ -6,6 +6,8 @@
  * file that is removed last tells what the rest is: `aborted`, of an abort (abort.c); or, here,
  * a `state` that says complete, in a root that says which volume ended in it.  An init that
  * broke off leaves neither.
+ *
+ * A volume with a mirror stays one: what is changed is owed to it.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -94,8 +96,11 @@ int stub_parts_remove(int root_fd, const char *last)
 STUB_PUBLIC int stub_volume_remove(struct stub_volume *v)
 {
 	struct stub_scan s;
-	int r = stub_scan(v, NULL, NULL, &s);
+	int r;
 
+	if (stub_ledger_is(v))
+		return -EEXIST;
+	r = stub_scan(v, NULL, NULL, &s);
 	if (r < 0)
 		return r;
 	if (!stub_scan_whole(&s) || s.journal || s.leftovers)

@@ -9,7 +9,9 @@
  * never in the directory itself, where a watcher would see it, but with the project that
  * it would have there (project.c).
  *
- * Order for one inode: owner (clears setuid), mode, size, record, times.
+ * Order for one inode: owner (clears setuid), mode, size, record, times.  If the source is also the
+ * mirror, the place of the inode over there is noted before: it is durable before the record goes,
+ * and before a name of what was made whole is.
  *
  * A small file whose bytes are at hand already is made whole: data, owner, mode, times.  It has
  * no record, so it must not get its name before all of that was synced (list.c).
@@ -127,8 +129,10 @@ static int dress(struct stub_volume *v, const struct stub_object *dir, const str
 	struct timespec times[2] = { e->attr.atime, e->attr.mtime };
 	struct stub_record *rec CLEANUP_FREE = NULL;
 	struct stat st;
-	int r;
+	int r = stub_place_note(v, fd, e->origin, e->origin_len);
 
+	if (r < 0)
+		return r;
 	if (fchownat(fd, "", e->attr.uid, e->attr.gid, AT_EMPTY_PATH) < 0)
 		return -errno;
 	if (!S_ISLNK(e->attr.mode) && fchmod(fd, e->attr.mode & 07777) < 0) {

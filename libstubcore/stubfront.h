@@ -260,6 +260,8 @@ struct stub_bracket {
  * After an error no bracket is open:
  *   as stub_change_begin(); attrs, range: stub_need_attrs(); range: STUB_ASK_ROOM, and
  *   -EAGAIN  there is no room yet
+ * With a mirror also: as stub_ledger_enter(), before anything is done; -EIO: an object's handle is
+ * not known.
  */
 int stub_bracket_begin(struct stub_front *const f[], unsigned int n, struct stub_bracket *b);
 int stub_bracket_attrs(struct stub_front *f, struct stub_wait *w, struct stub_bracket *b);

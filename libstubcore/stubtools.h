@@ -90,7 +90,8 @@ int stub_scan_calling(struct stub_volume *v, const struct stub_scan_calls *calls
 /* Has the scan found that nothing is missing any more?  The journal does not count here. */
 bool stub_scan_whole(const struct stub_scan *s);
 
-/* Remove .postcopy/ and the root's traces.  -EBUSY: the scan found anything left. */
+/* Remove .postcopy/ and the root's traces.  -EBUSY: the scan found anything left; -EEXIST: it has
+ * a mirror. */
 int stub_volume_remove(struct stub_volume *v);
 /* Remove what a crash in stub_volume_remove() has left in @dir, which is no volume any more;
  * 0 also if it has left nothing.

@@ -22,6 +22,7 @@
 #define STUB_FINISHED "finished"
 #define STUB_DIGESTS "digests"
 #define STUB_LEDGER "ledger"
+#define STUB_MIRROR "mirror"
 
 #define STUB_STATE_MAGIC 0x31706350u /* "Pcp1" */
 #define STUB_STATE_VERSION 1
@@ -34,6 +35,18 @@ uint64_t stub_boot_id(void);
 /* The volume.conf of a .postcopy.  -ENOENT, -EBADMSG, -EPROTONOSUPPORT, -errno. */
 int stub_conf_load(int dir_fd, const struct stub_log *log, struct stub_volume_info *info);
 int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info);
+
+/* ---- mirror.c ---- */
+
+/* @v is being opened: its places, and whether its mirror is a way back. */
+void stub_mirror_learn(struct stub_volume *v);
+
+/* ---- places.c ---- */
+
+/* In the directory @dir_fd, where there are none: durable on return, but for the name. */
+int stub_places_make(int dir_fd);
+/* Those of a volume that is being opened. */
+int stub_places_open(const struct stub_volume *v);
 
 /* ---- remove.c ---- */
 

@@ -265,9 +265,12 @@ static int start(struct retriever *r)
 	};
 	struct control_config cc;
 	struct settings settings;
+	char aside[STUB_ASIDE_NAME];
 	int e;
 
 	config_source(c, &sc);
+	stub_aside_name(r->volume, aside);
+	sc.hides = aside;
 	sc.uri = stub_volume_info(r->volume)->source;
 	sc.log = log_line;
 	sc.join = stub_volume_info(r->volume)->join;

@@ -135,9 +135,12 @@ static int open_source(struct verdict *v, struct verifying *c)
 {
 	const struct stub_volume_info *info = stub_volume_info(c->volume);
 	struct source_config sc;
+	char aside[STUB_ASIDE_NAME];
 	int r;
 
 	config_source(&c->config, &sc);
+	stub_aside_name(c->volume, aside);
+	sc.hides = aside;
 	sc.uri = info->source;
 	sc.join = info->join;
 	sc.log = verdict_log;

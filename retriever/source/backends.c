@@ -28,8 +28,15 @@ int source_create(const struct source_config *c, struct source **out)
 	const struct source_ops *ops = backend_of(c);
 	char shown[SOURCE_SHOWN_MAX];
 
-	if (ops)
-		return ops->create(c, out);
+	if (ops) {
+		int r = ops->create(c, out);
+
+		if (r == 0 && c->hides && c->root_known) {
+			snprintf((*out)->hides, sizeof((*out)->hides), "%s", c->hides);
+			(*out)->root = c->root;
+		}
+		return r;
+	}
 	source_uri_shown(c->uri ? c->uri : "(none)", shown, sizeof(shown));
 	stub_log_to(c->log, c->log_arg, STUB_LOG_ERROR,
 		    "source URI %s: no kind of source begins like this", shown);

@@ -34,10 +34,45 @@ int source_root(struct source *s, struct stub_origin *out, struct stub_attr *att
 	return s->ops->root(s, out, attr);
 }
 
+/* ---- a name that is ours, and is not shown ---- */
+
+static bool hides_in(const struct source *s, const struct source_id *as)
+{
+	return s->hides[0] && as && as->fsid == s->root.fsid && as->fileid == s->root.fileid;
+}
+
+static bool hides(const struct source *s, const char *name, size_t len)
+{
+	return len == strlen(s->hides) && !memcmp(name, s->hides, len);
+}
+
+struct showing {
+	const struct source *s;
+	source_entries_fn fn;
+	void *arg;
+};
+
+static int show(void *arg, const struct stub_entry *e, size_t n)
+{
+	const struct showing *w = arg;
+	size_t to;
+	int r = 0;
+
+	for (size_t at = 0; at < n && r == 0; at = to + 1) {
+		for (to = at; to < n && !hides(w->s, e[to].name, e[to].name_len); to++)
+			;
+		if (to > at)
+			r = w->fn(w->arg, e + at, to - at);
+	}
+	return r;
+}
+
 int source_lookup(struct source *s, enum source_priority p, const struct stub_origin *dir,
 		  const struct source_id *as, const char *name, size_t len,
 		  struct stub_origin *out, struct stub_attr *attr)
 {
+	if (hides_in(s, as) && hides(s, name, len))
+		return -ENOENT;
 	return s->ops->lookup(s, p, dir, as, name, len, out, attr);
 }
 
@@ -139,7 +174,10 @@ int source_access(struct source *s, const struct stub_origin *o, uint32_t uid, u
 int source_list(struct source *s, enum source_priority p, const struct stub_origin *dir,
 		const struct source_id *as, source_entries_fn fn, void *arg)
 {
-	return s->ops->list(s, p, dir, as, fn, arg);
+	struct showing w = { s, fn, arg };
+
+	return hides_in(s, as) ? s->ops->list(s, p, dir, as, show, &w) :
+				 s->ops->list(s, p, dir, as, fn, arg);
 }
 
 int source_read(struct source *s, enum source_priority p, const struct stub_origin *o,

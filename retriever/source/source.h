@@ -70,6 +70,7 @@ struct source_config {
 	const char *uri;		/* nfs://host/export[?nfsport=N&mountport=N&version=4&sec=krb5i...]
 					 * smb://host[:port]/share[/dir]
 					 * file:///path */
+	const char *hides; /* with root_known: a name in the root that is not shown; NULL: none */
 	const char *join; /* smb://...: what Windows knows of the same tree; NULL or "": nothing.
 			   * Origins of a source with it are of no use without it. */
 	/* NFS: numbers that the root must have.  As long as it has others, the source is lost. */
@@ -92,7 +93,7 @@ struct source_config {
 	void *log_arg;
 };
 
-/* Starts connecting in the background and returns at once.
+/* Starts connecting in the background and returns at once.  What @c points to is copied.
  *   -EINVAL  the URI cannot be parsed (logged)
  *   -EACCES, -ENOENT  no credentials, or others may read them (logged) */
 int source_create(const struct source_config *c, struct source **out);

@@ -11,6 +11,9 @@
 
 struct source { /* the first member of what a backend's create() makes */
 	const struct source_ops *ops;
+	/* source_create()'s: in the directory that is known by `root` this name is not shown */
+	char hides[STUB_NAME_MAX + 1]; /* "": none */
+	struct source_id root;
 };
 
 struct source_ops {

@@ -3,6 +3,7 @@
 
 #include <ftw.h>
 
+#include "ledger.h"
 #include "news.h"
 
 static void log_stderr(void *arg, enum stub_log_level level, const char *msg)
@@ -80,7 +81,8 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 
 int fixture_teardown(void **state)
 {
-	static const char *const beside[] = { ".sock", ".ctl", ".sock" STUB_RING_SUFFIX };
+	static const char *const beside[] = { ".sock", ".ctl", ".sock" STUB_RING_SUFFIX,
+					      ".sock" STUB_SET_SUFFIX };
 	struct fixture *x = *state;
 	char path[128];
 

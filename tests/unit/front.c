@@ -79,6 +79,23 @@ struct stub_front front_of(struct front_server *s, struct fixture *x, const char
 				    .h = fixture_handle(x, name) };
 }
 
+unsigned int front_fragment(struct stub_front *f)
+{
+	struct stub_front *in[1] = { f };
+	struct stub_bracket b;
+	unsigned int i = 0;
+
+	for (; i < STUB_MAP_MAX; i++) {
+		assert_int_equal(stub_bracket_begin(in, 1, &b), 0);
+		if (stub_change_fits(&b.c, 0, (2 * i + 1) * FRONT_BLOCK, FRONT_BLOCK) < 0)
+			break;
+		assert_int_equal(stub_change_written(&b.c, 0, (2 * i + 1) * FRONT_BLOCK, FRONT_BLOCK), 0);
+		assert_int_equal(stub_bracket_end(&b, 0), 0);
+	}
+	assert_int_equal(stub_bracket_end(&b, 0), 0);
+	return i;
+}
+
 static void pass(struct stub_request *r)
 {
 	int fd = memfd_create("passed", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -23,6 +23,11 @@ struct front_server {
 
 void front_server_init(struct front_server *s, struct fixture *x);
 
+/* @f, a stub: every second block is written, until the record has no room for the next one.  How
+ * many blocks are. */
+#define FRONT_BLOCK 4096
+unsigned int front_fragment(struct stub_front *f);
+
 /* What is called so, as the server meets it. */
 struct stub_front front_of(struct front_server *s, struct fixture *x, const char *name);
 

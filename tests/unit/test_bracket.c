@@ -4,7 +4,7 @@
 
 #include "front.h"
 
-#define BLOCK 4096
+#define BLOCK FRONT_BLOCK
 #define SIZE  (2000 * BLOCK)
 #define WHO   7
 
@@ -201,24 +201,6 @@ static void test_a_range_is_the_clients(void **state)
 	assert_int_equal(missing.start, 100);
 }
 
-/* Every second block is written, until the next one would not have room. */
-static unsigned int fragment(struct stub_front *f)
-{
-	struct stub_front *in[1] = { f };
-	struct stub_bracket b;
-	unsigned int i = 0;
-
-	for (; i < STUB_MAP_MAX; i++) {
-		assert_int_equal(stub_bracket_begin(in, 1, &b), 0);
-		if (stub_change_fits(&b.c, 0, (2 * i + 1) * BLOCK, BLOCK) < 0)
-			break;
-		assert_int_equal(stub_change_written(&b.c, 0, (2 * i + 1) * BLOCK, BLOCK), 0);
-		assert_int_equal(stub_bracket_end(&b, 0), 0);
-	}
-	assert_int_equal(stub_bracket_end(&b, 0), 0);
-	return i;
-}
-
 /* A retriever that makes room, one range at a time. */
 static int answer_room(void *arg, const struct stub_request *r)
 {
@@ -250,7 +232,7 @@ static void test_room_is_made(void **state)
 	front_server_init(&s, x);
 	s.gate.alone = true; /* counts them */
 	f = front_of(&s, x, "file");
-	n = fragment(&f);
+	n = front_fragment(&f);
 	assert_true(n > 100);
 	front_retriever_start(&t, x, answer_room, x);
 	assert_int_equal(stub_bracket_range(&f, &w, (2 * n + 1) * BLOCK, BLOCK, &b), 0);
@@ -277,7 +259,7 @@ static void test_room_that_is_not_made(void **state)
 	front_server_init(&s, x);
 	s.gate.alone = true;
 	f = front_of(&s, x, "file");
-	n = fragment(&f);
+	n = front_fragment(&f);
 	front_retriever_start(&t, x, front_answer, &said);
 	assert_int_equal(stub_bracket_range(&f, &w, (2 * n + 1) * BLOCK, BLOCK, &b), -EAGAIN);
 	assert_in_range(front_retriever_asked(&t), 2, 63);
@@ -302,7 +284,7 @@ static void test_room_is_asked_for_ahead(void **state)
 	list_file(x, false);
 	front_server_init(&s, x);
 	f = front_of(&s, x, "file");
-	fragment(&f);
+	front_fragment(&f);
 	f.known = &known;
 	front_retriever_start(&t, x, front_answer, &said);
 	for (int i = 0; i < 20; i++) { /* again and again in no time, as a rule */
