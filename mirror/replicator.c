@@ -84,7 +84,7 @@ static void strike(struct replicator *r, struct task *t, bool compared)
 		mirror_log(t->m, STUB_LOG_ERROR, "the mirror's ledger: %s", strerror(-e));
 	if (e == 0 && compared)
 		atomic_fetch_add(&t->m->objects, 1);
-	rounds_right(t->m->rounds, t->begun, &t->o.h, true);
+	rounds_right(t->m->rounds, e == 0 ? ROUNDS_STRUCK : t->begun, &t->o.h, true);
 	desk_rest(t->m->desk, &t->o.h, DESK_HOT, HOT_MS, e == 0);
 }
 
@@ -119,6 +119,8 @@ static void compare(struct replicator *r, const struct stub_owed *o, unsigned in
 	int v = stub_ledger_begin(r->m->ledger, &t.o);
 
 	if (v < 0) { /* -ENOENT: struck since it was read */
+		if (v == -ENOENT)
+			rounds_right(r->m->rounds, ROUNDS_STRUCK, &o->h, true);
 		desk_rest(r->m->desk, &o->h, DESK_HOT, HOT_MS, v == -ENOENT);
 		return;
 	}

@@ -24,6 +24,8 @@ void round_end(struct mirror *m, struct round *r);
 uint64_t rounds_now(struct rounds *r);
 /* Comparison @begun of @h has found its names right, or (@all) everything that was owed. */
 void rounds_right(struct rounds *r, uint64_t begun, const struct stub_handle *h, bool all);
+/* It was struck: it has not been changed since it was compared, whenever that began. */
+#define ROUNDS_STRUCK UINT64_MAX
 /* It is owed, too. */
 void rounds_add(struct rounds *r, const struct stub_owed *o, size_t n);
 
