@@ -27,7 +27,7 @@ from lib.programs import BUILD, MIRROR
 from lib.twotrees import compare
 from lib.wait import wait_until
 
-CORE = pathlib.Path(os.environ.get("PC_CORE") or BUILD / "libstubcore" / "libstubcore.so")
+CORE = BUILD / "libstubcore" / "libstubcore.so"
 FOLD, EVERYTHING = 2, 1
 DATA, ATTRS, NAMES = 1, 2, 4
 WAY_BACK, BACKUP = 1, 2
