@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <errno.h>
-#include <fcntl.h>
 #include <json-c/json.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "again.h"
 #include "answer.h"
+#include "commands.h"
 #include "config_json.h"
 #include "control.h"
 #include "jobs/latency.h"
@@ -25,24 +19,11 @@
 #include "source/uri.h"
 #include "watch.h"
 
-#define LINE_MAX_BYTES (32 * 1024) /* a path, each byte of it escaped */
-#define CLIENT_TIMEOUT_MS 5000
-#define CLIENTS_MAX 16
-
 struct control {
 	struct control_config c;
 	struct watch *watch;
-	int listen_fd, wake_fd;
-	pthread_t thread;
+	struct commands *commands;
 	pthread_mutex_t settings_lock;
-	pthread_mutex_t lock;
-	pthread_cond_t gone;
-	unsigned int clients;
-};
-
-struct client {
-	struct control *c;
-	int fd;
 };
 
 /* ---- commands ---- */
@@ -437,174 +418,12 @@ static const struct {
 	{ "history", cmd_history },
 };
 
-static struct json_object *run_line(struct control *c, const char *line)
+static struct json_object *run_command(void *arg, const char *name, struct json_object *in)
 {
-	struct json_object *in = json_tokener_parse(line), *cmd, *out = NULL;
-	const char *name = NULL;
-
-	if (in && json_object_is_type(in, json_type_object) &&
-	    json_object_object_get_ex(in, "cmd", &cmd))
-		name = json_object_get_string(cmd);
-	for (size_t i = 0; name && i < sizeof(commands) / sizeof(commands[0]); i++)
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (!strcmp(name, commands[i].name))
-			out = commands[i].fn(c, in);
-	if (!out)
-		out = answer_error(name ? "unknown command" : "not a JSON object with \"cmd\"");
-	json_object_put(in);
-	return out;
-}
-
-/* ---- socket ---- */
-
-static int send_answer(int fd, struct json_object *o)
-{
-	const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
-	size_t len = strlen(text), at = 0;
-	int r = 0;
-
-	while (at < len) {
-		ssize_t n = send(fd, text + at, len - at, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			r = -EPIPE;
-			break;
-		}
-		at += (size_t)n;
-	}
-	if (r == 0 && send(fd, "\n", 1, MSG_NOSIGNAL) != 1)
-		r = -EPIPE;
-	json_object_put(o);
-	return r;
-}
-
-/* One line, without its newline: 1; 0 at the end; -errno. */
-static int read_line(struct client *cl, char *line, size_t *have)
-{
-	for (;;) {
-		struct pollfd p[2] = { { cl->fd, POLLIN, 0 }, { cl->c->wake_fd, POLLIN, 0 } };
-		ssize_t n;
-
-		if (memchr(line, '\n', *have))
-			return 1;
-		if (*have == LINE_MAX_BYTES)
-			return -EMSGSIZE;
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			return -errno;
-		if (p[1].revents)
-			return 0;
-		n = recv(cl->fd, line + *have, LINE_MAX_BYTES - *have, MSG_DONTWAIT);
-		if (n == 0)
-			return 0;
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return -errno;
-		if (n > 0)
-			*have += (size_t)n;
-	}
-}
-
-static void *client_thread(void *arg)
-{
-	struct client *cl = arg;
-	struct control *c = cl->c;
-	char line[LINE_MAX_BYTES + 1];
-	size_t have = 0;
-
-	while (read_line(cl, line, &have) == 1) {
-		char *end = memchr(line, '\n', have);
-		size_t used = (size_t)(end - line) + 1;
-
-		*end = '\0';
-		if (send_answer(cl->fd, run_line(c, line)) < 0)
-			break;
-		memmove(line, line + used, have - used);
-		have -= used;
-	}
-	close(cl->fd);
-	free(cl);
-	pthread_mutex_lock(&c->lock);
-	c->clients--;
-	pthread_cond_signal(&c->gone);
-	pthread_mutex_unlock(&c->lock);
+			return commands[i].fn(arg, in);
 	return NULL;
-}
-
-static void accept_client(struct control *c)
-{
-	struct timeval limit = { CLIENT_TIMEOUT_MS / 1000, 0 };
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-	struct client *cl;
-	pthread_t t;
-	int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	cl = malloc(sizeof(*cl));
-	pthread_mutex_lock(&c->lock);
-	if (!cl || c->clients >= CLIENTS_MAX ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != 0) {
-		pthread_mutex_unlock(&c->lock);
-		free(cl);
-		close(fd);
-		return;
-	}
-	*cl = (struct client){ c, fd };
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	if (pthread_create(&t, NULL, client_thread, cl) == 0) {
-		pthread_detach(t);
-		c->clients++;
-	} else {
-		free(cl);
-		close(fd);
-	}
-	pthread_mutex_unlock(&c->lock);
-}
-
-static void *control_thread(void *arg)
-{
-	struct control *c = arg;
-
-	for (;;) {
-		struct pollfd p[2] = { { c->listen_fd, POLLIN, 0 }, { c->wake_fd, POLLIN, 0 } };
-
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			break;
-		if (p[1].revents)
-			break;
-		if (p[0].revents)
-			accept_client(c);
-	}
-	return NULL;
-}
-
-static int listen_on(const char *path)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r = 0;
-	mode_t mask;
-
-	if (fd < 0)
-		return -errno;
-	if (strlen(path) >= sizeof(a.sun_path)) {
-		close(fd);
-		return -ENAMETOOLONG;
-	}
-	strcpy(a.sun_path, path);
-	/* the ask socket is ours by now, so nobody else can be serving here */
-	unlink(path);
-	mask = umask(0177);
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		r = -errno;
-	umask(mask);
-	if (r == 0 && listen(fd, 8) < 0)
-		r = -errno;
-	if (r < 0) {
-		close(fd);
-		return r;
-	}
-	return fd;
 }
 
 int control_create(const struct control_config *config, struct control **out)
@@ -615,24 +434,14 @@ int control_create(const struct control_config *config, struct control **out)
 	if (!c)
 		return -ENOMEM;
 	c->c = *config;
-	c->wake_fd = c->listen_fd = -1;
-	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->settings_lock, NULL);
-	pthread_cond_init(&c->gone, NULL);
 	r = watch_create(config, &c->watch);
-	if (r == 0) {
-		c->wake_fd = eventfd(0, EFD_CLOEXEC);
-		c->listen_fd = listen_on(stub_volume_info(config->volume)->control);
-		r = c->wake_fd < 0 ? -errno : c->listen_fd < 0 ? c->listen_fd : 0;
-	}
+	/* the ask socket is ours by now, so nobody else can be serving here */
 	if (r == 0)
-		r = -pthread_create(&c->thread, NULL, control_thread, c);
+		r = commands_create(stub_volume_info(config->volume)->control, run_command, c,
+				    &c->commands);
 	if (r < 0) {
 		watch_destroy(c->watch);
-		if (c->listen_fd >= 0)
-			close(c->listen_fd);
-		if (c->wake_fd >= 0)
-			close(c->wake_fd);
 		free(c);
 		return r;
 	}
@@ -642,22 +451,9 @@ int control_create(const struct control_config *config, struct control **out)
 
 void control_destroy(struct control *c)
 {
-	uint64_t one = 1;
-
 	if (!c)
 		return;
-	if (write(c->wake_fd, &one, sizeof(one)) < 0)
-		abort(); /* an eventfd at 0 takes a 1 */
-	pthread_join(c->thread, NULL);
-	pthread_mutex_lock(&c->lock);
-	while (c->clients)
-		pthread_cond_wait(&c->gone, &c->lock);
-	pthread_mutex_unlock(&c->lock);
+	commands_destroy(c->commands);
 	watch_destroy(c->watch);
-	unlink(stub_volume_info(c->c.volume)->control);
-	close(c->listen_fd);
-	close(c->wake_fd);
-	pthread_cond_destroy(&c->gone);
-	pthread_mutex_destroy(&c->lock);
 	free(c);
 }

@@ -147,7 +147,9 @@ static int limits(struct source *base, struct source_limits *out)
 {
 	struct file_source *s = file_of(base);
 
-	*out = (struct source_limits){ s->config.read_bytes, FILE_DENTS_BYTES, INT64_MAX };
+	*out = (struct source_limits){ .read_bytes = s->config.read_bytes,
+					.readdir_bytes = FILE_DENTS_BYTES,
+					.max_file_size = INT64_MAX };
 	return wait_known(s);
 }
 

@@ -15,6 +15,7 @@
  *   nfs_queue.c  which call goes to which connection; back-off and giving up
  *   nfs_call.c   one call, or several in one message: send, judge what comes back
  *   nfs3_call.c  NFSv3: how a call is said, and what its reply says
+ *   nfs3_change.c  the same of calls that change something, which only NFSv3 has here
  *   nfs3_dial.c  NFSv3: MOUNT, and what is asked of the root
  *   nfs3_traits.c  what it says of itself
  *   nfs4_*.c     NFSv4, see nfs4.h; nfs41_*.c its sessions; nfs42_*.c what 4.2 tells more
@@ -23,6 +24,8 @@
  *   nfs_probe.c  probing
  *   nfs_settle.c which version of NFSv4 a migration begins with
  *   nfs_traits.c what the server says of itself
+ *   nfs_target.c what source/target.h changes over there
+ *   nfs_aces.c   POSIX ACLs as the ACL protocol takes them
  *   nfs_zdr.c    guards before libnfs's decoders, and bytes instead of them
  *   nfs_source.c life, state and the other calls: the backend's table
  *
@@ -36,6 +39,10 @@
  *
  * done() is called exactly once, without any lock held.  Before it, the call has
  * left all lists: done() may free it or submit it again.
+ *
+ * A call that comes back to a queue is sent again.  Of a connection that was lost nobody knows what
+ * the server has done, or is still doing, with its calls: what changes something may be done
+ * twice, and the second time be refused (source/target.h).
  *
  * Locking.  nfs_source.lock guards all that its comment claims, and nothing is called
  * back with it held.  A carrier belongs to the thread of its connection.
@@ -72,6 +79,8 @@
 #define NFS_CONNECTIONS_MAX  16
 #define NFS_HANDLE_MAX	     128 /* of NFSv4; NFSv3's have up to NFS3_FHSIZE */
 #define NFS_READ_MAX	     (1024 * 1024) /* libnfs drops a reply that is longer */
+#define NFS_WRITE_MAX	     (1024 * 1024) /* of which libnfs makes a copy for each call */
+#define NFS_ACES_MAX	     1024 /* of one ACL: Linux's servers take no more */
 #define NFS_READDIR_MIN	     (64 * 1024)
 #define NFS_READDIR_MAX	     (256 * 1024)
 #define NFS_BACKOFF_MIN_MS   100
@@ -120,6 +129,7 @@ size_t nfs_handle_inode(const uint8_t *handle, size_t len);
 /* ---- nfs_attr.c ---- */
 
 int nfs_errno(uint32_t status); /* nfsstat3 to 0 or an errno of source.h; JUKEBOX: -EAGAIN */
+int nfs_change_errno(uint32_t status); /* the same of what changes something: of target.h */
 uint32_t nfs_type(uint32_t type); /* ftype3 or nfs_ftype4 to S_IF*; 0: neither has it */
 int nfs_attr(const struct fattr3 *from, struct stub_attr *out); /* 0 or -EBADMSG */
 int nfs_origin(const struct nfs_fh3 *from, struct stub_origin *out); /* 0 or -EBADMSG */
@@ -141,6 +151,18 @@ enum nfs_op {
 	NFS_OP_SEEK, /* NFSv4.2, as the next two */
 	NFS_OP_LISTXATTRS,
 	NFS_OP_GETXATTR,
+	NFS_OP_SETATTR, /* NFSv3 alone, as all below: they change something */
+	NFS_OP_WRITE,
+	NFS_OP_COMMIT,
+	NFS_OP_CREATE,
+	NFS_OP_MKDIR,
+	NFS_OP_SYMLINK,
+	NFS_OP_MKNOD,
+	NFS_OP_REMOVE,
+	NFS_OP_RMDIR,
+	NFS_OP_RENAME,
+	NFS_OP_LINK,
+	NFS_OP_SETACL, /* of the ACL protocol */
 };
 
 enum nfs_said { /* what an error says besides */
@@ -166,19 +188,36 @@ struct nfs_answer {
 	 * which it was looked up, or which is listed.  Both may come with an error. */
 	bool have_attr, have_dir;
 	struct stub_attr attr, dir;
-	struct stub_origin origin; /* LOOKUP */
+	struct stub_origin origin; /* LOOKUP; of what was made, or there is none */
 	bool have_born; /* of GETATTR, where creation times are kept */
 	struct timespec born;
 	bool xattrs; /* GETATTR, LOOKUP: its file system has extended attributes */
 	/* READ, GETXATTR; READLINK: without a zero byte; LISTXATTRS: the names, as they came */
 	const char *data;
-	uint32_t len;
+	uint32_t len; /* WRITE: written */
+	uint64_t verf; /* WRITE, COMMIT */
+	bool stable; /* WRITE: no COMMIT is needed */
 	bool eof; /* READ, SEEK, LISTXATTRS */
 	uint64_t at; /* SEEK; UINT64_MAX: there is none; LISTXATTRS: the next cookie */
 	uint32_t granted; /* ACCESS; LISTXATTRS: names */
 	const void *reply; /* as libnfs has decoded it */
 	enum nfs_fault fault; /* not NONE: nothing else counts but why, one line */
 	char why[80];
+};
+
+struct nfs_aces { /* an ACL as the ACL protocol has it */
+	unsigned int n;
+	nfsacl_ace *e;
+};
+
+/* What only calls have that change something; it stays the caller's. */
+struct nfs_change {
+	const struct stub_attr *attr; /* SETATTR, and all that makes objects */
+	unsigned int what; /* of it: TARGET_* of source/target.h */
+	const struct stub_origin *dir; /* LINK, RENAME: where to, ... */
+	const char *to; /* ... and the name there; SYMLINK: the target.  Terminated */
+	const void *data; /* WRITE */
+	struct nfs_aces access, def; /* SETACL */
 };
 
 struct nfs_call {
@@ -188,9 +227,11 @@ struct nfs_call {
 	enum nfs_op op;
 	enum source_priority prio;
 	struct stub_origin fh;
-	const char *name; /* LOOKUP, GETXATTR: terminated, stays the caller's */
-	uint64_t offset; /* READ, SEEK; the cookie of READDIR*, LISTXATTRS */
-	/* READ, READDIR*, *XATTR*: bytes; ACCESS: the wanted bits; SEEK: what */
+	/* LOOKUP, GETXATTR, what makes or removes names: terminated, stays the caller's */
+	const char *name;
+	const struct nfs_change *change; /* from SETATTR on; else NULL */
+	uint64_t offset; /* READ, SEEK, WRITE; the cookie of READDIR*, LISTXATTRS */
+	/* READ, READDIR*, *XATTR*, WRITE: bytes; ACCESS: the wanted bits; SEEK: what */
 	uint32_t count;
 	uint32_t uid; /* ACCESS */
 	char verf[NFS3_COOKIEVERFSIZE];
@@ -224,7 +265,7 @@ struct nfs_conn {
 	bool solo; /* has a suspect, and takes no other call */
 	unsigned int inflight; /* calls in inbox and flight */
 	unsigned int window; /* so many at most */
-	uint64_t load; /* reply bytes these may bring */
+	uint64_t load; /* bytes that these may bring or carry */
 	struct nfs_calls inbox; /* for the thread to send */
 
 	/* the thread's own */
@@ -232,7 +273,9 @@ struct nfs_conn {
 	struct nfs41_session *session; /* NFSv4.1 and later */
 	char owner[NFS_OWNER_MAX]; /* by which the server knows that it is the same client */
 	struct nfs_calls flight; /* sent, oldest first */
-	uint64_t heard_ms; /* last reply, or when the wait for one began */
+	/* last reply, or when the wait for one began, or when the server took more of what is sent */
+	uint64_t heard_ms;
+	uint64_t taken; /* bytes it had taken then */
 	bool pinging;
 	bool replied; /* since the connection was made */
 	bool ever; /* was connected before */
@@ -415,6 +458,12 @@ void nfs3_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 int nfs3_page(struct nfs_source *s, const struct nfs_call *c, const struct nfs_answer *a,
 	      struct nfs_page *out, const char **why);
 
+/* ---- nfs3_change.c ---- */
+
+/* nfs3_send(), nfs3_answer() of these calls; -EOPNOTSUPP, -EBADMSG: it is none of them. */
+int nfs3_change_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb);
+int nfs3_change_answer(const struct nfs_call *c, const void *reply, struct nfs_answer *out);
+
 /* ---- nfs3_traits.c ---- */
 
 int nfs3_traits(struct nfs_dial *d, const char *address, const struct stub_origin *root,
@@ -429,7 +478,7 @@ void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...) __attribute__((for
 /* done(), which is told of at level debug; @on: whose flight it was in, NULL: nobody's. */
 void nfs_call_over(struct nfs_call *c, const struct nfs_conn *on, int err,
 		   const struct nfs_answer *a);
-uint32_t nfs_call_load(const struct nfs_call *c); /* bytes its reply may bring */
+uint32_t nfs_call_load(const struct nfs_call *c); /* bytes its reply may bring, or it carries */
 const char *nfs_op_name(enum nfs_op op);
 
 /* ---- nfs_limits.c ---- */
@@ -504,6 +553,13 @@ int nfs_acl_ask(struct nfs_dial *d, struct nfs_carrier *rpc, const struct stub_o
 int nfs_acl_learn(struct nfs_source *s, struct nfs_dial *d, const char *address,
 		  const struct stub_origin *root, unsigned int attempt);
 
+/* ---- nfs_aces.c ---- */
+
+/* The ACL @x (NULL, or empty: of access what a->mode says, as default none), of an object of @a's
+ * owner and group; freed by free(out->e).  0, -ENOMEM, or -EINVAL: it is none, or too long. */
+int nfs_aces_access(const struct stub_xattr *x, const struct stub_attr *a, struct nfs_aces *out);
+int nfs_aces_default(const struct stub_xattr *x, const struct stub_attr *a, struct nfs_aces *out);
+
 /* ---- nfs_settle.c, nfs_probe.c ---- */
 
 /* source_settle() */
@@ -565,6 +621,8 @@ void nfs_wait_below(struct nfs_wait *w, unsigned int n); /* until fewer than n a
 /* Are the guards before libnfs's decoders in place?  Called, so that the linker takes them from
  * the static library. */
 bool nfs_zdr_guard(void);
+/* Does libnfs make room in its calls as we say? */
+bool nfs_zdr_room(void);
 /* Is it our code that libnfs calls for the bytes of compounds? */
 bool nfs_zdr_compounds(void);
 
@@ -582,6 +640,10 @@ int nfs_source_list(struct source *s, enum source_priority p, const struct stub_
 	     const struct source_id *as, source_entries_fn fn, void *arg);
 int nfs_source_read(struct source *s, enum source_priority p, const struct stub_origin *o,
 	     uint64_t offset, uint32_t length, source_read_fn fn, void *arg);
+
+/* ---- nfs_target.c ---- */
+
+extern const struct target_ops nfs_target_ops;
 
 #define nfs_log(s, level, ...) \
 	stub_log_to((s)->config.log, (s)->config.log_arg, level, __VA_ARGS__)

@@ -80,12 +80,9 @@ int nfs3_send(struct nfs_call *c, struct nfs_carrier *rpc, rpc_cb cb)
 
 		return rpc_nfsacl_getacl_async(rpc->libnfs, cb, &args, c);
 	}
-	case NFS_OP_SEEK: /* NFSv4.2 */
-	case NFS_OP_LISTXATTRS:
-	case NFS_OP_GETXATTR:
-		break;
+	default:
+		return nfs3_change_send(c, rpc, cb);
 	}
-	return -EOPNOTSUPP;
 }
 
 /* ---- answers ---- */
@@ -186,9 +183,9 @@ void nfs3_answer(struct nfs_source *s, const struct nfs_call *c, const void *rep
 	case NFS_OP_READDIRPLUS:
 	case NFS_OP_READDIR: /* nfs3_page() */
 	case NFS_OP_GETACL: /* nfs_acl.c */
-	case NFS_OP_SEEK:
-	case NFS_OP_LISTXATTRS:
-	case NFS_OP_GETXATTR:
+		break;
+	default:
+		r = nfs3_change_answer(c, reply, out);
 		break;
 	}
 	if (r) {

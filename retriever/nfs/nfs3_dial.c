@@ -135,7 +135,7 @@ static int ask_root(struct nfs_dial *d, const char *address, struct stub_origin 
 /* ---- of the root ---- */
 
 struct fsinfo {
-	uint32_t status, rtmax, rtpref;
+	uint32_t status, rtmax, rtpref, wtmax, wtpref;
 	uint64_t max_file_size;
 };
 
@@ -149,6 +149,8 @@ static void take_fsinfo(struct nfs_dial *d, void *data)
 		return;
 	f->rtmax = res->FSINFO3res_u.resok.rtmax;
 	f->rtpref = res->FSINFO3res_u.resok.rtpref;
+	f->wtmax = res->FSINFO3res_u.resok.wtmax;
+	f->wtpref = res->FSINFO3res_u.resok.wtpref;
 	f->max_file_size = res->FSINFO3res_u.resok.maxfilesize;
 }
 
@@ -184,7 +186,7 @@ static int ask_limits(struct nfs_dial *d, struct nfs_carrier *rpc, const struct 
 {
 	struct FSINFO3args args = { handle(root) };
 	struct fsinfo f = { 0 };
-	uint32_t reply;
+	uint32_t reply, call;
 	int r;
 
 	nfs_dial_begin(d, take_fsinfo, &f);
@@ -197,6 +199,8 @@ static int ask_limits(struct nfs_dial *d, struct nfs_carrier *rpc, const struct 
 	/* dtpref is no limit (Linux says 4 KiB): servers cut a reply as they need. */
 	reply = f.rtmax ? f.rtmax : f.rtpref ? f.rtpref : 32768;
 	out->read_bytes = clip(reply, 512, config->read_bytes);
+	call = f.wtpref && f.wtpref < f.wtmax ? f.wtpref : f.wtmax ? f.wtmax : 32768;
+	out->write_bytes = clip(call, 512, NFS_WRITE_MAX);
 	out->readdir_bytes = config->readdir_bytes;
 	out->max_file_size = f.max_file_size ? f.max_file_size : INT64_MAX;
 	return 0;

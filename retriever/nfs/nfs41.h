@@ -16,7 +16,8 @@
  * A slot is busy from SEQUENCE until its answer, and counts up when SEQUENCE has succeeded.  A
  * session ends with its connection: no call is ever sent again on a slot, so nothing is asked of
  * the server's cache of replies.  What was in flight goes out again on another session, where it may
- * be done a second time: that changes nothing, since all calls only read.
+ * be done a second time: that changes nothing, since all calls of
+ * NFSv4 only read.
  */
 #ifndef NFS41_H
 #define NFS41_H

@@ -202,7 +202,7 @@ static int put(const struct nfs_call *c, struct nfs4_out *o)
 		nfs4_put_op(o, NFS4_GETXATTR);
 		nfs4_put_opaque(o, c->name, strlen(c->name));
 		break;
-	case NFS_OP_GETACL: /* of NFSv3 alone */
+	default: /* of NFSv3 alone */
 		return -EOPNOTSUPP;
 	}
 	return 0;
@@ -423,7 +423,7 @@ int nfs4_take(struct nfs_source *s, const struct nfs_call *c, struct nfs4_reply 
 		return nfs42_take_list(r, a);
 	case NFS_OP_GETXATTR:
 		return nfs42_take_value(r, a);
-	case NFS_OP_GETACL:
+	default:
 		break;
 	}
 	return -EBADMSG;

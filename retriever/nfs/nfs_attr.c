@@ -5,31 +5,59 @@
 
 #include "nfs/nfs.h"
 
-/* Only what source.h lists leaves here. */
+/* Only what source.h lists leaves here, and of calls that change something what target.h does. */
 static const struct {
 	uint32_t status;
-	int error;
+	int error, change;
 } errors[] = {
-	{ NFS3_OK, 0 },
-	{ NFS3ERR_PERM, -EACCES },
-	{ NFS3ERR_NOENT, -ENOENT },
-	{ NFS3ERR_IO, -EIO },
-	{ NFS3ERR_ACCES, -EACCES },
-	{ NFS3ERR_NOTDIR, -ENOTDIR },
-	{ NFS3ERR_NAMETOOLONG, -ENAMETOOLONG },
-	{ NFS3ERR_STALE, -ESTALE },
-	{ NFS3ERR_BADHANDLE, -ESTALE },
-	{ NFS3ERR_JUKEBOX, -EAGAIN },
+	{ NFS3_OK, 0, 0 },
+	{ NFS3ERR_PERM, -EACCES, -EPERM },
+	{ NFS3ERR_NOENT, -ENOENT, -ENOENT },
+	{ NFS3ERR_IO, -EIO, -EIO },
+	{ NFS3ERR_ACCES, -EACCES, -EACCES },
+	{ NFS3ERR_EXIST, -EIO, -EEXIST },
+	{ NFS3ERR_XDEV, -EIO, -EXDEV },
+	{ NFS3ERR_NOTDIR, -ENOTDIR, -ENOTDIR },
+	{ NFS3ERR_ISDIR, -EIO, -EISDIR },
+	{ NFS3ERR_INVAL, -EIO, -EINVAL },
+	{ NFS3ERR_FBIG, -EIO, -EFBIG },
+	{ NFS3ERR_NOSPC, -EIO, -ENOSPC },
+	{ NFS3ERR_ROFS, -EIO, -EROFS },
+	{ NFS3ERR_MLINK, -EIO, -EMLINK },
+	{ NFS3ERR_NAMETOOLONG, -ENAMETOOLONG, -ENAMETOOLONG },
+	{ NFS3ERR_NOTEMPTY, -EIO, -ENOTEMPTY },
+	{ NFS3ERR_DQUOT, -EIO, -EDQUOT },
+	{ NFS3ERR_STALE, -ESTALE, -ESTALE },
+	{ NFS3ERR_BADHANDLE, -ESTALE, -ESTALE },
+	{ NFS3ERR_NOT_SYNC, -EIO, -EBADMSG }, /* no call of ours has a guard */
+	{ NFS3ERR_NOTSUPP, -EIO, -EOPNOTSUPP },
+	{ NFS3ERR_BADTYPE, -EIO, -EOPNOTSUPP },
+	{ NFS3ERR_JUKEBOX, -EAGAIN, -EAGAIN },
 };
+
+#define UNKNOWN (sizeof(errors) / sizeof(errors[0]))
+
+static size_t find(uint32_t status)
+{
+	size_t i = 0;
+
+	while (i < UNKNOWN && errors[i].status != status)
+		i++;
+	return i;
+}
 
 int nfs_errno(uint32_t status)
 {
-	size_t i;
+	size_t i = find(status);
 
-	for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-		if (errors[i].status == status)
-			return errors[i].error;
-	return -EIO;
+	return i < UNKNOWN ? errors[i].error : -EIO;
+}
+
+int nfs_change_errno(uint32_t status)
+{
+	size_t i = find(status);
+
+	return i < UNKNOWN ? errors[i].change : -EIO;
 }
 
 static const uint32_t types[] = {

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include "nfs/nfs4.h"
 #include "rpc/onc.h"
@@ -46,6 +51,18 @@ int nfs_carrier_service(struct nfs_carrier *c, short revents)
 const char *nfs_carrier_error(const struct nfs_carrier *c)
 {
 	return c->own ? onc_why(c->own) : rpc_get_error(c->libnfs);
+}
+
+bool nfs_carrier_sending(const struct nfs_carrier *c, uint64_t *taken)
+{
+	int fd = nfs_carrier_fd(c), queued = 0;
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (ioctl(fd, SIOCOUTQ, &queued) || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return false;
+	*taken = info.tcpi_bytes_acked;
+	return queued > 0;
 }
 
 struct carried {

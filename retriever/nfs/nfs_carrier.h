@@ -10,6 +10,7 @@
 #ifndef NFS_CARRIER_H
 #define NFS_CARRIER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,9 @@ short nfs_carrier_events(const struct nfs_carrier *c);
 /* < 0: it is of no use any more; of rpc/onc.h the errors of onc_service(). */
 int nfs_carrier_service(struct nfs_carrier *c, short revents);
 const char *nfs_carrier_error(const struct nfs_carrier *c); /* why; NULL: not known */
+
+/* Is there something that the other side has not taken yet?  *taken: the bytes that it has. */
+bool nfs_carrier_sending(const struct nfs_carrier *c, uint64_t *taken);
 
 /* Queue a call of what is carried by us: 0 or -ENOMEM.  The callback gets a struct nfs4_bytes. */
 int nfs_carrier_call(struct nfs_carrier *c, uint32_t procedure, const void *args, size_t len,

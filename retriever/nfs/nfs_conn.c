@@ -11,7 +11,7 @@
  * Why a connection breaks: closed by the server; nothing heard for silence_ms
  * while calls are in flight (a stopped server keeps its sockets open); one call
  * unanswered for much longer; a reply that cannot be decoded.  Its calls go back
- * to the queue and are sent again: all of them only read.
+ * to the queue and are sent again, whatever the server has done with them.
  *
  * If replies could not even be told apart, each call in flight is a suspect and is
  * sent alone, until it is known which one breaks connections.
@@ -146,6 +146,16 @@ static uint64_t silent_ms(struct nfs_conn *c, uint64_t now)
 	return ms;
 }
 
+/* Half a call is a sign of life too: much that is written takes its time on a slow line. */
+static void notice_taken(struct nfs_conn *c, uint64_t now)
+{
+	uint64_t taken = c->taken;
+
+	if (nfs_carrier_sending(c->rpc, &taken) && taken != c->taken)
+		c->heard_ms = now;
+	c->taken = taken;
+}
+
 static void watch(struct nfs_conn *c)
 {
 	uint64_t now = stub_now_ms(), limit = c->s->silence_ms, waited;
@@ -156,6 +166,7 @@ static void watch(struct nfs_conn *c)
 			ping(c);
 		return;
 	}
+	notice_taken(c, now);
 	if (silent_ms(c, now) >= limit) {
 		nfs_conn_break(c, "no answer for %u ms", (unsigned int)silent_ms(c, now));
 		return;
@@ -311,7 +322,7 @@ static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address,
 		 unsigned int attempt)
 {
 	struct nfs_source *s = c->s;
-	struct source_limits limits;
+	struct source_limits limits = { 0 };
 	struct stub_origin root;
 	int r = s->uri.version->root(d, address, &root);
 

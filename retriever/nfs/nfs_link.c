@@ -25,9 +25,12 @@ void nfs_conn_break(struct nfs_conn *c, const char *fmt, ...)
 
 const char *nfs_op_name(enum nfs_op op)
 {
-	static const char *const names[] = { "GETATTR", "LOOKUP",      "READLINK", "ACCESS",
-					     "READ",	"READDIRPLUS", "READDIR",  "GETACL",
-					     "SEEK",	"LISTXATTRS",  "GETXATTR" };
+	static const char *const names[] = {
+		"GETATTR", "LOOKUP",	 "READLINK", "ACCESS",	"READ",	  "READDIRPLUS",
+		"READDIR", "GETACL",	 "SEEK",     "LISTXATTRS", "GETXATTR", "SETATTR",
+		"WRITE",   "COMMIT",	 "CREATE",   "MKDIR",	"SYMLINK", "MKNOD",
+		"REMOVE",  "RMDIR",	 "RENAME",   "LINK",	"SETACL",
+	};
 
 	return names[op];
 }
@@ -41,15 +44,15 @@ static void tell(const struct nfs_call *c, const struct nfs_conn *on, int err,
 
 	for (unsigned int i = 0; i < c->fh.len; i++)
 		snprintf(fh + 2 * i, 3, "%02x", c->fh.bytes[i]);
-	if (c->op == NFS_OP_LOOKUP) {
+	if (c->op == NFS_OP_LOOKUP || (c->change && c->name)) {
 		what[0] = ' ';
 		what[1] = '"';
 		stub_printable(c->name, strlen(c->name), what + 2, sizeof(what) - 3);
 		strcat(what, "\"");
-	} else if (c->op == NFS_OP_READ) {
+	} else if (c->op == NFS_OP_READ || c->op == NFS_OP_WRITE) {
 		snprintf(what, sizeof(what), " %llu+%u", (unsigned long long)c->offset, c->count);
 	}
-	if (c->op == NFS_OP_READ && !err)
+	if ((c->op == NFS_OP_READ || c->op == NFS_OP_WRITE) && !err)
 		snprintf(got, sizeof(got), ", %u bytes", a->len);
 	if (on)
 		snprintf(where, sizeof(where), ", connection %u", on->index);
@@ -73,6 +76,7 @@ uint32_t nfs_call_load(const struct nfs_call *c)
 	case NFS_OP_READDIR:
 	case NFS_OP_LISTXATTRS:
 	case NFS_OP_GETXATTR:
+	case NFS_OP_WRITE:
 		return 256 + c->count;
 	case NFS_OP_GETACL:
 		return 1024;

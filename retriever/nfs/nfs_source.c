@@ -388,4 +388,5 @@ const struct source_ops nfs_source_ops = {
 	.holes = nfs42_holes,
 	.read = nfs_source_read,
 	.limits = nfs_source_limits,
+	.target = &nfs_target_ops,
 };

@@ -16,6 +16,9 @@
  * decoded, and only then lets libnfs's own function do it.  A refusal makes the
  * reply undecodable, which nfs_call.c knows how to treat.
  *
+ * What we send it encodes into a buffer that has 4 KiB beside what is written; a long symlink's target
+ * or ACL does not fit, and then no call is made.  Those get more.
+ *
  * Of NFSv4 libnfs carries bytes only: the coders of a compound and of its reply are ours too, and
  * what they mean is nfs4_wire.c's.
  *
@@ -50,6 +53,8 @@ static struct {
 	bool_t (*replymsg)(struct rpc_context *, ZDR *, struct rpc_msg *);
 	int (*add_fragment)(struct rpc_context *, char *, uint32_t);
 	void (*free_fragments)(struct rpc_context *);
+	struct rpc_pdu *(*allocate)(struct rpc_context *, int, int, int, rpc_cb, void *, zdrproc_t,
+				    int, size_t);
 } libnfs;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -63,6 +68,7 @@ static void find_libnfs(void)
 	libnfs.replymsg = dlsym(RTLD_NEXT, "libnfs_zdr_replymsg");
 	libnfs.add_fragment = dlsym(RTLD_NEXT, "rpc_add_fragment");
 	libnfs.free_fragments = dlsym(RTLD_NEXT, "rpc_free_all_fragments");
+	libnfs.allocate = dlsym(RTLD_NEXT, "rpc_allocate_pdu2");
 }
 
 bool nfs_zdr_guard(void)
@@ -206,6 +212,41 @@ GUARD void *zdr_malloc(ZDR *z, uint32_t size)
 	m->next = z->mem;
 	z->mem = m;
 	return m->data;
+}
+
+/* ---- room in calls ---- */
+
+#define ACE_BYTES 12
+
+GUARD struct rpc_pdu *rpc_allocate_pdu(struct rpc_context *rpc, int program, int version,
+				       int procedure, rpc_cb cb, void *arg, zdrproc_t decode,
+				       int decoded);
+
+GUARD struct rpc_pdu *rpc_allocate_pdu(struct rpc_context *rpc, int program, int version,
+				       int procedure, rpc_cb cb, void *arg, zdrproc_t decode,
+				       int decoded)
+{
+	static const struct {
+		int program, procedure;
+		size_t bytes;
+	} more[] = {
+		{ NFS_PROGRAM, NFS3_SYMLINK, STUB_TARGET_MAX },
+		{ NFSACL_PROGRAM, NFSACL3_SETACL, 2 * NFS_ACES_MAX * ACE_BYTES },
+	};
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
+		if (program == more[i].program && procedure == more[i].procedure)
+			bytes = more[i].bytes;
+	if (!nfs_zdr_room())
+		return NULL;
+	return libnfs.allocate(rpc, program, version, procedure, cb, arg, decode, decoded, bytes);
+}
+
+bool nfs_zdr_room(void)
+{
+	pthread_once(&once, find_libnfs);
+	return libnfs.allocate && dlsym(RTLD_DEFAULT, "rpc_allocate_pdu") == (void *)rpc_allocate_pdu;
 }
 
 /* ---- NFSv4 ---- */

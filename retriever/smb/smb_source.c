@@ -156,7 +156,8 @@ static int limits(struct source *base, struct source_limits *out)
 	struct smb_source *s = smb_of(base);
 	int r = smb_wait_known(s, NULL);
 
-	*out = (struct source_limits){ s->config.smb.read_bytes, 0, INT64_MAX };
+	*out = (struct source_limits){ .read_bytes = s->config.smb.read_bytes,
+					.max_file_size = INT64_MAX };
 	return r;
 }
 

@@ -69,6 +69,44 @@ int posix_acl_pack(const struct posix_acl *access, const struct posix_acl *def,
 	return 0;
 }
 
+static bool is_named(unsigned int tag)
+{
+	return tag == ACL_USER || tag == ACL_GROUP;
+}
+
+static int take(const uint8_t *from, struct posix_acl_entry *e)
+{
+	e->tag = (unsigned int)stub_get_le(from, 2);
+	e->perm = (unsigned int)stub_get_le(from + 2, 2);
+	e->id = is_named(e->tag) ? (uint32_t)stub_get_le(from + 4, 4) : (uint32_t)ACL_UNDEFINED_ID;
+	if (!e->tag || e->tag & (e->tag - 1) || e->tag > ACL_OTHER || e->perm > 7)
+		return -EINVAL;
+	return is_named(e->tag) && e->id == (uint32_t)ACL_UNDEFINED_ID ? -EINVAL : 0;
+}
+
+int posix_acl_unpack(const uint8_t *value, size_t len, struct posix_acl *out)
+{
+	unsigned int need = ACL_USER_OBJ | ACL_GROUP_OBJ | ACL_OTHER, seen = 0;
+
+	if (len < POSIX_ACL_HEAD || (len - POSIX_ACL_HEAD) % POSIX_ACL_ENTRY ||
+	    (len - POSIX_ACL_HEAD) / POSIX_ACL_ENTRY > POSIX_ACL_MAX ||
+	    stub_get_le(value, POSIX_ACL_HEAD) != POSIX_ACL_XATTR_VERSION)
+		return -EINVAL;
+	out->n = (len - POSIX_ACL_HEAD) / POSIX_ACL_ENTRY;
+	for (size_t i = 0; i < out->n; i++) {
+		if (take(value + POSIX_ACL_HEAD + i * POSIX_ACL_ENTRY, &out->e[i]))
+			return -EINVAL;
+		seen |= out->e[i].tag;
+	}
+	qsort(out->e, out->n, sizeof(out->e[0]), posix_acl_compare);
+	for (size_t i = 1; i < out->n; i++)
+		if (!posix_acl_compare(&out->e[i - 1], &out->e[i]))
+			return -EINVAL;
+	if (seen & (ACL_USER | ACL_GROUP))
+		need |= ACL_MASK;
+	return (seen & need) == need ? 0 : -EINVAL;
+}
+
 /* ---- beside a mode ---- */
 
 void posix_acl_narrow(const uint8_t *value, size_t len, struct stub_attr *a)

@@ -53,6 +53,9 @@ void posix_acl_agree(struct posix_acl *acl, struct stub_attr *a);
 int posix_acl_pack(const struct posix_acl *access, const struct posix_acl *def,
 		   const struct stub_xattr *last, struct source_meta *out);
 
+/* What such an attribute holds, in the kernel's order.  -EINVAL: it is no ACL. */
+int posix_acl_unpack(const uint8_t *value, size_t len, struct posix_acl *out);
+
 /* Does the file system of @dirfd keep POSIX ACLs?  Only a plain "not supported" says no. */
 bool posix_acl_kept(int dirfd);
 

@@ -4,7 +4,8 @@
  *
  * A backend owns its connections and threads.  It reconnects for ever: a call
  * that is under way when the old server goes away is sent again when it is back,
- * however long that takes (every call here only reads).  Callers therefore only
+ * however long that takes (every call here only reads; those of target.h are sent again
+ * likewise, and say what that means).  Callers therefore only
  * see errors that the old server itself gave, -ECANCELED after source_stop(), or
  * -ETIMEDOUT when the limit of source_config.give_up_ms is over.
  *
@@ -350,6 +351,7 @@ struct source_limits {
 	uint32_t read_bytes;
 	uint32_t readdir_bytes;
 	uint64_t max_file_size;
+	uint32_t write_bytes; /* of target.h; 0: it is none */
 };
 /* As the old server said (FSINFO), clipped by the configuration; blocks until connected once. */
 int source_limits(struct source *s, struct source_limits *out);

@@ -9,6 +9,8 @@
 
 #include "source/source.h"
 
+struct target_ops;
+
 struct source { /* the first member of what a backend's create() makes */
 	const struct source_ops *ops;
 	/* source_create()'s: in the directory that is known by `root` this name is not shown */
@@ -69,6 +71,29 @@ struct source_ops {
 	/* NULL: there is no descriptor to be had */
 	int (*open)(struct source *s, enum source_priority p, const struct stub_origin *o, int *fd);
 	int (*limits)(struct source *s, struct source_limits *out);
+	const struct target_ops *target; /* NULL: nothing can be changed there */
+};
+
+/* Every function of this table keeps the promise of its namesake in target.h; none but able() is called
+ * of a source that is not able. */
+struct target_ops {
+	bool (*able)(const struct source *s);
+	int (*setattr)(struct source *s, const struct stub_origin *o, unsigned int what,
+		       const struct stub_attr *a);
+	int (*write)(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf,
+		     uint32_t length, uint64_t *verf);
+	int (*commit)(struct source *s, const struct stub_origin *o, uint64_t *verf);
+	int (*make)(struct source *s, const struct stub_origin *dir, const char *name,
+		    const struct stub_attr *a, const char *target, struct stub_origin *out,
+		    struct stub_attr *attr);
+	int (*link)(struct source *s, const struct stub_origin *o, const struct stub_origin *dir,
+		    const char *name);
+	int (*rename)(struct source *s, const struct stub_origin *dir, const char *name,
+		      const struct stub_origin *to, const char *to_name);
+	int (*remove)(struct source *s, const struct stub_origin *dir, const char *name);
+	int (*rmdir)(struct source *s, const struct stub_origin *dir, const char *name);
+	int (*setacl)(struct source *s, const struct stub_origin *o, const struct stub_attr *a,
+		      const struct stub_xattr *access, const struct stub_xattr *dflt);
 };
 
 extern const struct source_ops nfs_source_ops, smb_source_ops, dual_source_ops, file_source_ops;

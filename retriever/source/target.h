@@ -3,12 +3,18 @@
  * target.h - an NFSv3 server that is written to: the mirror (docs/decisions/0092).
  *
  * A target is a source, so its connections, priorities, limits and state are those of source.h,
- * and what is only read is asked for by the calls there.  A call here may have been carried
- * out more than once, or once and be answered as if it could not be: who calls looks again.
+ * and what is only read is asked for by the calls there.  Calls block; those of many threads go
+ * out side by side.
+ *
+ * A call that is under way when the connection is lost is sent again, and the server may do it twice,
+ * or the first one late.  So a call here may have been carried out more than once, or once and be
+ * answered as if it could not be (-EEXIST, -ENOENT): who calls looks again.  After an error
+ * nothing is known of what became of it.
  *
  * Errors, all calls: those of source.h, and
  *   -EEXIST, -ENOTEMPTY, -EISDIR, -EINVAL, -EROFS, -ENOSPC, -EDQUOT, -EFBIG, -EMLINK, -EXDEV,
  *   -EPERM      as the server says it
+ *   -EINVAL     also: a name, target, length or ACL that no object has
  *   -EOPNOTSUPP the server, or this kind of source, cannot do it
  */
 #ifndef TARGET_H
@@ -21,28 +27,33 @@ enum {
 	TARGET_MODE = 1,  /* permissions, set-ID and sticky bits */
 	TARGET_OWNER = 2, /* uid and gid */
 	TARGET_SIZE = 4,
-	TARGET_TIMES = 8, /* atime and mtime */
+	TARGET_TIMES = 8, /* atime and mtime, as they are in @a */
 };
 
 /* Is it an nfs:// source by NFSv3? */
 bool target_able(const struct source *s);
 
-/* By handle; of a file, directory, symlink (owner, times) or special file. */
+/* By handle; of a file, directory, symlink (owner, times) or special file.  It may take two calls, of
+ * which the first one only is carried out.
+ *   -EOVERFLOW  a time that NFSv3 has not: before 1970, or after 2106 */
 int target_setattr(struct source *s, const struct stub_origin *o, unsigned int what,
 		   const struct stub_attr *a);
 
 /* Write @length bytes, at most target_write_max(), unstable; *@verf is the server's write
- * verifier.  All of them are written, or an error is returned. */
+ * verifier, the same one for all of them, also where it says that they are durable already.  All of
+ * them are written, or an error is returned. */
 int target_write(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf,
 		 uint32_t length, uint64_t *verf);
 /* Make all of the file durable over there; 0 is only good if *@verf is that of all its writes. */
 int target_commit(struct source *s, const struct stub_origin *o, uint64_t *verf);
-uint32_t target_write_max(struct source *s); /* bytes; blocks until connected once */
+/* Bytes, up to 1 MiB; blocks until connected once.  0: it never was, or the source cannot do it. */
+uint32_t target_write_max(struct source *s);
 
 /*
  * Make @name in @dir: a file (empty, GUARDED), directory, symlink (@target, terminated), FIFO, socket or
- * device, as a->mode says, with owner, mode and times of @a.  @out and *@attr are of the new object.
- *   -EEXIST  there is such a name
+ * device, as a->mode says.  The server is asked to give it owner, mode and times of @a; many do so
+ * only in part, which *@attr tells.  @out and *@attr are of the new object.
+ *   -EEXIST  there is such a name, perhaps because of this very call
  */
 int target_make(struct source *s, const struct stub_origin *dir, const char *name,
 		const struct stub_attr *a, const char *target, struct stub_origin *out,
@@ -51,11 +62,13 @@ int target_link(struct source *s, const struct stub_origin *o, const struct stub
 		const char *name);
 int target_rename(struct source *s, const struct stub_origin *dir, const char *name,
 		  const struct stub_origin *to, const char *to_name);
-int target_remove(struct source *s, const struct stub_origin *dir, const char *name); /* no directory */
+/* no directory */
+int target_remove(struct source *s, const struct stub_origin *dir, const char *name);
 int target_rmdir(struct source *s, const struct stub_origin *dir, const char *name);
 
-/* The POSIX ACLs of @o as in its system.posix_acl_access and _default (NULL: none), by the ACL
- * protocol.  -EOPNOTSUPP: the server has it not. */
+/* The POSIX ACLs of @o, which has type, owner and mode of @a, as in its system.posix_acl_access and
+ * _default (NULL: none), by the ACL protocol.  -EOPNOTSUPP: the server has it not, or shows no
+ * ACLs by it, or not of such objects. */
 int target_setacl(struct source *s, const struct stub_origin *o, const struct stub_attr *a,
 		  const struct stub_xattr *access, const struct stub_xattr *dflt);
 

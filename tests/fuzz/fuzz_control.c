@@ -21,7 +21,7 @@
 #include "fuzz.h"
 #include "source/trace.h"
 
-#define LINE_MAX_BYTES (32 * 1024) /* as control.c takes them, with the newline */
+#define LINE_MAX_BYTES (32 * 1024) /* as commands.c takes them, with the newline */
 #define ANSWERS_MAX    (1u << 20)
 #define WAIT_MS	       20000
 #define REFUSED_MAX    1000 /* times: clients that have gone may still be counted */

@@ -17,6 +17,7 @@ POSTCOPY = BUILD / "crawler" / "postcopy"
 VOLUME_TOOL = BUILD / "crawler" / "postcopy-volume"
 CRAWLER = BUILD / "crawler" / "postcopy-crawler"
 RETRIEVER = BUILD / "retriever" / "postcopy-retriever"
+MIRROR = BUILD / "mirror" / "postcopy-mirror"
 PLUGINS = BUILD / "fsal_stub"
 MODULES = debian.modules(debian.RELEASE)
 WORKER = BUILD / "retriever" / "postcopy-smb-worker"

@@ -127,7 +127,8 @@ class Test(HalfWay):
         wrong = [p for p in new if p.startswith("etc/systemd/") or "/rc" in p]
         if wrong:
             raise Trouble("installing has enabled %s" % ", ".join(wrong))
-        for program in ("postcopy", "postcopy-retriever", "postcopy-crawler", "postcopy-volume"):
+        for program in ("postcopy", "postcopy-retriever", "postcopy-crawler", "postcopy-mirror",
+                        "postcopy-volume"):
             self.machine.say(program, "--help")
 
     def has_not_begun(self, what):

@@ -64,7 +64,7 @@ int source_root(struct source *s, struct stub_origin *out, struct stub_attr *att
 
 int source_limits(struct source *s, struct source_limits *out)
 {
-	*out = (struct source_limits){ BLOCK, BLOCK, INT64_MAX };
+	*out = (struct source_limits){ BLOCK, BLOCK, INT64_MAX, 0 };
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* answer.h - how an answer on the control socket is put together. */
-#ifndef RETRIEVER_ANSWER_H
-#define RETRIEVER_ANSWER_H
+#ifndef SERVICE_ANSWER_H
+#define SERVICE_ANSWER_H
 
 #include <json-c/json.h>
 #include <stdbool.h>

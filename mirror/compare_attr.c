@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * compare_attr.c - owner, ACL, mode, times, in this order: a change of the owner may take set-ID
+ * bits, an ACL makes a mode, and all of them leave the times as they are, which come last.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "mirror.h"
+#include "source/posix_acl.h"
+
+#define BITS 07777
+
+struct acls {
+	struct stub_xattr x[2];
+	void *value[2];
+};
+
+static const char *const names[2] = { POSIX_ACL_ACCESS, POSIX_ACL_DEFAULT };
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static void acls_free(struct acls *a)
+{
+	free(a->value[0]);
+	free(a->value[1]);
+}
+
+/* The value of one, in memory of its own; len 0: there is none. */
+static int load(int fd, const char *name, void **value, struct stub_xattr *x)
+{
+	ssize_t n = fgetxattr(fd, name, NULL, 0);
+
+	*x = (struct stub_xattr){ .name = name };
+	if (n > 0) {
+		*value = malloc((size_t)n);
+		if (!*value)
+			return -ENOMEM;
+		n = fgetxattr(fd, name, *value, (size_t)n);
+	}
+	if (n < 0)
+		return errno == ENODATA || errno == EOPNOTSUPP ? 0 : errno == ERANGE ? -EAGAIN : -errno;
+	x->value = *value;
+	x->len = (size_t)n;
+	return 0;
+}
+
+static const struct stub_xattr *of_meta(const struct source_meta *meta, const char *name)
+{
+	for (size_t i = 0; i < meta->n; i++)
+		if (!strcmp(meta->xattrs[i].name, name))
+			return &meta->xattrs[i];
+	return NULL;
+}
+
+static bool same_acl(const struct stub_xattr *a, const struct source_meta *meta)
+{
+	const struct stub_xattr *b = of_meta(meta, a->name);
+
+	return b ? a->len == b->len && !memcmp(a->value, b->value, b->len) : !a->len;
+}
+
+/* 1: it was another one; 0; -errno. */
+static int compare_acls(struct task *t, const struct stub_attr *want,
+			const struct source_meta *meta)
+{
+	struct acls a = { 0 };
+	int r = 0;
+
+	t->what = "ACL";
+	for (int i = 0; i < 2 && r == 0; i++)
+		r = load(t->fd, names[i], &a.value[i], &a.x[i]);
+	if (r == 0 && (!same_acl(&a.x[0], meta) || !same_acl(&a.x[1], meta))) {
+		r = target_setacl(t->m->target, &t->place, want, a.x[0].len ? &a.x[0] : NULL,
+				  a.x[1].len ? &a.x[1] : NULL);
+		if (r == 0)
+			r = 1;
+	}
+	acls_free(&a);
+	return r;
+}
+
+static int set(struct task *t, const char *what, unsigned int which, const struct stub_attr *want)
+{
+	t->what = what;
+	return target_setattr(t->m->target, &t->place, which, want);
+}
+
+/* All but times: 1 if anything was changed. */
+static int compare_rights(struct task *t, const struct stub_attr *want,
+			  const struct source_meta *meta)
+{
+	bool acls = t->m->acls && (S_ISREG(want->mode) || S_ISDIR(want->mode)), changed = false;
+	int r = 0, refused = 0;
+
+	if (want->uid != meta->attr.uid || want->gid != meta->attr.gid) {
+		r = set(t, "owner", TARGET_OWNER, want);
+		changed = true;
+	}
+	if (r == 0 && acls) {
+		r = compare_acls(t, want, meta);
+		changed |= r == 1;
+		/* the rest can be right all the same */
+		if (r == -EOPNOTSUPP)
+			refused = r;
+		if (r == 1 || r == -EOPNOTSUPP)
+			r = 0;
+	}
+	if (r == 0 && !S_ISLNK(want->mode) &&
+	    (changed || (want->mode & BITS) != (meta->attr.mode & BITS))) {
+		r = set(t, "mode", TARGET_MODE, want);
+		changed = true;
+	}
+	if (r < 0)
+		return r;
+	if (refused)
+		t->what = "ACL";
+	return refused ? refused : changed;
+}
+
+int compare_attr(struct task *t, bool moved)
+{
+	struct source_meta meta;
+	struct stub_attr want;
+	int r, refused = 0;
+
+	t->what = "attributes";
+	attr_of(&t->st, &t->view, &want);
+	r = source_meta(t->m->target, SOURCE_BACKGROUND, &t->place, &meta);
+	if (r == 0 && (meta.attr.mode & S_IFMT) != (want.mode & S_IFMT))
+		r = -EBADMSG;
+	if (r == 0) {
+		r = compare_rights(t, &want, &meta);
+		if (r == -EOPNOTSUPP)
+			refused = r;
+		if (r == 1 || refused)
+			moved = true;
+		if (r == 1 || refused)
+			r = 0;
+	}
+	if (r == 0 && (moved || !same_time(want.mtime, meta.attr.mtime) ||
+		       !same_time(want.atime, meta.attr.atime))) {
+		const char *what = t->what;
+
+		r = set(t, "times", TARGET_TIMES, &want);
+		if (refused)
+			t->what = what;
+	}
+	source_meta_free(&meta);
+	return r < 0 ? mirror_verdict(t->m, r) : refused ? refused : EQUAL;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * compare_dir.c - the names of a directory, by identity: what has the right place under its name is
+ * right; all else is brought, or held aside (bring.h, aside.h).
+ *
+ * Names are added first, so that a file that was renamed here is never without one over there.
+ * What a name that is refused stands for is parked, and the other names go on.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "aside.h"
+#include "bring.h"
+#include "desk.h"
+#include "fills.h"
+
+#define BATCH 64 /* new objects that are owed by one sync */
+#define TRIES 8	 /* in a row, of what can be looked at again */
+
+struct comparing {
+	struct task *t;
+	struct bring_to to;
+	struct there there;
+	struct stub_refused *refused; /* names that only the old server has; NULL: none */
+	bool unlisted, placed, again, parked;
+	char path[4096];
+	struct stub_owed owed[BATCH]; /* new objects, and their names */
+	char name[BATCH][STUB_NAME_MAX + 1];
+	unsigned int n;
+	int ends; /* a verdict that ends it */
+};
+
+/* ---- what fails ---- */
+
+static void park(struct comparing *c, const char *name, int error)
+{
+	char path[4096 + STUB_NAME_MAX + 2];
+
+	snprintf(path, sizeof(path), "%s%s%s", strcmp(c->path, ".") ? c->path : "",
+		 strcmp(c->path, ".") && c->path[0] ? "/" : "", name);
+	desk_park(c->t->m->desk, &c->t->o.h, path, "name", error);
+	c->parked = true;
+}
+
+/* One name has failed: 0, go on with the others; else that ends it. */
+static int fail(struct comparing *c, const char *name, int error)
+{
+	int v = mirror_verdict(c->t->m, error);
+
+	if (v == AGAIN || v == -EEXIST || v == -ENOENT || v == -ENOTEMPTY) {
+		c->again = true;
+		/* it is always so: two names of which the mirror makes one, for instance */
+		if (c->t->tries >= TRIES)
+			park(c, name, error);
+		return 0;
+	}
+	if (v < 0) {
+		park(c, name, v);
+		return 0;
+	}
+	c->ends = v;
+	return 1;
+}
+
+/* ---- new objects ---- */
+
+static int make_one(struct comparing *c, unsigned int i)
+{
+	struct here_object o;
+	int r = here_open(c->t->m, c->t->fd, c->name[i], &o);
+
+	if (r < 0)
+		return fail(c, c->name[i], r);
+	if (r == 1 || !stub_handle_equal(&o.h, &c->owed[i].h)) {
+		if (r == 0)
+			here_close(&o);
+		c->again = true; /* it was changed, and is owed by that */
+		return 0;
+	}
+	r = bring_new(&c->to, c->name[i], &o);
+	here_close(&o);
+	if (r < 0)
+		return fail(c, c->name[i], r);
+	c->placed = true;
+	return 0;
+}
+
+static int flush(struct comparing *c)
+{
+	unsigned int n = c->n;
+	int r;
+
+	c->n = 0;
+	if (!n)
+		return 0;
+	r = mirror_owe(c->t->m, c->owed, n);
+	if (r < 0)
+		return r;
+	for (unsigned int i = 0; i < n && r == 0; i++)
+		r = make_one(c, i);
+	return r;
+}
+
+static int put_off(struct comparing *c, const char *name, const struct here_object *o)
+{
+	uint32_t file = S_ISREG(o->st.st_mode) ? STUB_OWED_DATA | STUB_OWED_ATTRS : STUB_OWED_ATTRS;
+
+	c->owed[c->n] = (struct stub_owed){
+		.h = o->h,
+		.what = S_ISDIR(o->st.st_mode) ? STUB_OWED_NAMES | STUB_OWED_ATTRS : file,
+	};
+	snprintf(c->name[c->n++], sizeof(c->name[0]), "%s", name);
+	return c->n == BATCH ? flush(c) : 0;
+}
+
+/* ---- names here ---- */
+
+static bool is_place_of(struct comparing *c, const struct here_object *o,
+			const struct there_name *n)
+{
+	struct stub_origin place, is;
+
+	if (!n->told || n->type != (o->st.st_mode & S_IFMT) ||
+	    stub_place_get(c->t->m->volume, o->st.st_ino, &o->h, &place) < 0)
+		return false;
+	there_origin(n, &is);
+	return mirror_same(c->t->m, &place, &is);
+}
+
+static int set_aside(struct comparing *c, struct there_name *n)
+{
+	int r = aside_take(c->t->m->aside, &c->t->place, n->name);
+
+	n->done = true;
+	return r < 0 ? fail(c, n->name, r) : 0;
+}
+
+static int compare_name(struct comparing *c, const char *name, const struct here_object *o)
+{
+	struct there_name *n = there_find(&c->there, name);
+	int r;
+
+	if (n && !n->done) {
+		if (is_place_of(c, o, n)) {
+			n->done = true;
+			return 0;
+		}
+		if (c->unlisted) { /* nothing is taken from it before it is listed */
+			c->again = true;
+			return 0;
+		}
+		r = set_aside(c, n);
+		if (r != 0 || c->ends)
+			return r;
+	}
+	r = bring_known(&c->to, name, o);
+	if (r == 1)
+		return put_off(c, name, o);
+	return r < 0 ? fail(c, name, r) : 0;
+}
+
+static int on_name(void *arg, const char *name, uint64_t ino)
+{
+	struct comparing *c = arg;
+	struct here_object o;
+	int r;
+
+	if (atomic_load(&c->t->m->stopping))
+		return -ECANCELED;
+	r = here_open(c->t->m, c->t->fd, name, &o);
+	if (r < 0)
+		return r;
+	if (r == 1)
+		return 0;
+	r = compare_name(c, name, &o);
+	here_close(&o);
+	return r;
+}
+
+/* ---- names there ---- */
+
+/* A name that only the old server has, since the new file system refuses it, is not gone. */
+static bool stays(const struct comparing *c, const char *name)
+{
+	return (c->t->root && aside_is(c->t->m->aside, name)) ||
+	       (c->refused && stub_refused_contains(c->refused, name, strlen(name)));
+}
+
+static int clear(struct comparing *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->there.n && r == 0; i++)
+		if (!c->there.by[i]->done && !stays(c, c->there.by[i]->name))
+			r = set_aside(c, c->there.by[i]);
+	return r;
+}
+
+/* ---- the directory ---- */
+
+static int load_refused(struct comparing *c)
+{
+	if (!(c->t->view.needs & STUB_NEEDS_REFUSED))
+		return 0;
+	c->refused = calloc(1, sizeof(*c->refused));
+	return c->refused ? stub_refused_load(c->t->m->volume, &c->t->o.h, c->refused) : -ENOMEM;
+}
+
+static int compare_all(struct comparing *c)
+{
+	int r = there_list(c->t->m, &c->t->place, &c->there);
+
+	if (r < 0)
+		return mirror_verdict(c->t->m, r == -ENOTDIR ? -ESTALE : r);
+	c->t->what = "this side's names";
+	r = load_refused(c);
+	if (r == 0)
+		r = here_each(c->t->m, c->t->fd, on_name, c);
+	if (r == 0)
+		r = flush(c);
+	c->t->what = "names";
+	if (r == 0 && !c->unlisted)
+		r = clear(c);
+	if (r == 0 && c->placed)
+		r = stub_place_sync(c->t->m->volume);
+	return c->ends ? c->ends : r;
+}
+
+static int compare_names(struct task *t)
+{
+	struct comparing *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return AGAIN;
+	c->t = t;
+	c->to = (struct bring_to){ t, &c->there };
+	c->unlisted = t->view.needs & STUB_NEEDS_ENTRIES;
+	task_path(t, c->path, sizeof(c->path));
+	r = compare_all(c);
+	t->names_done = r == 0 && !c->again && !c->parked;
+	if (r == 0)
+		r = c->parked ? REFUSED : c->again ? AGAIN : EQUAL;
+	there_free(&c->there);
+	free(c->refused);
+	free(c);
+	return r;
+}
+
+int compare_dir(struct task *t)
+{
+	int names = EQUAL, r = task_open(t);
+
+	if (r != EQUAL || t->fd < 0)
+		return r;
+	t->what = "names";
+	if (t->o.what & STUB_OWED_NAMES)
+		names = compare_names(t);
+	if (names != EQUAL && names != AGAIN && names != REFUSED)
+		return names;
+	if (t->view.needs & (STUB_NEEDS_ATTRS | STUB_NEEDS_ENTRIES)) {
+		fills_want(t->m->fills, &t->o.h);
+		return names == EQUAL ? WAITS : names;
+	}
+	r = compare_attr(t, false);
+	return r == EQUAL ? names : r;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * compare_file.c - bytes.  Size first: what is behind the size that the file had over there reads
+ * as zeros then, and is not read.  What differs is written unstable, and committed; if the server
+ * has begun anew in between, what it has is compared once more.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fills.h"
+#include "mirror.h"
+
+#define BLOCK  (1u << 20)
+#define PAGE   4096u
+#define ROUNDS 4 /* a server that begins anew so often meanwhile gets time */
+
+struct copying {
+	struct task *t;
+	uint64_t size;	/* here */
+	uint64_t known; /* what is behind it over there is zeros */
+	uint32_t read_max, write_max;
+	uint64_t verf;
+	bool wrote, torn; /* by two lives of the server */
+	uint8_t *here, *there;
+};
+
+/* ---- reading over there ---- */
+
+struct reading {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	bool over;
+	uint8_t *buf;
+	uint32_t len;
+	int64_t result;
+};
+
+static void on_read(void *arg, const struct source_read *r)
+{
+	struct reading *w = arg;
+
+	pthread_mutex_lock(&w->lock);
+	w->result = r->result;
+	if (r->result > (int64_t)w->len)
+		w->result = -EBADMSG;
+	else if (r->result > 0)
+		memcpy(w->buf, r->data, (size_t)r->result);
+	w->over = true;
+	pthread_cond_signal(&w->done);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* What the file lacks of it is zeros. */
+static int read_there(struct copying *c, uint64_t at, uint32_t len)
+{
+	struct reading w = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, .buf = c->there,
+			     .len = len };
+	int r = source_read(c->t->m->target, SOURCE_BACKGROUND, &c->t->place, at, len, on_read, &w);
+
+	if (r == 0) {
+		pthread_mutex_lock(&w.lock);
+		while (!w.over)
+			pthread_cond_wait(&w.done, &w.lock);
+		pthread_mutex_unlock(&w.lock);
+		r = w.result < 0 ? (int)w.result : 0;
+	}
+	if (r == 0)
+		memset(c->there + w.result, 0, len - (size_t)w.result);
+	pthread_cond_destroy(&w.done);
+	pthread_mutex_destroy(&w.lock);
+	return r;
+}
+
+static int read_here(struct copying *c, uint64_t at, uint32_t len)
+{
+	uint32_t have = 0;
+
+	while (have < len) {
+		ssize_t n = pread(c->t->fd, c->here + have, len - have, (off_t)(at + have));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0) /* shorter by now: it is owed again */
+			break;
+		have += (uint32_t)n;
+	}
+	memset(c->here + have, 0, len - have);
+	return 0;
+}
+
+/* ---- what differs ---- */
+
+static int write_there(struct copying *c, uint64_t at, uint32_t from, uint32_t to)
+{
+	int r = 0;
+
+	while (from < to && r == 0) {
+		uint32_t n = to - from < c->write_max ? to - from : c->write_max;
+		uint64_t verf;
+
+		r = target_write(c->t->m->target, &c->t->place, at + from, c->here + from, n, &verf);
+		if (r == 0) {
+			c->torn |= c->wrote && verf != c->verf;
+			c->verf = verf;
+			c->wrote = true;
+			atomic_fetch_add(&c->t->m->bytes, n);
+		}
+		from += n;
+	}
+	return r;
+}
+
+/* Equal pages at both ends stay as they are, and so do holes at the end of what was longer here. */
+static int write_difference(struct copying *c, uint64_t at, uint32_t len)
+{
+	uint32_t from = 0, to = len, step;
+
+	while (from < to) {
+		step = to - from < PAGE ? to - from : PAGE;
+		if (memcmp(c->here + from, c->there + from, step) != 0)
+			break;
+		from += step;
+	}
+	while (to > from) {
+		step = (to - 1) % PAGE + 1 < to - from ? (to - 1) % PAGE + 1 : to - from;
+		if (memcmp(c->here + to - step, c->there + to - step, step) != 0)
+			break;
+		to -= step;
+	}
+	return write_there(c, at, from, to);
+}
+
+static int compare_block(struct copying *c, uint64_t at, uint32_t len)
+{
+	int r = read_here(c, at, len);
+
+	c->t->what = "data";
+	if (r < 0) {
+		c->t->what = "this side's data";
+		return r;
+	}
+	if (at < c->known)
+		r = read_there(c, at, len);
+	else
+		memset(c->there, 0, len);
+	return r < 0 ? r : write_difference(c, at, len);
+}
+
+/* The next byte from @at on that must be looked at. */
+static uint64_t next_byte(const struct copying *c, uint64_t at)
+{
+	off_t data;
+
+	if (at < c->known)
+		return at;
+	data = lseek(c->t->fd, (off_t)at, SEEK_DATA);
+	if (data < 0)
+		return errno == ENXIO ? c->size : at;
+	return (uint64_t)data;
+}
+
+static int compare_bytes(struct copying *c)
+{
+	uint32_t most = c->read_max < BLOCK ? c->read_max : BLOCK;
+	uint64_t at = next_byte(c, 0);
+	int r = 0;
+
+	while (at < c->size && r == 0 && !c->torn) {
+		uint64_t end = at - at % most + most, stop = at < c->known ? c->known : c->size;
+
+		end = end < stop ? end : stop;
+		end = end < c->size ? end : c->size;
+		r = compare_block(c, at, (uint32_t)(end - at));
+		if (atomic_load(&c->t->m->stopping))
+			r = -ECANCELED;
+		at = next_byte(c, end);
+	}
+	return r;
+}
+
+/* ---- the file ---- */
+
+/* Once: 1 if the server has begun anew, so that it is to be done again. */
+static int copy_once(struct copying *c, const struct stub_attr *now, const struct stub_attr *want)
+{
+	uint64_t verf;
+	int r = 0;
+
+	c->known = now->size < c->size ? now->size : c->size;
+	c->wrote = c->torn = false;
+	if (now->size != c->size) {
+		c->t->what = "size";
+		r = target_setattr(c->t->m->target, &c->t->place, TARGET_SIZE, want);
+	}
+	if (r == 0)
+		r = compare_bytes(c);
+	if (r < 0 || !c->wrote)
+		return r;
+	c->t->what = "data";
+	r = target_commit(c->t->m->target, &c->t->place, &verf);
+	return r < 0 ? r : c->torn || verf != c->verf;
+}
+
+static int limits(struct copying *c)
+{
+	struct source_limits l;
+	int r = source_limits(c->t->m->target, &l);
+
+	if (r < 0)
+		return r;
+	c->read_max = l.read_bytes ? l.read_bytes : PAGE;
+	c->write_max = target_write_max(c->t->m->target);
+	c->write_max = c->write_max ? c->write_max : PAGE;
+	c->here = malloc(BLOCK);
+	c->there = malloc(BLOCK);
+	return c->here && c->there ? 0 : -ENOMEM;
+}
+
+/* @moved: it was written. */
+static int compare_data(struct task *t, struct stub_attr *now, bool *moved)
+{
+	struct copying c = { .t = t, .size = (uint64_t)t->st.st_size };
+	struct stub_attr want;
+	int r = limits(&c);
+
+	attr_of(&t->st, &t->view, &want);
+	for (int i = 0; r == 0; i++) {
+		r = copy_once(&c, now, &want);
+		*moved |= c.wrote || now->size != c.size;
+		if (r != 1)
+			break;
+		r = i < ROUNDS ? source_getattr(t->m->target, SOURCE_BACKGROUND, &t->place, now) : -EAGAIN;
+	}
+	free(c.here);
+	free(c.there);
+	return r;
+}
+
+int compare_file(struct task *t)
+{
+	struct stub_attr now;
+	bool moved = false;
+	int r;
+
+	if (t->view.needs & (STUB_NEEDS_ATTRS | STUB_NEEDS_DATA)) {
+		fills_want(t->m->fills, &t->o.h);
+		return WAITS;
+	}
+	r = task_open(t);
+	if (r != EQUAL || t->fd < 0)
+		return r;
+	t->what = "attributes";
+	r = source_getattr(t->m->target, SOURCE_BACKGROUND, &t->place, &now);
+	if (r == 0 && !S_ISREG(now.mode))
+		r = -EBADMSG;
+	if (r < 0)
+		return mirror_verdict(t->m, r);
+	/* another size although nobody here has changed it: somebody over there has */
+	if (!(t->o.what & STUB_OWED_DATA) && now.size != (uint64_t)t->st.st_size)
+		atomic_fetch_add(&t->m->foreign, 1);
+	if (t->o.what & STUB_OWED_DATA || now.size != (uint64_t)t->st.st_size)
+		r = compare_data(t, &now, &moved);
+	return r < 0 ? mirror_verdict(t->m, r) : compare_attr(t, moved);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "control.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "answer.h"
+#include "aside.h"
+#include "commands.h"
+#include "desk.h"
+#include "paused.h"
+#include "rounds.h"
+#include "walk.h"
+
+#define PARKED_TOLD  100
+#define BEHIND_S     5 /* what is owed for less, is followed */
+#define SYNC_S	     60
+#define SYNC_LOOK_MS 50
+
+struct control {
+	struct mirror *m;
+	struct replicator *r;
+	struct commands *commands;
+	pthread_mutex_t lock; /* of pause and resume */
+};
+
+/* All that status and drained look at. */
+struct seen {
+	struct desk_counts desk;
+	struct source_state target;
+	uint64_t owed, aside, lag_s;
+	bool unknown, frozen, aside_known;
+};
+
+static int look(struct mirror *m, struct seen *s)
+{
+	uint64_t now, behind;
+	int r;
+
+	/* what is aside first: whoever adds to it later is still owed */
+	s->aside = aside_count(m->aside, &s->aside_known);
+	desk_counts(m->desk, &s->desk);
+	r = stub_ledger_count(m->ledger, &s->owed);
+	s->unknown = stub_ledger_unknown(m->ledger) != 0;
+	s->frozen = stub_ledger_frozen(m->volume);
+	source_state(m->target, &s->target);
+	behind = atomic_load(&m->behind_ms);
+	now = stub_now_ms();
+	s->lag_s = s->desk.oldest_ms;
+	if (behind && now - behind > s->lag_s)
+		s->lag_s = now - behind;
+	s->lag_s /= 1000;
+	return r;
+}
+
+static const char *state_name(struct mirror *m, const struct seen *s)
+{
+	if (s->frozen)
+		return "frozen";
+	if (!s->target.connected || m->root_wrong)
+		return "gone";
+	if (s->desk.of[DESK_FULL])
+		return "full";
+	if (s->unknown || walker_walks(m->walker))
+		return "walking";
+	return s->owed && s->lag_s >= BEHIND_S ? "catching-up" : "following";
+}
+
+/* Bytes that nobody has checked, as JSON can have them. */
+static void add_bytes(struct json_object *o, const char *key, const char *bytes)
+{
+	char text[4 * 4400 + 1];
+
+	stub_printable(bytes, strlen(bytes), text, sizeof(text));
+	add_s(o, key, text);
+}
+
+static void add_parked(struct mirror *m, struct json_object *o)
+{
+	struct desk_parked *p = calloc(PARKED_TOLD, sizeof(*p));
+	struct json_object *list = json_object_new_array();
+	uint64_t total = 0;
+	size_t n = p ? desk_list(m->desk, p, PARKED_TOLD, &total) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *one = json_object_new_object();
+
+		add_bytes(one, "path", p[i].path);
+		add_s(one, "what", p[i].what);
+		add_u(one, "error", (uint64_t)-p[i].error);
+		add_s(one, "text", strerror(-p[i].error));
+		json_object_array_add(list, one);
+	}
+	desk_free_parked(p, n);
+	free(p);
+	json_object_object_add(o, "parked", list);
+	add_u(o, "parked_count", total);
+}
+
+static void add_target(struct mirror *m, const struct source_state *s, struct json_object *o)
+{
+	struct json_object *in = json_object_new_object();
+
+	add_b(in, "connected", s->connected);
+	add_f(in, "lost_seconds",
+	      s->lost_since_ms ? (double)(stub_now_ms() - s->lost_since_ms) / 1000 : 0);
+	add_s(in, "trouble", m->root_wrong ? "its root is another directory than before: is its disk mounted?" :
+					     s->trouble);
+	json_object_object_add(o, "target", in);
+}
+
+static struct json_object *cmd_status(struct control *c, struct json_object *in)
+{
+	static const char *const kinds[] = { [STUB_MIRROR_WAY_BACK] = "way-back",
+					     [STUB_MIRROR_BACKUP] = "backup" };
+	static const char *const modes[] = { [STUB_MIRROR_ASYNC] = "async",
+					     [STUB_MIRROR_PARTLY] = "partly-async",
+					     [STUB_MIRROR_SYNC] = "sync" };
+	struct mirror *m = c->m;
+	struct json_object *o;
+	struct seen s;
+	int r = look(m, &s);
+
+	if (r < 0)
+		return answer_error("the ledger cannot be read");
+	o = answer_ok();
+	add_s(o, "state", state_name(m, &s));
+	add_b(o, "paused", atomic_load(&m->paused));
+	add_s(o, "kind", kinds[m->conf.kind]);
+	add_s(o, "mode", modes[m->conf.mode]);
+	add_s(o, "uri", m->conf.uri);
+	add_u(o, "owed", s.owed);
+	add_b(o, "unknown", s.unknown);
+	add_u(o, "aside", s.aside);
+	add_parked(m, o);
+	add_u(o, "waiting_for_fill", atomic_load(&m->waiting));
+	add_u(o, "objects_total", atomic_load(&m->objects));
+	add_u(o, "bytes_total", atomic_load(&m->bytes));
+	add_u(o, "foreign_total", atomic_load(&m->foreign));
+	add_u(o, "lag_seconds", s.owed ? s.lag_s : 0);
+	add_target(m, &s.target, o);
+	return o;
+}
+
+static struct json_object *cmd_drained(struct control *c, struct json_object *in)
+{
+	struct json_object *o;
+	struct seen s;
+	int r = look(c->m, &s);
+
+	if (r < 0)
+		return answer_error("the ledger cannot be read");
+	o = answer_ok();
+	add_b(o, "drained", !s.owed && !s.unknown && !walker_walks(c->m->walker) && s.aside_known &&
+				    !s.aside && !s.desk.of[DESK_PARKED]);
+	return o;
+}
+
+static struct json_object *cmd_retry(struct control *c, struct json_object *in)
+{
+	desk_again(c->m->desk);
+	replicator_wake(c->r);
+	return answer_ok();
+}
+
+static struct json_object *set_paused(struct control *c, bool paused)
+{
+	struct json_object *o;
+	int r;
+
+	pthread_mutex_lock(&c->lock);
+	atomic_store(&c->m->paused, paused);
+	r = paused_store(c->m->volume, paused);
+	pthread_mutex_unlock(&c->lock);
+	replicator_wake(c->r);
+	o = r == 0 ? answer_ok() : answer_error("done, but a restart will undo it: it cannot be stored");
+	return o;
+}
+
+static struct json_object *cmd_pause(struct control *c, struct json_object *in)
+{
+	return set_paused(c, true);
+}
+
+static struct json_object *cmd_resume(struct control *c, struct json_object *in)
+{
+	return set_paused(c, false);
+}
+
+static struct json_object *set_frozen(struct control *c, bool on)
+{
+	int r = stub_ledger_freeze(c->m->volume, on);
+
+	return r < 0 ? answer_error(strerror(-r)) : answer_ok();
+}
+
+static struct json_object *cmd_freeze(struct control *c, struct json_object *in)
+{
+	return set_frozen(c, true);
+}
+
+static struct json_object *cmd_thaw(struct control *c, struct json_object *in)
+{
+	return set_frozen(c, false);
+}
+
+static struct json_object *cmd_walk(struct control *c, struct json_object *in)
+{
+	walker_all(c->m->walker);
+	return answer_ok();
+}
+
+/* Has the round come to its end in time?  While the ledger does not know what is owed, all of it is. */
+static bool wait_round(struct control *c, struct round *round, uint64_t until)
+{
+	static const struct timespec look_again = { 0, SYNC_LOOK_MS * 1000000L };
+
+	while (!atomic_load(&c->m->stopping) && stub_now_ms() < until) {
+		if (!stub_ledger_unknown(c->m->ledger) && !walker_walks(c->m->walker) &&
+		    round_over(c->m, round))
+			return true;
+		nanosleep(&look_again, NULL);
+	}
+	return false;
+}
+
+static struct json_object *cmd_sync(struct control *c, struct json_object *in)
+{
+	struct json_object *x, *o;
+	struct round *round;
+	int64_t seconds = SYNC_S;
+	bool synced;
+	int r;
+
+	if (json_object_object_get_ex(in, "timeout_s", &x)) {
+		seconds = json_object_get_int64(x);
+		if (!json_object_is_type(x, json_type_int) || seconds < 0 || seconds > 86400)
+			return answer_error("timeout_s: a number of seconds, at most 86400");
+	}
+	r = round_begin(c->m, false, &round);
+	if (r < 0)
+		return answer_error("the ledger cannot be read");
+	replicator_wake(c->r);
+	synced = wait_round(c, round, stub_now_ms() + (uint64_t)seconds * 1000);
+	round_end(c->m, round);
+	o = answer_ok();
+	add_b(o, "synced", synced);
+	return o;
+}
+
+static struct json_object *cmd_stop(struct control *c, struct json_object *in)
+{
+	kill(getpid(), SIGTERM);
+	return answer_ok();
+}
+
+static const struct {
+	const char *name;
+	struct json_object *(*fn)(struct control *c, struct json_object *in);
+} commands[] = {
+	{ "status", cmd_status }, { "drained", cmd_drained }, { "sync", cmd_sync },
+	{ "retry", cmd_retry },	  { "pause", cmd_pause },     { "resume", cmd_resume },
+	{ "freeze", cmd_freeze }, { "thaw", cmd_thaw },	      { "walk", cmd_walk },
+	{ "stop", cmd_stop },
+};
+
+static struct json_object *run_command(void *arg, const char *name, struct json_object *in)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(name, commands[i].name))
+			return commands[i].fn(arg, in);
+	return NULL;
+}
+
+/* Beside the retriever's. */
+static int path_of(const struct stub_volume *v, char *out, size_t size)
+{
+	const struct stub_volume_info *info = stub_volume_info(v);
+	const char *slash = strrchr(info->control, '/');
+	int n = snprintf(out, size, "%.*s/%s.mirror", slash ? (int)(slash - info->control) : 1,
+			 slash ? info->control : ".", info->uuid);
+
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
+int control_create(struct mirror *m, struct replicator *r, struct control **out)
+{
+	struct control *c = calloc(1, sizeof(*c));
+	char path[STUB_PATH_MAX + 1];
+	int e;
+
+	if (!c)
+		return -ENOMEM;
+	c->m = m;
+	c->r = r;
+	pthread_mutex_init(&c->lock, NULL);
+	/* the ledger is ours, so nobody else can be listening there */
+	e = path_of(m->volume, path, sizeof(path));
+	if (e == 0)
+		e = commands_create(path, run_command, c, &c->commands);
+	if (e < 0) {
+		free(c);
+		return e;
+	}
+	*out = c;
+	return 0;
+}
+
+void control_destroy(struct control *c)
+{
+	if (!c)
+		return;
+	commands_destroy(c->commands);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}

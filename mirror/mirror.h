@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * mirror.h - the replicator of one volume: what its rooms share (docs/decisions/0092).
+ *
+ *   replicator.c    takes from the ledger, hands to workers, strikes
+ *   desk.c          when an object may be compared next, and why not now; what is parked
+ *   object.c        an object here, its place over there
+ *   compare_dir.c   names; there.c: a listing over there; bring.c: how a missing name comes there
+ *   compare_file.c  bytes
+ *   compare_attr.c  owner, ACL, mode, times
+ *   aside.c         what is held aside, and when it may go
+ *   rounds.c        has everything that was owed at some moment been compared since?
+ *   walk.c          through the whole volume
+ *   fills.c         asks the retriever for what is missing here
+ *   control.c       the control socket
+ *
+ * What holds, whatever dies:
+ *
+ * 1. An object is struck only if a comparison that began after stub_ledger_begin() found, or
+ *    made, everything equal that was owed, and what the comparison saw here is durable here.
+ * 2. Who has something left to do for another object owes it (mirror_owe()) before it does
+ *    anything by which that could be forgotten: a new object is owed with all it has before
+ *    its place is noted, for a place says that it is the right one.
+ * 3. Places are durable before the directory with the name is struck.
+ * 4. Nothing over there is removed before every directory that was owed when it was held
+ *    aside has been compared since, with success, and the ledger knows what is owed.
+ * 5. One worker has an object at a time; objects that are made have the inode's lock
+ *    (mirror_lock_ino()), so that names in several directories make one.
+ *
+ * No lock of one room is held while another room is called; but the inode's lock, which is
+ * outermost, and the one of aside.c, while the server is called.
+ */
+#ifndef MIRROR_H
+#define MIRROR_H
+
+#include <stdatomic.h>
+
+#include "source/target.h"
+#include "stubcore.h"
+#include "stubledger.h"
+#include "stubmirror.h"
+
+#define MIRROR_INO_LOCKS 64
+
+struct aside;
+struct desk;
+struct fills;
+struct rounds;
+struct walker;
+
+struct mirror {
+	/* set at the start */
+	struct stub_volume *volume;
+	struct stub_ledger *ledger;
+	struct source *target;
+	struct stub_mirror_conf conf;
+	dev_t dev;
+	bool acls; /* the volume keeps POSIX ACLs */
+	unsigned int workers;
+	stub_log_fn log;
+	void *log_arg;
+	struct aside *aside;
+	struct desk *desk;
+	struct fills *fills;
+	struct rounds *rounds;
+	struct walker *walker;
+	/* counted since the start */
+	_Atomic uint64_t objects, bytes, foreign, waiting;
+	_Atomic uint64_t behind_ms; /* since when the ledger was not read to its end; 0: it was */
+	atomic_bool paused, stopping;
+	pthread_mutex_t ino_lock[MIRROR_INO_LOCKS];
+	pthread_mutex_t root_lock;
+	struct stub_origin root; /* under root_lock; len 0: not known */
+	bool root_wrong;
+};
+
+/* What became of a comparison; or -errno: it failed, and is parked with task.what. */
+enum verdict {
+	EQUAL,
+	AGAIN,	/* it was changed meanwhile, or something else has to come first */
+	WAITS,	/* for what is missing here */
+	UNPLACED, /* it is not known over there: its directories are to be compared */
+	AWAY,	/* the mirror is gone */
+	FULL,
+	REFUSED, /* names of it were, and are parked */
+};
+
+/* One comparison. */
+struct task {
+	struct mirror *m;
+	struct stub_owed o;
+	uint64_t begun; /* of rounds.c */
+	unsigned int tries; /* before this one, that ended with AGAIN, in a row */
+	int fd; /* O_PATH, later for reading; -1: there is no such object */
+	struct stat st;
+	struct stub_view view;
+	struct stub_origin place;
+	bool root;
+	bool names_done; /* all its names are right over there */
+	const char *what; /* is being compared */
+};
+
+/* ---- mirror.c ---- */
+
+int mirror_log(const struct mirror *m, enum stub_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Durably owed; joins the rounds that are under way. */
+int mirror_owe(struct mirror *m, const struct stub_owed *o, size_t n);
+int mirror_owe_one(struct mirror *m, const struct stub_handle *h, uint32_t what);
+/* The mirror's root, by which it is known again.  A verdict. */
+int mirror_root(struct mirror *m, struct stub_origin *out);
+/* What an @error of the mirror means for the object: a verdict, or @error itself. */
+int mirror_verdict(struct mirror *m, int error);
+/* Is it the same inode over there? */
+bool mirror_same(const struct mirror *m, const struct stub_origin *a, const struct stub_origin *b);
+void mirror_lock_ino(struct mirror *m, uint64_t ino);
+void mirror_unlock_ino(struct mirror *m, uint64_t ino);
+
+/* ---- object.c ---- */
+
+/* Look at t->o.h.  EQUAL also: there is no such object any more (t->fd is -1). */
+int task_look(struct task *t);
+/* Open it for reading, and make durable what it is; look again. */
+int task_open(struct task *t);
+void task_close(struct task *t);
+/* How it is to be over there: @st, with what @view shows instead. */
+void attr_of(const struct stat *st, const struct stub_view *view, struct stub_attr *out);
+/* Its directory is owed: durable on return. */
+int task_owe_parent(struct task *t);
+/* Below the volume's root, as far as the kernel knows; "" if not. */
+void task_path(const struct task *t, char *out, size_t size);
+
+/* ---- compare_*.c: verdicts ---- */
+
+int compare_object(struct task *t);
+int compare_dir(struct task *t);
+int compare_file(struct task *t);
+/* @moved: something was changed over there, so its times are not right. */
+int compare_attr(struct task *t, bool moved);
+
+#endif
