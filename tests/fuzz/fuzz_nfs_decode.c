@@ -132,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(s);
 	s->base.ops = &nfs_source_ops;
 	pthread_mutex_init(&s->pool.lock, NULL);
-	s->limits = (struct source_limits){ 65536, 65536, INT64_MAX };
+	s->limits = (struct source_limits){ 65536, 65536, INT64_MAX, 0 };
 	s->root = (struct stub_origin){ 4, "root" };
 	strcpy(s->uri.host, "host");
 	input = (struct fuzz_in){ data, size };
