@@ -216,7 +216,7 @@ int stubvfs_fchmod(struct vfs_handle_struct *handle, struct files_struct *fsp, m
 {
 	struct stub_bracket change;
 
-	if (!glue_change_fsp(handle, fsp, &change))
+	if (!glue_change_fsp(handle, fsp, STUB_OWED_ATTRS, &change))
 		return -1;
 	return (int)glue_end(&change, SMB_VFS_NEXT_FCHMOD(handle, fsp, mode));
 }
@@ -226,7 +226,7 @@ int stubvfs_fchown(struct vfs_handle_struct *handle, struct files_struct *fsp, u
 {
 	struct stub_bracket change;
 
-	if (!glue_change_fsp(handle, fsp, &change))
+	if (!glue_change_fsp(handle, fsp, STUB_OWED_ATTRS, &change))
 		return -1;
 	return (int)glue_end(&change, SMB_VFS_NEXT_FCHOWN(handle, fsp, uid, gid));
 }
@@ -241,7 +241,7 @@ int stubvfs_lchown(struct vfs_handle_struct *handle, const struct smb_filename *
 
 	if (stubvfs_hides(handle, AT_FDCWD, name->base_name))
 		return glue_fail(-ENOENT);
-	if (!glue_migrating(handle))
+	if (!glue_heeds_changes(handle))
 		return SMB_VFS_NEXT_LCHOWN(handle, name, uid, gid);
 	r = stubvfs_bring(handle, AT_FDCWD, name->base_name, false, ENOENT);
 	if (r >= 0)
@@ -258,7 +258,7 @@ int stubvfs_fntimes(struct vfs_handle_struct *handle, struct files_struct *fsp,
 {
 	struct stub_bracket change;
 
-	if (!glue_change_fsp(handle, fsp, &change))
+	if (!glue_change_fsp(handle, fsp, STUB_OWED_ATTRS, &change))
 		return -1;
 	return (int)glue_end(&change, SMB_VFS_NEXT_FNTIMES(handle, fsp, ft));
 }
@@ -268,7 +268,7 @@ int stubvfs_fchflags(struct vfs_handle_struct *handle, struct files_struct *fsp,
 {
 	struct stub_bracket change;
 
-	if (!glue_change_fsp(handle, fsp, &change))
+	if (!glue_change_fsp(handle, fsp, STUB_OWED_ATTRS, &change))
 		return -1;
 	return (int)glue_end(&change, SMB_VFS_NEXT_FCHFLAGS(handle, fsp, flags));
 }
@@ -278,7 +278,7 @@ int stubvfs_sys_acl_set_fd(struct vfs_handle_struct *handle, struct files_struct
 {
 	struct stub_bracket change;
 
-	if (!glue_change_fsp(handle, fsp, &change))
+	if (!glue_change_fsp(handle, fsp, STUB_OWED_ATTRS, &change))
 		return -1;
 	return (int)glue_end(&change, SMB_VFS_NEXT_SYS_ACL_SET_FD(handle, fsp, type, acl));
 }
@@ -287,7 +287,7 @@ int stubvfs_sys_acl_delete_def_fd(struct vfs_handle_struct *handle, struct files
 {
 	struct stub_bracket change;
 
-	if (!glue_change_fsp(handle, fsp, &change))
+	if (!glue_change_fsp(handle, fsp, STUB_OWED_ATTRS, &change))
 		return -1;
 	return (int)glue_end(&change, SMB_VFS_NEXT_SYS_ACL_DELETE_DEF_FD(handle, fsp));
 }

@@ -18,6 +18,7 @@
 #include <errno.h>
 
 #define CHUNK (128 * 1024)
+#define BYTES (STUB_OWED_DATA | STUB_OWED_ATTRS) /* its times too */
 #define WHO   0 /* of unstable writes: this process has one client only */
 
 /* ---- changes of a range ---- */
@@ -37,6 +38,7 @@ static int range_begin(struct ranging *g, struct vfs_handle_struct *handle,
 	ZERO_STRUCTP(g);
 	g->era = glue_era(handle);
 	glue_of_fsp(handle, fsp, &g->o);
+	g->o.owes = BYTES;
 	return stub_bracket_range(&g->o, &wait, offset, length, &g->change);
 }
 
@@ -85,18 +87,37 @@ ssize_t stubvfs_pwrite(struct vfs_handle_struct *handle, struct files_struct *fs
 }
 
 struct write_state {
+	struct tevent_req *req; /* NULL: nobody waits for it any more */
 	struct stub_front o;
+	struct glue_flight flight;
 	ssize_t done;
 	struct vfs_aio_state aio;
 };
 
+/*
+ * smbd frees the request of a file that it closes by force, while a thread still writes.  Until that
+ * one is done the object is in flight: what a comparison with the mirror does not see yet would
+ * come after it.
+ */
+static int write_state_free(struct write_state *s)
+{
+	s->req = NULL;
+	return -1;
+}
+
 static void write_done(struct tevent_req *sub)
 {
-	struct tevent_req *req = tevent_req_callback_data(sub, struct tevent_req);
-	struct write_state *s = tevent_req_data(req, struct write_state);
+	struct write_state *s = tevent_req_callback_data(sub, struct write_state);
+	struct tevent_req *req = s->req;
 
 	s->done = SMB_VFS_PWRITE_RECV(sub, &s->aio);
 	TALLOC_FREE(sub);
+	talloc_set_destructor(s, NULL);
+	glue_flight_end(&s->flight);
+	if (!req) {
+		talloc_free(s);
+		return;
+	}
 	if (s->done < 0) {
 		tevent_req_error(req, s->aio.error);
 		return;
@@ -112,10 +133,12 @@ struct tevent_req *stubvfs_pwrite_send(struct vfs_handle_struct *handle, TALLOC_
 	struct tevent_req *req, *sub;
 	struct write_state *s;
 	struct stub_view view;
+	int r;
 
 	req = tevent_req_create(mem_ctx, &s, struct write_state);
 	if (!req)
 		return NULL;
+	s->req = req;
 	glue_of_fsp(handle, fsp, &s->o);
 	if (stub_front_look(&s->o, &view) < 0 || s->o.maybe) {
 		s->done = stubvfs_pwrite(handle, fsp, data, n, offset);
@@ -125,10 +148,19 @@ struct tevent_req *stubvfs_pwrite_send(struct vfs_handle_struct *handle, TALLOC_
 			tevent_req_done(req);
 		return tevent_req_post(req, ev);
 	}
-	sub = SMB_VFS_NEXT_PWRITE_SEND(s, ev, handle, fsp, data, n, offset);
-	if (tevent_req_nomem(sub, req))
+	r = glue_flight_begin(&s->o, BYTES, &s->flight);
+	if (r < 0) {
+		tevent_req_error(req, glue_errno(r));
 		return tevent_req_post(req, ev);
-	tevent_req_set_callback(sub, write_done, req);
+	}
+	sub = SMB_VFS_NEXT_PWRITE_SEND(s, ev, handle, fsp, data, n, offset);
+	if (tevent_req_nomem(sub, req)) {
+		glue_flight_end(&s->flight);
+		return tevent_req_post(req, ev);
+	}
+	if (s->flight.x)
+		talloc_set_destructor(s, write_state_free);
+	tevent_req_set_callback(sub, write_done, s);
 	return req;
 }
 
@@ -149,7 +181,8 @@ ssize_t stubvfs_pwrite_recv(struct tevent_req *req, struct vfs_aio_state *aio)
 
 /*
  * From the client's socket into the file.  The client may be slow, so a stub's bracket is not
- * open while we wait for it: each part is written when it has come.
+ * open while we wait for it, nor is the file in flight to a mirror: each part is written when it has
+ * come.
  */
 static ssize_t receive(struct vfs_handle_struct *handle, int from, struct files_struct *fsp,
 		       off_t offset, size_t n)
@@ -187,7 +220,7 @@ ssize_t stubvfs_recvfile(struct vfs_handle_struct *handle, int from, struct file
 	int flags, saved;
 
 	glue_of_fsp(handle, fsp, &o);
-	if (stub_front_look(&o, &view) == 0 && !o.maybe)
+	if (stub_front_look(&o, &view) == 0 && !o.maybe && !glue_mirrored(handle))
 		return SMB_VFS_NEXT_RECVFILE(handle, from, fsp, offset, n);
 	flags = fcntl(from, F_GETFL);
 	if (flags < 0 || fcntl(from, F_SETFL, flags & ~O_NONBLOCK) < 0)
@@ -205,7 +238,7 @@ int stubvfs_ftruncate(struct vfs_handle_struct *handle, struct files_struct *fsp
 {
 	struct stub_bracket change;
 
-	if (!glue_change_fsp(handle, fsp, &change))
+	if (!glue_change_fsp(handle, fsp, BYTES, &change))
 		return -1;
 	return (int)glue_end(&change, SMB_VFS_NEXT_FTRUNCATE(handle, fsp, size));
 }

@@ -17,6 +17,11 @@ static int stubvfs_free(struct stubvfs *x)
 		return 0;
 	root = glue_root_enter();
 	glue_link_destroy(x);
+	x->over = true;
+	if (x->flying) {
+		glue_root_leave(root);
+		return -1;
+	}
 	stub_volume_close(x->gate.volume);
 	glue_root_leave(root);
 	x->gate.volume = NULL;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 
+#define NAMES (STUB_OWED_NAMES | STUB_OWED_ATTRS) /* of a directory: its times too */
 #define TRIES 4 /* each after another client has changed what the name stands for */
 
 /* The directory that @path is in, and its name there. */
@@ -29,6 +30,7 @@ static int place_open(struct vfs_handle_struct *handle, const struct files_struc
 	*p = (struct place){ .fd = fsp_get_pathref_fd(dirfsp), .name = path };
 	if (!slash) {
 		glue_of_fsp(handle, dirfsp, &p->dir);
+		p->dir.owes = NAMES;
 		return 0;
 	}
 	if ((size_t)(slash - path) >= sizeof(parent))
@@ -44,6 +46,7 @@ static int place_open(struct vfs_handle_struct *handle, const struct files_struc
 	p->own = true;
 	p->name = slash + 1;
 	glue_of_fd(handle, p->fd, &p->dir);
+	p->dir.owes = NAMES;
 	return 0;
 }
 
@@ -109,7 +112,7 @@ int stubvfs_make_begin(struct vfs_handle_struct *handle, const struct files_stru
 	ZERO_STRUCTP(change);
 	if (stubvfs_hides(handle, fsp_get_pathref_fd(dirfsp), name->base_name))
 		return -EACCES;
-	if (!glue_migrating(handle))
+	if (!glue_heeds_changes(handle))
 		return 0;
 	r = place_open(handle, dirfsp, name->base_name, &p);
 	if (r < 0)
@@ -192,7 +195,7 @@ int stubvfs_linkat(struct vfs_handle_struct *handle, struct files_struct *old_di
 		return glue_fail(-ENOENT);
 	if (stubvfs_hides(handle, fsp_get_pathref_fd(new_dirfsp), new_name->base_name))
 		return glue_fail(-EACCES);
-	if (!glue_migrating(handle))
+	if (!glue_heeds_changes(handle))
 		return SMB_VFS_NEXT_LINKAT(handle, old_dirfsp, old_name, new_dirfsp, new_name,
 					   flags);
 	if (stubvfs_bring(handle, fsp_get_pathref_fd(old_dirfsp), old_name->base_name, false,
@@ -263,7 +266,7 @@ int stubvfs_unlinkat(struct vfs_handle_struct *handle, struct files_struct *dirf
 
 	if (stubvfs_hides(handle, fsp_get_pathref_fd(dirfsp), name->base_name))
 		return glue_fail(-ENOENT);
-	if (!glue_migrating(handle) || is_named_stream(name))
+	if (!glue_heeds_changes(handle) || is_named_stream(name))
 		return SMB_VFS_NEXT_UNLINKAT(handle, dirfsp, name, flags);
 	r = place_open(handle, dirfsp, name->base_name, &p);
 	if (r < 0)
@@ -375,7 +378,7 @@ int stubvfs_renameat(struct vfs_handle_struct *handle, struct files_struct *old_
 		return glue_fail(-ENOENT);
 	if (stubvfs_hides(handle, fsp_get_pathref_fd(new_dirfsp), new_name->base_name))
 		return glue_fail(-EACCES);
-	if (!glue_migrating(handle) || is_named_stream(old_name) || is_named_stream(new_name))
+	if (!glue_heeds_changes(handle) || is_named_stream(old_name) || is_named_stream(new_name))
 		return compat_next_renameat(handle, old_dirfsp, old_name, new_dirfsp, new_name,
 					    how);
 	r = rename_open(&m, old_dirfsp, old_name->base_name, new_dirfsp, new_name->base_name);

@@ -149,8 +149,17 @@ struct copy_state {
 	struct stub_need need; /* of the source; its era is that of the source's volume */
 	bool from_stub; /* it may have been one when we began */
 	bool ours; /* NEXT does not know the token */
+	struct glue_flight flight; /* of the target, while NEXT copies */
 	off_t copied;
 };
+
+/* NEXT copies on the event loop, or by pwrite_send of the whole stack: when the request is freed
+ * nothing of it comes any more that is not in flight by itself. */
+static int copy_state_free(struct copy_state *s)
+{
+	glue_flight_end(&s->flight);
+	return 0;
+}
 
 static bool is_copychunk(uint32_t fsctl)
 {
@@ -185,6 +194,7 @@ static void copy_next_done(struct tevent_req *sub)
 	struct stub_front to;
 
 	TALLOC_FREE(sub);
+	glue_flight_end(&s->flight);
 	/* pages may have been dropped before they were copied: the client has to repeat it */
 	if (NT_STATUS_IS_OK(status) && s->from_stub && !still_valid(s))
 		status = NT_STATUS_IO_DEVICE_ERROR;
@@ -198,10 +208,18 @@ static void copy_next_done(struct tevent_req *sub)
 static void copy_next(struct tevent_req *req)
 {
 	struct copy_state *s = tevent_req_data(req, struct copy_state);
-	struct tevent_req *sub = SMB_VFS_NEXT_OFFLOAD_WRITE_SEND(s->handle, s, s->ev, s->fsctl,
-								 s->token, s->from_at, s->to,
-								 s->to_at, s->length);
+	struct tevent_req *sub;
+	struct stub_front to;
+	int r;
 
+	glue_of_fsp(s->handle, s->to, &to);
+	r = glue_flight_begin(&to, STUB_OWED_DATA | STUB_OWED_ATTRS, &s->flight);
+	if (r < 0) {
+		tevent_req_nterror(req, map_nt_error_from_unix(glue_errno(r)));
+		return;
+	}
+	sub = SMB_VFS_NEXT_OFFLOAD_WRITE_SEND(s->handle, s, s->ev, s->fsctl, s->token, s->from_at,
+					      s->to, s->to_at, s->length);
 	if (!tevent_req_nomem(sub, req))
 		tevent_req_set_callback(sub, copy_next_done, req);
 }
@@ -319,6 +337,7 @@ struct tevent_req *stubvfs_offload_write_send(struct vfs_handle_struct *handle,
 		return NULL;
 	*s = (struct copy_state){ .handle = handle, .ev = ev, .fsctl = fsctl, .token = token,
 				  .to = fsp, .from_at = from, .to_at = to, .length = length };
+	talloc_set_destructor(s, copy_state_free);
 	token_find(token, &s->from, &s->ours);
 	source = s->from ? handle_of(s->from) : NULL;
 	if (s->from && stubvfs_is_strange_stub(source, s->from)) {

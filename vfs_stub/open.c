@@ -246,8 +246,9 @@ static int truncate_opened(struct vfs_handle_struct *handle, int fd)
 	int r;
 
 	glue_of_fd(handle, fd, &o);
-	if (!S_ISREG(o.mode) && o.maybe)
+	if (!S_ISREG(o.mode) && o.gate)
 		return 0;
+	o.owes = STUB_OWED_DATA | STUB_OWED_ATTRS;
 	r = stub_bracket_attrs(&o, &wait, &change);
 	if (r < 0)
 		return glue_fail(r);
@@ -289,6 +290,25 @@ static int open_creating(struct vfs_handle_struct *handle, const struct files_st
 	return fd;
 }
 
+/* A file in which streams_depot keeps a stream: no stub, but a mirror has it too. */
+static int open_stream(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
+		       const struct smb_filename *name, struct files_struct *fsp,
+		       const struct vfs_open_how *how)
+{
+	struct vfs_open_how below = *how;
+	int fd;
+
+	if (!dirfsp || is_named_stream(name) || !glue_mirrored(handle) ||
+	    !(how->flags & (O_CREAT | O_TRUNC)))
+		return SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how);
+	below.flags &= ~O_TRUNC;
+	fd = how->flags & O_CREAT ? open_creating(handle, dirfsp, name, fsp, &below) :
+				    SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, &below);
+	if (fd >= 0 && how->flags & O_TRUNC && truncate_opened(handle, fd) < 0)
+		return close_failed(fd);
+	return fd;
+}
+
 int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *dirfsp,
 		   const struct smb_filename *name, struct files_struct *fsp,
 		   const struct vfs_open_how *how)
@@ -298,7 +318,7 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 	int dirfd, fd, tries = 0;
 
 	if (!dirfsp || is_named_stream(name) || fsp_is_alternate_stream(fsp))
-		return SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how);
+		return open_stream(handle, dirfsp, name, fsp, how);
 	if (stubvfs_refuses_names(handle, dirfsp))
 		return -1;
 	if (!stubvfs(handle))
@@ -309,7 +329,7 @@ int stubvfs_openat(struct vfs_handle_struct *handle, const struct files_struct *
 		errno = how->flags & O_CREAT ? EACCES : ENOENT;
 		return -1;
 	}
-	if (!glue_migrating(handle))
+	if (!glue_heeds_changes(handle))
 		return admit(handle, fsp, how->flags,
 			     SMB_VFS_NEXT_OPENAT(handle, dirfsp, name, fsp, how));
 	below.flags &= ~O_TRUNC;

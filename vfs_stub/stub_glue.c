@@ -24,6 +24,18 @@ bool glue_migrating(const struct vfs_handle_struct *handle)
 	return x && stub_gate_migrating(&x->gate);
 }
 
+bool glue_mirrored(const struct vfs_handle_struct *handle)
+{
+	struct stubvfs *x = stubvfs(handle);
+
+	return x && stub_gate_mirrored(&x->gate);
+}
+
+bool glue_heeds_changes(const struct vfs_handle_struct *handle)
+{
+	return glue_migrating(handle) || glue_mirrored(handle);
+}
+
 uint64_t glue_era(const struct vfs_handle_struct *handle)
 {
 	struct stubvfs *x = stubvfs(handle);
@@ -36,16 +48,17 @@ void glue_of_fd(struct vfs_handle_struct *handle, int fd, struct stub_front *o)
 	struct stat st;
 
 	ZERO_STRUCTP(o);
-	if (!glue_migrating(handle))
+	if (!glue_heeds_changes(handle))
 		return;
 	o->gate = &stubvfs(handle)->gate;
-	/* until we know better it may be a stub; without a handle every look fails */
-	o->maybe = true;
+	/* until we know better it may be a stub; without a handle every look fails, and every
+	 * change where there is a mirror */
+	o->maybe = glue_migrating(handle);
 	if (fstatat(fd, "", &st, AT_EMPTY_PATH) < 0)
 		return;
 	/* handles of another file system say nothing here */
 	if (st.st_dev != stubvfs(handle)->dev) {
-		o->maybe = false;
+		ZERO_STRUCTP(o);
 		return;
 	}
 	o->ino = st.st_ino;
@@ -59,11 +72,16 @@ void glue_of_fsp(struct vfs_handle_struct *handle, const struct files_struct *fs
 {
 	struct files_struct *f = discard_const_p(struct files_struct, fsp);
 	struct glue_known *known;
+	bool stream;
 	int fd;
 
 	ZERO_STRUCTP(o);
-	/* a stream's data is in an attribute, or in a file of the new server's own */
-	if (!glue_migrating(handle) || !fsp || fsp_is_alternate_stream(fsp))
+	if (!glue_heeds_changes(handle) || !fsp)
+		return;
+	/* a stream's data is in an attribute, or in a file of the new server's own: that is no
+	 * stub, but a mirror has it too */
+	stream = fsp_is_alternate_stream(fsp);
+	if (stream && !glue_mirrored(handle))
 		return;
 	fd = fsp_get_pathref_fd(fsp);
 	if (fd == AT_FDCWD || fd < 0) { /* the current directory changes */
@@ -72,14 +90,15 @@ void glue_of_fsp(struct vfs_handle_struct *handle, const struct files_struct *fs
 	}
 	known = VFS_FETCH_FSP_EXTENSION(handle, f);
 	if (known && known->fd == fd) {
-		o->gate = &stubvfs(handle)->gate;
+		o->gate = known->h.len ? &stubvfs(handle)->gate : NULL;
 		o->known = &known->known;
 		o->maybe = !atomic_load(&known->known.normal);
 		o->h = known->h;
 		return;
 	}
 	glue_of_fd(handle, fd, o);
-	if (o->maybe && !o->h.len)
+	o->maybe = o->maybe && !stream;
+	if (o->gate && !o->h.len)
 		return; /* not to be remembered */
 	if (!known)
 		known = VFS_ADD_FSP_EXTENSION(handle, f, struct glue_known, NULL);
@@ -187,13 +206,14 @@ const struct stub_gate_ops glue_gate_ops = {
 /* ---- changing ---- */
 
 bool glue_change_fsp(struct vfs_handle_struct *handle, struct files_struct *fsp,
-		     struct stub_bracket *b)
+		     unsigned int owes, struct stub_bracket *b)
 {
 	struct stub_wait wait = { 0 };
 	struct stub_front o;
 	int r;
 
 	glue_of_fsp(handle, fsp, &o);
+	o.owes = owes;
 	r = stub_bracket_attrs(&o, &wait, b);
 	return r == 0 || glue_fail(r) == 0;
 }
@@ -209,4 +229,37 @@ ssize_t glue_end(struct stub_bracket *b, ssize_t result)
 	int saved = errno;
 
 	return glue_result(result, saved, stub_bracket_end(b, result < 0 ? -saved : 0));
+}
+
+/* The connection may end first, with its share: that stays open for what is still in flight, or its
+ * owner would pass for dead in the ledger while the change goes on. */
+int glue_flight_begin(const struct stub_front *o, unsigned int owes, struct glue_flight *f)
+{
+	int r;
+
+	ZERO_STRUCTP(f);
+	if (!o->gate || !stub_gate_mirrored(o->gate))
+		return 0;
+	f->o = *o;
+	f->o.known = NULL; /* the file may be closed by then */
+	r = stub_front_enter(&f->o, owes, &f->entered);
+	if (r < 0) {
+		stub_front_leave(&f->o, &f->entered);
+		return r;
+	}
+	f->x = glue_connection(o);
+	f->x->flying++;
+	return 0;
+}
+
+void glue_flight_end(struct glue_flight *f)
+{
+	struct stubvfs *x = f->x;
+
+	if (!x)
+		return;
+	f->x = NULL;
+	stub_front_leave(&f->o, &f->entered);
+	if (--x->flying == 0 && x->over)
+		talloc_free(x);
 }

@@ -36,6 +36,12 @@ static inline struct stubvfs *glue_connection(const struct stub_front *f)
 /* Is there anything left to migrate in this connection?  One memory read. */
 bool glue_migrating(const struct vfs_handle_struct *handle);
 
+/* Has the volume a mirror?  Then each change is entered into its ledger before.  One memory read. */
+bool glue_mirrored(const struct vfs_handle_struct *handle);
+
+/* Either: what changes an object needs a bracket. */
+bool glue_heeds_changes(const struct vfs_handle_struct *handle);
+
 /* The era now.  What was read does not count if the era is another one afterwards. */
 uint64_t glue_era(const struct vfs_handle_struct *handle);
 
@@ -66,15 +72,31 @@ extern const struct stub_gate_ops glue_gate_ops;
 
 /* ---- changing ---- */
 
-/* Attributes, then the bracket, for a change of one open file.  False: errno is set. */
+/* Attributes, then the bracket, for a change of one open file, which owes @owes (STUB_OWED_...) to
+ * a mirror then.  False: errno is set. */
 bool glue_change_fsp(struct vfs_handle_struct *handle, struct files_struct *fsp,
-		     struct stub_bracket *b);
+		     unsigned int owes, struct stub_bracket *b);
 
 /* stub_bracket_end() after the operation, which returned @result (-1: failed, see errno):
  * what to return, errno set. */
 ssize_t glue_end(struct stub_bracket *b, ssize_t result);
 /* The same, where the library has already returned @r; @error: errno as the operation left it. */
 ssize_t glue_result(ssize_t result, int error, int r);
+
+/*
+ * A change without a bracket, of a normal object, that goes on over turns of the event loop: it
+ * stands in the ledger of what is owed to a mirror.  A struct of zeros is none.
+ */
+struct glue_flight {
+	struct stubvfs *x; /* NULL: none.  It does not go away before the flight is over */
+	struct stub_front o;
+	struct stub_entered entered;
+};
+
+/* 0, or -errno: it must not be changed. */
+int glue_flight_begin(const struct stub_front *o, unsigned int owes, struct glue_flight *f);
+/* Nothing of the change can come any more.  Again: nothing. */
+void glue_flight_end(struct glue_flight *f);
 
 /* ---- edge.c ---- */
 

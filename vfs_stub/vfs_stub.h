@@ -66,6 +66,8 @@ struct stubvfs {
 	struct stubvfs_guard *guard; /* NULL: nothing was looked at yet */
 	/* of the event loop in which the entry was read; NULL: it is over, or nobody needs to know */
 	struct tevent_immediate *turn;
+	unsigned int flying; /* changes that are in flight in the ledger of a mirror ... */
+	bool over; /* ... and the connection has ended: it is freed with the last one */
 	bool told_will_do; /* to list an entry, smbd needs no more than the old server's listing tells */
 };
 

@@ -79,7 +79,7 @@ int stubvfs_fremovexattr(struct vfs_handle_struct *handle, struct files_struct *
 		errno = ENOATTR;
 		return -1;
 	}
-	if (!glue_change_fsp(handle, fsp, &change))
+	if (!glue_change_fsp(handle, fsp, STUB_OWED_ATTRS, &change))
 		return -1;
 	return (int)glue_end(&change, SMB_VFS_NEXT_FREMOVEXATTR(handle, fsp, name));
 }
@@ -93,7 +93,7 @@ int stubvfs_fsetxattr(struct vfs_handle_struct *handle, struct files_struct *fsp
 		errno = EPERM;
 		return -1;
 	}
-	if (!glue_change_fsp(handle, fsp, &change))
+	if (!glue_change_fsp(handle, fsp, STUB_OWED_ATTRS, &change))
 		return -1;
 	return (int)glue_end(&change,
 				    SMB_VFS_NEXT_FSETXATTR(handle, fsp, name, value, size, flags));
