@@ -207,7 +207,8 @@ static ssize_t receive(struct vfs_handle_struct *handle, int from, struct files_
 		got += (size_t)one;
 	}
 	TALLOC_FREE(buf);
-	errno = error;
+	/* smbd would begin anew, with bytes that are no longer there */
+	errno = error == EAGAIN ? ETIMEDOUT : error;
 	return error ? -1 : (ssize_t)got;
 }
 
