@@ -38,13 +38,34 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return 0;
 }
 
+/* A new home's name in @path and its directory, nobody's yet: 0, -ENAMETOOLONG, -errno. */
+static int make(char *path, size_t size)
+{
+	int n = snprintf(path, size, "%s/" NAME RANDOM, parent());
+
+	if (n < 0 || (size_t)n >= size)
+		return -ENAMETOOLONG;
+	return mkdtemp(path) ? 0 : -errno;
+}
+
 void smb_home_remove(const char *path)
 {
 	const char *name = strrchr(path, '/');
+	char aside[512];
 	struct stat st;
 
 	if (!name || !is_home(name + 1))
 		return;
+	/*
+	 * Who still fills it by its name would not let it become empty, so that goes first.  The
+	 * new one is a home's as well: what a remover that is killed leaves is swept.
+	 */
+	if (make(aside, sizeof(aside)) == 0) {
+		if (rename(path, aside) == 0)
+			path = aside;
+		else
+			rmdir(aside);
+	}
 	/* nftw() gives up where somebody else has just removed a directory */
 	for (int i = 0; i < ROUNDS && lstat(path, &st) == 0; i++)
 		nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
@@ -105,12 +126,10 @@ int smb_home_make(char *path, size_t size)
 	sweep();
 	/* another process may sweep the new home away before it is locked */
 	for (int i = 0; i < ROUNDS && fd == -ENOENT; i++) {
-		int n = snprintf(path, size, "%s/" NAME RANDOM, parent());
+		int r = make(path, size);
 
-		if (n < 0 || (size_t)n >= size)
-			return -ENAMETOOLONG;
-		if (!mkdtemp(path))
-			return -errno;
+		if (r < 0)
+			return r;
 		fd = smb_home_hold(path);
 		if (fd < 0)
 			smb_home_remove(path);

@@ -23,7 +23,10 @@ int smb_home_make(char *path, size_t size);
 /* Hold a home that exists: the descriptor as above, -ENOENT if there is none, -errno. */
 int smb_home_hold(const char *path);
 
-/* Remove a home with all in it.  A path that smb_home_make() does not make is left alone. */
+/*
+ * Remove a home with all in it: nothing has its name any more when this returns, whoever else
+ * fills or removes it.  A path that smb_home_make() does not make is left alone.
+ */
 void smb_home_remove(const char *path);
 
 #endif

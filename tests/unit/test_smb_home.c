@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -23,6 +24,8 @@
 #include "smb/smb_home.h"
 
 static char top[] = "/tmp/test_smb_home.XXXXXX";
+
+#define FILLERS 4
 
 /* How many more homes another process sweeps away just before they are held. */
 static unsigned int stolen;
@@ -259,7 +262,7 @@ static void removed_by_two(void **state)
 static void *fill_it(void *arg)
 {
 	const char *home = arg;
-	char path[600];
+	char path[700];
 	int fd;
 
 	for (unsigned int i = 0;; i++) {
@@ -271,20 +274,29 @@ static void *fill_it(void *arg)
 	}
 }
 
-static void removed_while_it_fills(void **state)
+/* However many fill it: one who removes a file at a time never catches up with them. */
+static void removed_while_they_fill(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 100; i++) {
-		char home[512];
+	for (int i = 0; i < 10; i++) {
+		char home[512], names[FILLERS][600];
 		int fd = make(home, sizeof(home));
-		pthread_t t;
+		pthread_t t[FILLERS];
 		void *failed;
 
-		assert_int_equal(pthread_create(&t, NULL, fill_it, home), 0);
+		for (int j = 0; j < FILLERS; j++) {
+			snprintf(names[j], sizeof(names[j]), "%s/%d", home, j);
+			assert_int_equal(mkdir(names[j], 0700), 0);
+			assert_int_equal(pthread_create(&t[j], NULL, fill_it, names[j]), 0);
+		}
+		while (!is_there(in(names[0], "0")))
+			sched_yield();
 		smb_home_remove(home);
 		assert_false(is_there(home));
-		assert_int_equal(pthread_join(t, &failed), 0);
-		assert_null(failed);
+		for (int j = 0; j < FILLERS; j++) {
+			assert_int_equal(pthread_join(t[j], &failed), 0);
+			assert_null(failed);
+		}
 		close(fd);
 	}
 }
@@ -308,7 +320,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(made_and_removed), CASE(swept),
 		CASE(swept_after_a_kill), CASE(not_swept),
-		CASE(removed_by_two), CASE(removed_while_it_fills),
+		CASE(removed_by_two), CASE(removed_while_they_fill),
 		CASE(stolen_before_it_is_held),
 	};
 
