@@ -7,7 +7,12 @@
  * attempt is a minute later, and after each further one later still, so that no account is
  * locked; but at once if the keytab or the cache has changed, or the administrator says so.
  *
- * struct tickets is shared by its owner and its thread, and freed by the last of them.
+ * The owner waits for the thread and frees struct tickets, unless the thread is in an exchange: then
+ * it is left to itself, and frees it when that is over.
+ *
+ * libkrb5's destructors, which exit() calls, abort threads that are in it still, or end after them.
+ * So a process that has a thread which nobody has waited for ends without destructors.
+ *
  * lock guards what its comment claims; changed() and tell() are called with it held, so that
  * neither is called after tickets_stop().  serial and refused_ms can be read without it.
  */
@@ -36,11 +41,14 @@ struct tickets {
 	char *keytab, *principal, *cache, *host;
 	const char *file; /* keytab or cache, if that is a file; else NULL */
 
+	pthread_t thread;
+
 	pthread_mutex_t lock;
 	/* guarded by lock */
 	pthread_cond_t turn; /* another attempt is over, or stop */
 	bool stop;
-	unsigned int holders;
+	bool busy; /* the thread is in an exchange, without the lock */
+	bool left; /* it has no owner any more */
 	int err; /* of the last attempt, and why; 0 before the first one */
 	char why[WHY_MAX];
 	bool told; /* it was logged that tickets cannot be renewed */
@@ -74,6 +82,25 @@ static void release(struct tickets *t)
 	free(t->cache);
 	free(t->host);
 	free(t);
+}
+
+/* ---- the end of the process ---- */
+
+static atomic_uint threads; /* begun, and never joined */
+
+static void end_at_once(int status, void *arg)
+{
+	(void)arg;
+	if (!threads)
+		return;
+	fflush(NULL);
+	_exit(status);
+}
+
+static void end_well(void)
+{
+	/* called before all destructors, and before what was registered earlier */
+	on_exit(end_at_once, NULL);
 }
 
 /* ---- the thread ---- */
@@ -191,7 +218,7 @@ static void *ticket_main(void *arg)
 	const struct tickets_from from = { t->keytab, t->principal, t->cache, t->c.service, t->host,
 					   t->c.hostbased };
 	struct pace p = { 0 };
-	bool last;
+	bool left;
 
 	pthread_mutex_lock(&t->lock);
 	while (wait_for(t, &p)) {
@@ -201,10 +228,12 @@ static void *ticket_main(void *arg)
 		int r;
 
 		t->hurry = false;
+		t->busy = true;
 		pthread_mutex_unlock(&t->lock);
 		look(t, &p.file);
 		r = tickets_get(&from, &t->c.keep, &new, why, sizeof(why));
 		pthread_mutex_lock(&t->lock);
+		t->busy = false;
 		if (t->stop) {
 			drop(t, &new);
 			break;
@@ -213,9 +242,9 @@ static void *ticket_main(void *arg)
 		plan(t, &p, t->serial != serial);
 		pthread_cond_broadcast(&t->turn);
 	}
-	last = --t->holders == 0;
+	left = t->left;
 	pthread_mutex_unlock(&t->lock);
-	if (last)
+	if (left)
 		release(t);
 	return NULL;
 }
@@ -233,7 +262,6 @@ static struct tickets *allocate(const struct tickets_config *c)
 	t->principal = strdup(c->principal ? c->principal : "");
 	t->cache = strdup(c->cache ? c->cache : "");
 	t->host = strdup(c->host);
-	t->holders = 2;
 	pthread_mutex_init(&t->lock, NULL);
 	stub_cond_init(&t->turn);
 	if (!t->keytab || !t->principal || !t->cache || !t->host) {
@@ -252,24 +280,27 @@ static struct tickets *allocate(const struct tickets_config *c)
 int tickets_create(const struct tickets_config *c, struct tickets **out, char *why,
 		      size_t size)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct tickets *t = allocate(c);
-	pthread_t thread;
 	int r = t ? 0 : -ENOMEM;
 
 	snprintf(why, size, "%s", r < 0 ? strerror(-r) : "");
 	if (r == 0 && t->keytab[0])
 		r = tickets_check(t->keytab, t->principal, why, size);
 	if (r == 0) {
-		r = -pthread_create(&thread, NULL, ticket_main, t);
-		if (r < 0)
+		pthread_once(&once, end_well);
+		threads++;
+		r = -pthread_create(&t->thread, NULL, ticket_main, t);
+		if (r < 0) {
+			threads--;
 			snprintf(why, size, "no thread: %s", strerror(-r));
+		}
 	}
 	if (r < 0) {
 		if (t)
 			release(t);
 		return r;
 	}
-	pthread_detach(thread); /* never joined: it may wait for a KDC for long */
 	*out = t;
 	return 0;
 }
@@ -286,16 +317,21 @@ void tickets_stop(struct tickets *t)
 
 void tickets_destroy(struct tickets *t)
 {
-	bool last;
+	bool busy;
 
 	if (!t)
 		return;
 	tickets_stop(t);
 	pthread_mutex_lock(&t->lock);
-	last = --t->holders == 0;
+	busy = t->left = t->busy;
+	if (busy)
+		pthread_detach(t->thread); /* it may wait for a KDC for long */
 	pthread_mutex_unlock(&t->lock);
-	if (last)
-		release(t);
+	if (busy)
+		return;
+	pthread_join(t->thread, NULL);
+	threads--;
+	release(t);
 }
 
 void tickets_hurry(struct tickets *t)

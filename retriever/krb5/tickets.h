@@ -47,7 +47,11 @@ int tickets_create(const struct tickets_config *c, struct tickets **out, char *w
 /* Nothing is called back any more, nobody waits any more.  NULL is fine. */
 void tickets_stop(struct tickets *t);
 
-/* After tickets_stop(); the thread ends when the KDC lets it.  NULL is fine. */
+/*
+ * After tickets_stop(); a thread that is in an exchange ends when the KDC lets it.  The process may
+ * end before that, or without this: by exit() (_exit(), if nobody has waited for a thread, when what
+ * was registered later is done and the streams are flushed).  NULL is fine.
+ */
 void tickets_destroy(struct tickets *t);
 
 /* Do not wait any more after a refusal.  NULL is fine. */

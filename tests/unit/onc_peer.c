@@ -156,10 +156,12 @@ static krb5_creds ticket(krb5_context k, const krb5_keyblock *key, int life_s)
 }
 
 static char conf[] = "/tmp/onc-peer-XXXXXX";
+static pid_t conf_of;
 
 static void remove_conf(void)
 {
-	unlink(conf);
+	if (getpid() == conf_of)
+		unlink(conf);
 }
 
 /* libkrb5 wants to be told that there is nothing to ask. */
@@ -177,6 +179,7 @@ static void write_conf(void)
 	written = true;
 	fd = mkstemp(conf);
 	assert_true(fd >= 0);
+	conf_of = getpid();
 	atexit(remove_conf);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);

@@ -6,14 +6,18 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -195,6 +199,55 @@ static void one_way_to_get_them(void **state)
 				       sizeof(why)), 0);
 	assert_int_equal(tickets(&o, &other, &t, why), -EACCES);
 	assert_non_null(strstr(why, "Kerberos wants the server's name in the URI, not [fd00::1]"));
+}
+
+/*
+ * A process that ends, whatever the thread of its tickets is about: libkrb5 ends with it, and
+ * aborts for one who is still in it.
+ */
+static void ends_like(bool waits, bool destroys)
+{
+	const struct source_nfs o = { .kerberos_cache = cache };
+	const struct nfs_uri uri = uri_of("krb5", 0);
+	char why[NFS_WHY_MAX] = "";
+	struct tickets *t;
+	uint64_t serial;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever is asserted */
+	if (tickets(&o, &uri, &t, why) ||
+	    (waits && tickets_wait(t, PATIENCE_MS, &serial, why, sizeof(why))))
+		_exit(1);
+	printf("said");
+	if (destroys)
+		tickets_destroy(t);
+	exit(7);
+}
+
+static void the_process_ends(void **state)
+{
+	char said[8];
+
+	peer_realm_save(&realm, cache);
+	for (int i = 0; i < 400; i++) {
+		int status, out[2];
+		pid_t pid;
+
+		assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+		fflush(NULL);
+		pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			dup2(out[1], STDOUT_FILENO);
+			ends_like(i & 1, i & 2);
+		}
+		close(out[1]);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), 7);
+		/* what it has said is not lost */
+		assert_int_equal(read(out[0], said, sizeof(said)), 4);
+		close(out[0]);
+	}
 }
 
 /* ---- connections ---- */
@@ -410,6 +463,7 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_process_ends), /* first: it forks */
 		cmocka_unit_test(contexts_of_the_newest_tickets),
 		cmocka_unit_test(no_tickets),
 		cmocka_unit_test(one_way_to_get_them),
