@@ -166,7 +166,7 @@ static uint32_t clip(uint32_t value, uint32_t low, uint32_t high)
 	return value < low ? low : value > high ? high : value;
 }
 
-/* MOUNT has given us the handle a moment ago. */
+/* MOUNT has given us the handle: a moment ago, or when the first connection was made. */
 static int refused(struct nfs_dial *d, const char *what, uint32_t status)
 {
 	int error = nfs_errno(status);

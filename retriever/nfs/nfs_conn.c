@@ -345,8 +345,10 @@ static int learn(struct nfs_conn *c, struct nfs_dial *d, const char *address,
 	return 0;
 }
 
-/* Root and limits are known: is that still the root? */
-static int come_back(struct nfs_conn *c, struct nfs_dial *d, const char *address)
+/* Root and limits are known: is that still the root?  A stale one is only asked for again if the
+ * caller wants it: for others a tree with other handles is not the one that they have listed. */
+static int come_back(struct nfs_conn *c, struct nfs_dial *d, const char *address,
+		     unsigned int attempt)
 {
 	struct stub_origin root;
 	int r = nfs_dial_nfs(d, address, &c->rpc);
@@ -357,7 +359,9 @@ static int come_back(struct nfs_conn *c, struct nfs_dial *d, const char *address
 	root = c->s->root;
 	pthread_mutex_unlock(&c->s->pool.lock);
 	r = nfs_root_check(c->s, d, c->rpc, &root);
-	return r ? forget(c, d, r) : 0;
+	if (r)
+		forget(c, d, r);
+	return r == -ESTALE && c->s->config.root_anew ? learn(c, d, address, attempt) : r;
 }
 
 /* @turn: which of the host's addresses. */
@@ -382,7 +386,7 @@ static int connect_once(struct nfs_conn *c, unsigned int turn, unsigned int atte
 	if (!r) {
 		const char *address = a.text[turn % a.n];
 
-		r = known ? come_back(c, &d, address) : learn(c, &d, address, attempt);
+		r = known ? come_back(c, &d, address, attempt) : learn(c, &d, address, attempt);
 	}
 	if (r)
 		snprintf(why, why_size, "%s", d.why);

@@ -77,6 +77,8 @@ struct source_config {
 	/* NFS: numbers that the root must have.  As long as it has others, the source is lost. */
 	bool root_known;
 	struct source_id root;
+	bool root_anew; /* NFS: a root that has become stale is asked for again.  The caller compares
+			 * what source_root() says then. */
 	bool no_acl; /* NFS: the new file system keeps no POSIX ACLs, so they are only asked for
 		      * to narrow modes */
 	bool ntacl; /* NFSv4: ACLs for Samba's acl_xattr, too */
