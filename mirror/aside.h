@@ -15,8 +15,16 @@ void aside_destroy(struct aside *a);
 bool aside_is(const struct aside *a, const char *name);
 /* @name in @dir over there is held aside.  0, also if it is not there any more; -errno of target.h */
 int aside_take(struct aside *a, const struct stub_origin *dir, const char *name);
-/* From time to time, by one thread: remove what is certain to be gone.  -errno */
+/* Something here is @o over there, and has a name that it could not be given, or may have been renamed
+ * since a directory was compared: if it is aside, it stays. */
+void aside_want(struct aside *a, const struct stub_origin *o);
+/* From time to time, by one thread: the directory is there, and what is certain to be gone is removed.
+ * -errno */
 int aside_work(struct aside *a);
+/* The mirror ends: the directory goes, until something is held aside again.
+ *   -ENOTEMPTY  something is
+ *   -ENOMEDIUM  the mirror is away, or its root is another one */
+int aside_leave(struct aside *a);
 /* How many names are in it, as far as is known; *known: it was looked at. */
 uint64_t aside_count(struct aside *a, bool *known);
 

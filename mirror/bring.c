@@ -52,6 +52,15 @@ static int bring_dir(const struct bring_to *b, const char *name, const struct st
 	return r == -EINVAL ? -EAGAIN : r; /* it is above this one: there, that comes later */
 }
 
+/* The object: 1.  Or the directory, or neither: some servers say so of what is being removed elsewhere. */
+static int which_is_stale(struct mirror *m, const struct stub_origin *place)
+{
+	struct stub_attr attr;
+	int r = source_getattr(m->target, SOURCE_BACKGROUND, place, &attr);
+
+	return r == -ESTALE ? 1 : r == 0 ? -EAGAIN : r;
+}
+
 static int bring_locked(const struct bring_to *b, const char *name, const struct here_object *o)
 {
 	struct mirror *m = b->t->m;
@@ -66,8 +75,7 @@ static int bring_locked(const struct bring_to *b, const char *name, const struct
 		r = bring_dir(b, name, &place);
 	else
 		r = target_link(m->target, &place, &b->t->place, name);
-	/* of which of the two?  That the directory is there, its listing has just said */
-	return r == -ESTALE ? 1 : r;
+	return r == -ESTALE ? which_is_stale(m, &place) : r;
 }
 
 int bring_known(const struct bring_to *b, const char *name, const struct here_object *o)

@@ -4,7 +4,8 @@
  * right; all else is brought, or held aside (bring.h, aside.h).
  *
  * Names are added first, so that a file that was renamed here is never without one over there.
- * What a name that is refused stands for is parked, and the other names go on.
+ * What a name that is refused stands for is parked, and the other names go on.  Where the mirror is full,
+ * nothing new is made, but all else is done: it is by removals that there will be room.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ struct comparing {
 	struct bring_to to;
 	struct there there;
 	struct stub_refused *refused; /* names that only the old server has; NULL: none */
-	bool unlisted, placed, again, parked;
+	bool unlisted, placed, again, parked, full;
+	bool unknown; /* what a name stands for over there: it may be aside */
 	char path[4096];
 	struct stub_owed owed[BATCH]; /* new objects, and their names */
 	char name[BATCH][STUB_NAME_MAX + 1];
@@ -60,8 +62,28 @@ static int fail(struct comparing *c, const char *name, int error)
 		park(c, name, v);
 		return 0;
 	}
+	if (v == FULL) {
+		c->full = true;
+		return 0;
+	}
 	c->ends = v;
 	return 1;
+}
+
+/* It may be aside. */
+static int want_one(struct task *t, const struct here_object *o)
+{
+	struct stub_origin place;
+	int r = stub_place_get(t->m->volume, o->st.st_ino, &o->h, &place);
+
+	if (r == 0)
+		aside_want(t->m->aside, &place);
+	return r == -ENOENT ? 0 : r; /* nobody knows it over there */
+}
+
+static void want(struct comparing *c, const struct here_object *o)
+{
+	c->unknown = want_one(c->t, o) < 0 || c->unknown;
 }
 
 /* ---- new objects ---- */
@@ -74,9 +96,11 @@ static int make_one(struct comparing *c, unsigned int i)
 	if (r < 0)
 		return fail(c, c->name[i], r);
 	if (r == 1 || !stub_handle_equal(&o.h, &c->owed[i].h)) {
-		if (r == 0)
-			here_close(&o);
 		c->again = true; /* it was changed, and is owed by that */
+		if (r == 0) {
+			want(c, &o);
+			here_close(&o);
+		}
 		return 0;
 	}
 	r = bring_new(&c->to, c->name[i], &o);
@@ -93,12 +117,12 @@ static int flush(struct comparing *c)
 	int r;
 
 	c->n = 0;
-	if (!n)
+	if (!n || c->full)
 		return 0;
 	r = mirror_owe(c->t->m, c->owed, n);
 	if (r < 0)
 		return r;
-	for (unsigned int i = 0; i < n && r == 0; i++)
+	for (unsigned int i = 0; i < n && r == 0 && !c->full; i++)
 		r = make_one(c, i);
 	return r;
 }
@@ -131,34 +155,42 @@ static bool is_place_of(struct comparing *c, const struct here_object *o,
 
 static int set_aside(struct comparing *c, struct there_name *n)
 {
-	int r = aside_take(c->t->m->aside, &c->t->place, n->name);
-
 	n->done = true;
-	return r < 0 ? fail(c, n->name, r) : 0;
+	return aside_take(c->t->m->aside, &c->t->place, n->name);
+}
+
+/* @name is free over there, or another object's. */
+static int bring(struct comparing *c, const char *name, const struct here_object *o,
+		 struct there_name *other)
+{
+	int r = other ? set_aside(c, other) : 0;
+
+	if (r == 0)
+		r = bring_known(&c->to, name, o);
+	if (r == 1)
+		return put_off(c, name, o);
+	if (r == 0)
+		return 0;
+	want(c, o);
+	return fail(c, name, r);
 }
 
 static int compare_name(struct comparing *c, const char *name, const struct here_object *o)
 {
 	struct there_name *n = there_find(&c->there, name);
-	int r;
 
-	if (n && !n->done) {
-		if (is_place_of(c, o, n)) {
-			n->done = true;
-			return 0;
-		}
-		if (c->unlisted) { /* nothing is taken from it before it is listed */
-			c->again = true;
-			return 0;
-		}
-		r = set_aside(c, n);
-		if (r != 0 || c->ends)
-			return r;
+	if (n && n->done)
+		n = NULL;
+	if (n && is_place_of(c, o, n)) {
+		n->done = true;
+		return 0;
 	}
-	r = bring_known(&c->to, name, o);
-	if (r == 1)
-		return put_off(c, name, o);
-	return r < 0 ? fail(c, name, r) : 0;
+	if (n && c->unlisted) { /* nothing is taken from it before it is listed */
+		want(c, o);
+		c->again = true;
+		return 0;
+	}
+	return bring(c, name, o, n);
 }
 
 static int on_name(void *arg, const char *name, uint64_t ino)
@@ -192,9 +224,15 @@ static int clear(struct comparing *c)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < c->there.n && r == 0; i++)
-		if (!c->there.by[i]->done && !stays(c, c->there.by[i]->name))
-			r = set_aside(c, c->there.by[i]);
+	for (size_t i = 0; i < c->there.n && r == 0; i++) {
+		struct there_name *n = c->there.by[i];
+
+		if (n->done || stays(c, n->name))
+			continue;
+		r = set_aside(c, n);
+		if (r < 0)
+			r = fail(c, n->name, r);
+	}
 	return r;
 }
 
@@ -240,13 +278,31 @@ static int compare_names(struct task *t)
 	c->unlisted = t->view.needs & STUB_NEEDS_ENTRIES;
 	task_path(t, c->path, sizeof(c->path));
 	r = compare_all(c);
-	t->names_done = r == 0 && !c->again && !c->parked;
+	t->names_done = r == 0 && !c->unknown;
 	if (r == 0)
-		r = c->parked ? REFUSED : c->again ? AGAIN : EQUAL;
+		r = c->full ? FULL : c->parked ? REFUSED : c->again ? AGAIN : EQUAL;
 	there_free(&c->there);
 	free(c->refused);
 	free(c);
 	return r;
+}
+
+static int on_wanted(void *arg, const char *name, uint64_t ino)
+{
+	struct task *t = arg;
+	struct here_object o;
+	int r = here_open(t->m, t->fd, name, &o);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = want_one(t, &o);
+	here_close(&o);
+	return r;
+}
+
+int dir_want(struct task *t)
+{
+	return here_each(t->m, t->fd, on_wanted, t);
 }
 
 int compare_dir(struct task *t)

@@ -208,6 +208,16 @@ static struct json_object *cmd_thaw(struct control *c, struct json_object *in)
 	return set_frozen(c, false);
 }
 
+static struct json_object *cmd_leave(struct control *c, struct json_object *in)
+{
+	int r = aside_leave(c->m->aside);
+
+	return r == 0		? answer_ok() :
+	       r == -ENOTEMPTY	? answer_error("something is still held aside over there") :
+	       r == -ENOMEDIUM	? answer_error("the mirror is away") :
+				  answer_error(strerror(-r));
+}
+
 static struct json_object *cmd_walk(struct control *c, struct json_object *in)
 {
 	walker_all(c->m->walker);
@@ -265,7 +275,7 @@ static const struct {
 	{ "status", cmd_status }, { "drained", cmd_drained }, { "sync", cmd_sync },
 	{ "retry", cmd_retry },	  { "pause", cmd_pause },     { "resume", cmd_resume },
 	{ "freeze", cmd_freeze }, { "thaw", cmd_thaw },	      { "walk", cmd_walk },
-	{ "stop", cmd_stop },
+	{ "leave", cmd_leave },	  { "stop", cmd_stop },
 };
 
 static struct json_object *run_command(void *arg, const char *name, struct json_object *in)

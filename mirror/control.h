@@ -13,6 +13,7 @@
  *   {"cmd":"pause"} {"cmd":"resume"}
  *   {"cmd":"freeze"} {"cmd":"thaw"} nobody can change the volume
  *   {"cmd":"walk"}              compare everything
+ *   {"cmd":"leave"}             the directory for what is aside goes; once drained
  *   {"cmd":"stop"}              end
  *
  * state: frozen, gone (the mirror is away), full, walking (all is owed), catching-up, following

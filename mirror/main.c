@@ -75,6 +75,17 @@ static void raise_descriptors(void)
 
 /* ---- the volume and its mirror ---- */
 
+static int open_journal(struct mirror *m)
+{
+	char path[64];
+
+	if (m->conf.kind == STUB_MIRROR_BACKUP)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/" STUB_DIR "/journal",
+		 stub_volume_fd(m->volume));
+	return stub_journal_open(path, STUB_JOURNAL_READONLY, log_line, NULL, &m->journal);
+}
+
 static int open_volume(struct program *p, const char *dir)
 {
 	struct mirror *m = &p->m;
@@ -101,6 +112,9 @@ static int open_volume(struct program *p, const char *dir)
 	}
 	if (e < 0)
 		return complain("the mirror's configuration, or ledger", e);
+	e = open_journal(m);
+	if (e < 0)
+		return complain("the pending journal", e);
 	if (fstat(stub_volume_fd(m->volume), &st) < 0)
 		return complain(dir, -errno);
 	m->dev = st.st_dev;
@@ -121,6 +135,7 @@ static int open_target(struct program *p)
 		sc.root = (struct source_id){ info->root_fsid, info->root_fileid };
 	}
 	sc.uri = p->m.conf.uri;
+	sc.root_anew = true; /* mirror_root() compares it */
 	sc.give_up_ms = 0; /* it is waited for */
 	sc.no_acl = !p->m.acls;
 	sc.log = log_line;
@@ -183,6 +198,7 @@ static void stop(struct program *p)
 	rounds_destroy(m->rounds);
 	source_destroy(m->target);
 	stub_ledger_close(m->ledger);
+	stub_journal_close(m->journal);
 	stub_volume_close(m->volume);
 }
 

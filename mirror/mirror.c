@@ -91,6 +91,14 @@ int mirror_root(struct mirror *m, struct stub_origin *out)
 	return r;
 }
 
+bool mirror_has_all(const struct mirror *m)
+{
+	struct stub_journal_counts n;
+
+	return m->conf.kind == STUB_MIRROR_BACKUP ||
+	       (m->journal && stub_journal_counts(m->journal, &n) == 0 && !n.total);
+}
+
 /* A place is not valid.  The object's own, or is it the mirror as a whole? */
 static int stale(struct mirror *m)
 {

@@ -8,6 +8,7 @@
  *   compare_dir.c   names; there.c: a listing over there; bring.c: how a missing name comes there
  *   compare_file.c  bytes
  *   compare_attr.c  owner, ACL, mode, times
+ *   marks.c         a set, by sums
  *   aside.c         what is held aside, and when it may go
  *   rounds.c        has everything that was owed at some moment been compared since?
  *   walk.c          through the whole volume
@@ -23,7 +24,7 @@
  *    its place is noted, for a place says that it is the right one.
  * 3. Places are durable before the directory with the name is struck.
  * 4. Nothing over there is removed before every directory that was owed when it was held
- *    aside has been compared since, with success, and the ledger knows what is owed.
+ *    aside has been compared since, and does not want it, and the ledger knows what is owed.
  * 5. One worker has an object at a time; objects that are made have the inode's lock
  *    (mirror_lock_ino()), so that names in several directories make one.
  *
@@ -37,6 +38,7 @@
 
 #include "source/target.h"
 #include "stubcore.h"
+#include "stubfill.h"
 #include "stubledger.h"
 #include "stubmirror.h"
 
@@ -51,6 +53,7 @@ struct walker;
 struct mirror {
 	/* set at the start */
 	struct stub_volume *volume;
+	struct stub_journal *journal; /* of a way back, to read; else NULL */
 	struct stub_ledger *ledger;
 	struct source *target;
 	struct stub_mirror_conf conf;
@@ -96,7 +99,7 @@ struct task {
 	struct stub_view view;
 	struct stub_origin place;
 	bool root;
-	bool names_done; /* all its names are right over there */
+	bool names_done; /* of what was aside before, it takes no more than it wants (aside.h) */
 	const char *what; /* is being compared */
 };
 
@@ -109,6 +112,8 @@ int mirror_owe(struct mirror *m, const struct stub_owed *o, size_t n);
 int mirror_owe_one(struct mirror *m, const struct stub_handle *h, uint32_t what);
 /* The mirror's root, by which it is known again.  A verdict. */
 int mirror_root(struct mirror *m, struct stub_origin *out);
+/* Nothing is missing here of what is over there. */
+bool mirror_has_all(const struct mirror *m);
 /* What an @error of the mirror means for the object: a verdict, or @error itself. */
 int mirror_verdict(struct mirror *m, int error);
 /* Is it the same inode over there? */
@@ -134,6 +139,8 @@ void task_path(const struct task *t, char *out, size_t size);
 
 int compare_object(struct task *t);
 int compare_dir(struct task *t);
+/* Of a directory that is not over there: it wants (aside.h) what belongs into it.  -errno */
+int dir_want(struct task *t);
 int compare_file(struct task *t);
 /* @moved: something was changed over there, so its times are not right. */
 int compare_attr(struct task *t, bool moved);

@@ -67,19 +67,27 @@ int compare_object(struct task *t)
  * Of a file nobody knows the parent. */
 static int unplaced(struct task *t)
 {
+	bool known;
+
 	if (t->root)
 		return AWAY;
 	if (!S_ISDIR(t->st.st_mode)) {
 		walker_stray(t->m->walker, t->st.st_ino);
 		return UNPLACED;
 	}
+	/* it may have to wait until that has gone which is aside, and belongs elsewhere */
+	t->names_done = aside_count(t->m->aside, &known) && dir_want(t) == 0;
 	return task_owe_parent(t);
 }
 
 static void strike(struct replicator *r, struct task *t, bool compared)
 {
-	int e = stub_ledger_strike(t->m->ledger, &t->o);
+	bool known;
+	int e;
 
+	if (compared && aside_count(t->m->aside, &known))
+		aside_want(t->m->aside, &t->place);
+	e = stub_ledger_strike(t->m->ledger, &t->o);
 	if (e < 0)
 		mirror_log(t->m, STUB_LOG_ERROR, "the mirror's ledger: %s", strerror(-e));
 	if (e == 0 && compared)
@@ -126,10 +134,10 @@ static void compare(struct replicator *r, const struct stub_owed *o, unsigned in
 	}
 	t.begun = rounds_now(r->m->rounds);
 	v = compare_object(&t);
-	if (t.names_done)
-		rounds_right(r->m->rounds, t.begun, &t.o.h, false);
 	if (v == UNPLACED)
 		v = unplaced(&t);
+	if (t.names_done)
+		rounds_right(r->m->rounds, t.begun, &t.o.h, false);
 	if (v == EQUAL)
 		strike(r, &t, t.fd >= 0);
 	else

@@ -4,23 +4,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "bytes.h"
+#include "marks.h"
 
-#define FIRST 1024
-#define READ  512
-
-/* 128 bits for a handle: two that have the same do not occur. */
-struct mark {
-	uint64_t a, b;
-};
+#define READ 512
 
 struct round {
 	struct round *next;
 	uint64_t since;
 	bool names;
 	bool failed; /* there was no memory for one: it is never over */
-	struct mark *mark; /* open addressing; {0, 0} is free */
-	size_t n, room;
+	struct marks owed;
 };
 
 struct rounds {
@@ -46,72 +39,16 @@ void rounds_destroy(struct rounds *r)
 	free(r);
 }
 
-static struct mark mark_of(const struct stub_handle *h)
+static struct mark mark(const struct stub_handle *h)
 {
-	struct mark m = { stub_fnv(STUB_FNV, h->bytes, h->len),
-			  stub_fnv(~STUB_FNV, h->bytes, h->len) };
-
-	m.a = stub_fnv(m.a, &h->type, sizeof(h->type));
-	m.b = stub_fnv(m.b, &h->type, sizeof(h->type)) | 1;
-	return m;
-}
-
-static size_t place_of(const struct round *r, struct mark m)
-{
-	size_t i = m.a & (r->room - 1);
-
-	while (r->mark[i].b && (r->mark[i].a != m.a || r->mark[i].b != m.b))
-		i = (i + 1) & (r->room - 1);
-	return i;
-}
-
-static int grow(struct round *r)
-{
-	struct round wider = { .room = r->room ? r->room * 2 : FIRST };
-
-	wider.mark = calloc(wider.room, sizeof(*wider.mark));
-	if (!wider.mark)
-		return -ENOMEM;
-	for (size_t i = 0; i < r->room; i++)
-		if (r->mark[i].b)
-			wider.mark[place_of(&wider, r->mark[i])] = r->mark[i];
-	free(r->mark);
-	r->mark = wider.mark;
-	r->room = wider.room;
-	return 0;
+	return mark_of(h->bytes, h->len, h->type);
 }
 
 static void add(struct round *r, const struct stub_owed *o)
 {
-	struct mark m = mark_of(&o->h);
-	size_t i;
-
 	if (r->names && !(o->what & STUB_OWED_NAMES))
 		return;
-	if (r->n >= r->room / 2 && grow(r) < 0) {
-		r->failed = true;
-		return;
-	}
-	i = place_of(r, m);
-	r->n += !r->mark[i].b;
-	r->mark[i] = m;
-}
-
-/* What stands behind it in its row may have to move up. */
-static void drop(struct round *r, const struct stub_handle *h)
-{
-	size_t i = r->room ? place_of(r, mark_of(h)) : 0, j;
-	struct mark m;
-
-	if (!r->room || !r->mark[i].b)
-		return;
-	r->mark[i] = (struct mark){ 0, 0 };
-	r->n--;
-	for (j = (i + 1) & (r->room - 1); r->mark[j].b; j = (j + 1) & (r->room - 1)) {
-		m = r->mark[j];
-		r->mark[j] = (struct mark){ 0, 0 };
-		r->mark[place_of(r, m)] = m;
-	}
+	r->failed = marks_add(&r->owed, mark(&o->h)) < 0 || r->failed;
 }
 
 static int fill(struct mirror *m, struct round *r)
@@ -162,7 +99,7 @@ bool round_over(struct mirror *m, struct round *r)
 	bool over;
 
 	pthread_mutex_lock(&m->rounds->lock);
-	over = !r->n && !r->failed;
+	over = !r->owed.n && !r->failed;
 	pthread_mutex_unlock(&m->rounds->lock);
 	return over;
 }
@@ -178,7 +115,7 @@ void round_end(struct mirror *m, struct round *r)
 		at = &(*at)->next;
 	*at = r->next;
 	pthread_mutex_unlock(&m->rounds->lock);
-	free(r->mark);
+	marks_clear(&r->owed);
 	free(r);
 }
 
@@ -197,7 +134,7 @@ void rounds_right(struct rounds *r, uint64_t begun, const struct stub_handle *h,
 	pthread_mutex_lock(&r->lock);
 	for (struct round *x = r->first; x; x = x->next)
 		if (begun > x->since && (all || x->names))
-			drop(x, h);
+			marks_drop(&x->owed, mark(h));
 	pthread_mutex_unlock(&r->lock);
 }
 

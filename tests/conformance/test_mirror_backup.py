@@ -9,6 +9,7 @@ import stat
 import pytest
 
 from lib.mirror import Changes, Mirror, finished, make
+from lib.wait import wait_until
 
 MIB = 1 << 20
 NS = 10 ** 9
@@ -67,7 +68,7 @@ def c(backup):
 def test_all_of_it_comes(backup):
     """Whatever the volume had; nothing is left aside."""
     assert not backup.differences(backup.tree)
-    assert not (backup.tree / backup.aside).exists()
+    assert not list((backup.tree / backup.aside).iterdir())
     s = backup.status()
     assert s["state"] == "following" and s["owed"] == 0 and not s["parked"], s
 
@@ -173,6 +174,23 @@ def test_rename_sends_nothing(backup, c):
     assert backup.status()["bytes_total"] == sent
 
 
+def test_taken_from_aside(backup, c):
+    """It is whole: where it comes to has just been compared and rests, and what is aside is looked at
+    meanwhile."""
+    for i in range(4):
+        for name in ("left-%d", "left-%d/tree", "left-%d/tree/below", "rests-%d"):
+            c.mkdir(name % i)
+        c.write("left-%d/tree/below/file" % i, b"whole")
+    backup.equal(backup.tree)
+    for i in range(4):
+        was = inode(backup.tree / ("left-%d/tree" % i))
+        c.create("rests-%d/now" % i)
+        wait_until((backup.tree / ("rests-%d/now" % i)).exists, 60, "the new file")
+        c.rename("left-%d/tree" % i, "rests-%d/tree" % i)
+        backup.equal(backup.tree)
+        assert inode(backup.tree / ("rests-%d/tree" % i)) == was
+
+
 def test_inside_out(backup, c):
     """What was above is below."""
     c.mkdir("outer")
@@ -227,7 +245,7 @@ def test_removed(backup, c):
     backup.equal(backup.tree)
     c.remove_tree("going")
     backup.equal(backup.tree)
-    assert not (backup.tree / backup.aside).exists()
+    assert not list((backup.tree / backup.aside).iterdir())
 
 
 def test_out_of_what_goes(backup, c):

@@ -306,18 +306,19 @@ class Mirror:
 
     def differences(self, tree):
         """{property: paths} in which the mirror's @tree is not the volume."""
-        found = compare(self.volume, tree)
-        hidden = (b".postcopy",)
+        found = compare(self.volume, tree, without=(b".postcopy", self.aside.encode()))
         bad = {}
         for name in COMPARED:
-            paths = [p for p in found[name].paths if p.split(b"/")[0] not in hidden
+            paths = [p for p in found[name].paths
                      # Ganesha's FSAL_VFS does not set those of symlinks
-                     and not (name == "mtime" and os.path.islink(self.volume / os.fsdecode(p)))]
+                     if not (name == "mtime" and os.path.islink(self.volume / os.fsdecode(p)))]
             if paths:
                 bad[name] = paths
         return bad
 
     def equal(self, tree, timeout=120):
         self.drained(timeout)
+        aside = pathlib.Path(tree) / self.aside
+        assert not aside.exists() or not list(aside.iterdir())
         bad = self.differences(tree)
         assert not bad, (bad, self.log.read_text()[-3000:])

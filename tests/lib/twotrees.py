@@ -158,9 +158,10 @@ def of_both(found, path, a, b):
         same("creation_time", a.born, born_by_samba(b.dos))
 
 
-def compare(old, new, data=True):
-    """Of two directories: {property: Count}."""
-    a, b = walk(old, data), walk(new, data)
+def compare(old, new, data=True, without=()):
+    """Of two directories: {property: Count}; @without names in them, and all below."""
+    a, b = ({path: seen for path, seen in walk(top, data).items()
+             if path.split(b"/")[0] not in without} for top in (old, new))
     links_a, links_b = links_of(a), links_of(b)
     found = {name: Count() for name in PROPERTIES}
     for path in sorted(a.keys() | b.keys()):
