@@ -210,8 +210,11 @@ static struct json_object *cmd_thaw(struct control *c, struct json_object *in)
 
 static struct json_object *cmd_leave(struct control *c, struct json_object *in)
 {
-	int r = aside_leave(c->m->aside);
+	struct source_state s;
+	int r;
 
+	source_state(c->m->target, &s);
+	r = s.connected ? aside_leave(c->m->aside) : -ENOMEDIUM;
 	return r == 0		? answer_ok() :
 	       r == -ENOTEMPTY	? answer_error("something is still held aside over there") :
 	       r == -ENOMEDIUM	? answer_error("the mirror is away") :

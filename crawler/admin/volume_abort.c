@@ -77,7 +77,7 @@ static void name_users(const char *volume, char *out, size_t size)
 		closedir(dir);
 }
 
-static int in_use(struct verdict *v, const char *volume)
+int volume_tool_in_use(struct verdict *v, const char *volume)
 {
 	char who[512];
 
@@ -308,7 +308,7 @@ static int open_it(struct verdict *v, struct aborting *a)
 	int r = stub_volume_open(a->path, STUB_OPEN_ABORT, verdict_log, NULL, &a->volume);
 
 	if (r == -EBUSY)
-		return in_use(v, a->path);
+		return volume_tool_in_use(v, a->path);
 	if (r == -ENOENT)
 		return verdict_fail(v, FAIL_NOT_VOLUME,
 				    "%s is not a volume: it was never made one, or its migration has "
@@ -316,7 +316,9 @@ static int open_it(struct verdict *v, struct aborting *a)
 	if (r < 0)
 		return verdict_fail(v, r == -EXDEV ? FAIL_ELSEWHERE : FAIL_VOLUME_DAMAGED,
 				    "cannot open the volume %s: %s", a->path, strerror(-r));
-	return stub_volume_alone(a->volume) < 0 ? in_use(v, a->path) : 0;
+	if (volume_tool_mirrored(v, a->path, a->volume) < 0)
+		return -1;
+	return stub_volume_alone(a->volume) < 0 ? volume_tool_in_use(v, a->path) : 0;
 }
 
 /* If an abort has begun before, its list stays: only that was made before anything changed. */

@@ -409,7 +409,9 @@ int volume_remove(struct verdict *v, int argc, char **argv)
 		return print_removed(o.path, NULL);
 	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = check_verified(v, &o, unverified, require);
+	r = volume_tool_mirrored(v, o.path, o.volume);
+	if (r == 0)
+		r = check_verified(v, &o, unverified, require);
 	if (r == 0)
 		r = remove_checked(v, &o, &s);
 	if (r == 0)

@@ -40,6 +40,10 @@ static const struct command {
 	  "order DIR [default | {recent | small | large | ahead=N | first=PATTERN | "
 	  "last=PATTERN}...]",
 	  "what the crawler asks for first: show it, or set it" },
+	{ "mirror", volume_mirror, "mirror DIR", "which mirror it has" },
+	{ "mirror-add", volume_mirror_add, "mirror-add [--config FILE] URI DIR",
+	  "try the empty export nfs://host/path, and make it the volume's mirror" },
+	{ "mirror-remove", volume_mirror_remove, "mirror-remove DIR", "it has none any more" },
 	{ "moved", volume_moved, "moved DIR",
 	  "the file system was copied block by block or has another UUID: this is the volume now" },
 	{ "verify", volume_verify,

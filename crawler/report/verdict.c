@@ -45,6 +45,8 @@ static const struct {
 	[FAIL_ABORT_BEGUN] = { "abort-begun", 57 },
 	[FAIL_IN_USE] = { "in-use", 58 },
 	[FAIL_UNVERIFIED] = { "not-verified", 60 },
+	[FAIL_MIRROR] = { "mirror", 61 },
+	[FAIL_MIRRORED] = { "mirrored", 62 },
 };
 
 int verdict_fail(struct verdict *v, enum fail fail, const char *fmt, ...)

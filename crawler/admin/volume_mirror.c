@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * volume_mirror.c - a volume gets a backup, another NFS server to which everything is carried that is in it
+ * and changes in it (docs/decisions/0092), or has none any more.
+ *
+ * What postcopy-mirror will do over there is tried first: an empty directory that belongs to nobody else,
+ * in which root may make things and give them away.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "admin/volume_tool.h"
+#include "config.h"
+#include "source/target.h"
+#include "source/uri.h"
+#include "stubledger.h"
+#include "stubmirror.h"
+
+#define TIMEOUT_MS 20000
+#define SOMEBODY   1 /* a user that is not root */
+
+struct adding {
+	struct stub_volume *volume;
+	struct source *target;
+	struct config config;
+	struct stub_mirror_conf conf;
+	char path[PATH_MAX], aside[STUB_ASIDE_NAME];
+	struct stub_origin root;
+};
+
+/* ---- over there ---- */
+
+static int refused(struct verdict *v, const struct adding *a, const char *what, int error)
+{
+	bool denied = error == -EACCES || error == -EPERM || error == -EROFS;
+
+	return verdict_fail(v, denied ? FAIL_DENIED : FAIL_MIRROR, "mirror %s: %s: %s%s", a->conf.uri, what,
+			    strerror(-error),
+			    denied ? "; export it to this machine alone, read-write and without squashing "
+				     "root (rw,no_root_squash)" :
+				     "");
+}
+
+static int on_entries(void *arg, const struct stub_entry *e, size_t n)
+{
+	char *name = arg;
+
+	if (n)
+		snprintf(name, STUB_NAME_MAX + 1, "%.*s", (int)e->name_len, e->name);
+	return n ? 1 : 0;
+}
+
+static int check_empty(struct verdict *v, struct adding *a)
+{
+	char name[STUB_NAME_MAX + 1], text[4 * STUB_NAME_MAX + 1];
+	struct stub_attr attr;
+	int r = source_root(a->target, &a->root, &attr);
+
+	if (r == 0 && !S_ISDIR(attr.mode))
+		r = -ENOTDIR;
+	if (r == 0)
+		r = source_list(a->target, SOURCE_DEMAND, &a->root, NULL, on_entries, name);
+	if (r < 0)
+		return refused(v, a, "its root cannot be read", r);
+	if (r == 0)
+		return 0;
+	stub_printable(name, strlen(name), text, sizeof(text));
+	return verdict_fail(v, FAIL_MIRROR,
+			    "mirror %s is not empty, '%s' is in it: what the volume has not would be removed "
+			    "there; export an empty directory",
+			    a->conf.uri, text);
+}
+
+/* A directory that is made over there, and is seen in the volume, says that they are the same. */
+static int check_other(struct verdict *v, struct adding *a)
+{
+	struct stat st;
+
+	if (fstatat(stub_volume_fd(a->volume), a->aside, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    errno == ENOENT)
+		return 0;
+	return verdict_fail(v, FAIL_MIRROR, "mirror %s is the volume itself: name another server",
+			    a->conf.uri);
+}
+
+static int try_it(struct verdict *v, struct adding *a)
+{
+	struct stub_attr attr = { .mode = S_IFDIR | 0700 }, made;
+	struct stub_origin o;
+	int again, r;
+
+	r = target_make(a->target, &a->root, a->aside, &attr, NULL, &o, &made);
+	if (r < 0)
+		return refused(v, a, "nothing can be made in it", r);
+	if (check_other(v, a) < 0) {
+		target_rmdir(a->target, &a->root, a->aside);
+		return -1;
+	}
+	attr.uid = attr.gid = SOMEBODY;
+	r = target_setattr(a->target, &o, TARGET_OWNER, &attr);
+	again = target_rmdir(a->target, &a->root, a->aside);
+	if (r < 0)
+		return refused(v, a, "nothing can be given to other users in it", r);
+	return again < 0 ? refused(v, a, "nothing can be removed from it", again) : 0;
+}
+
+static int look_there(struct verdict *v, struct adding *a)
+{
+	struct source_config sc;
+	char why[256] = "";
+	int r;
+
+	config_source(&a->config, &sc);
+	sc.uri = a->conf.uri;
+	sc.log = verdict_log;
+	sc.no_acl = true;
+	sc.connections = 1;
+	sc.call_timeout_ms = sc.give_up_ms = sc.jukebox_ms = TIMEOUT_MS;
+	r = source_uri_kind(sc.uri) != SOURCE_NFS ? -EINVAL : source_create(&sc, &a->target);
+	if (r == 0 && !target_able(a->target))
+		r = -EINVAL;
+	if (r == -EINVAL)
+		return verdict_fail(v, FAIL_URI, "mirror %s: want nfs://host/export, by NFSv3", a->conf.uri);
+	if (r == 0)
+		r = source_probe(&sc, TIMEOUT_MS, why, sizeof(why));
+	if (r < 0)
+		return verdict_fail(v, FAIL_MIRROR, "mirror %s: %s", a->conf.uri, why[0] ? why : strerror(-r));
+	return check_empty(v, a) < 0 || try_it(v, a) < 0 ? -1 : 0;
+}
+
+/* ---- here ---- */
+
+int volume_tool_mirrored(struct verdict *v, const char *path, const struct stub_volume *volume)
+{
+	return !stub_ledger_is(volume) ? 0 :
+	       verdict_fail(v, FAIL_MIRRORED,
+			    "%s has a mirror: 'postcopy mirror remove' ends that first, or 'postcopy mirror "
+			    "promote' if it takes over", path);
+}
+
+static int print_mirror(const char *path, const struct stub_volume *volume,
+			const struct stub_mirror_conf *c)
+{
+	static const char *const kinds[] = { [STUB_MIRROR_WAY_BACK] = "way-back",
+					     [STUB_MIRROR_BACKUP] = "backup" };
+	static const char *const modes[] = { [STUB_MIRROR_ASYNC] = "async",
+					     [STUB_MIRROR_PARTLY] = "partly-async",
+					     [STUB_MIRROR_SYNC] = "sync" };
+	const struct stub_volume_info *info = stub_volume_info(volume);
+	const char *slash = strrchr(info->control, '/');
+	char socket[2 * PATH_MAX];
+	struct json j;
+
+	snprintf(socket, sizeof(socket), "%.*s/%s.mirror", slash ? (int)(slash - info->control) : 1,
+		 slash ? info->control : ".", info->uuid);
+	json_begin(&j, stdout);
+	json_bool(&j, "ok", true);
+	json_str(&j, "volume", path);
+	json_bool(&j, "mirrored", c != NULL);
+	json_str(&j, "control", socket);
+	if (c) {
+		json_str(&j, "kind", kinds[c->kind]);
+		json_str(&j, "mode", modes[c->mode]);
+		json_str(&j, "uri", c->uri);
+	}
+	return json_end(&j) < 0 ? 1 : 0;
+}
+
+static int create(struct verdict *v, struct adding *a)
+{
+	int r;
+
+	if (stub_ledger_is(a->volume))
+		return verdict_fail(v, FAIL_MIRRORED,
+				    "%s has a mirror already: 'postcopy mirror status' shows it", a->path);
+	if (look_there(v, a) < 0)
+		return -1;
+	r = stub_mirror_create(a->volume, &a->conf, true);
+	if (r == -EBUSY)
+		return volume_tool_in_use(v, a->path);
+	return r < 0 ? verdict_fail(v, FAIL_TARGET, "cannot write %s/" STUB_DIR ": %s", a->path,
+				    strerror(-r)) :
+		       0;
+}
+
+int volume_mirror_add(struct verdict *v, int argc, char **argv)
+{
+	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
+						 { 0 } };
+	static struct adding a = { .conf = { STUB_MIRROR_BACKUP, STUB_MIRROR_ASYNC,
+					     STUB_MIRROR_CONTINUE, "" } };
+	const char *config = NULL;
+	int c, r;
+
+	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		if (c != 'c')
+			return verdict_fail(v, FAIL_USAGE, "mirror-add: unknown option (see --help)");
+		config = optarg;
+	}
+	if (argc - optind != 2 || !argv[optind][0] || strlen(argv[optind]) >= sizeof(a.conf.uri))
+		return verdict_fail(v, FAIL_USAGE, "mirror-add: want URI and DIR");
+	strcpy(a.conf.uri, argv[optind]);
+	if (config_read(config, &a.config) < 0)
+		return verdict_fail(v, FAIL_USAGE, "mirror-add: the configuration cannot be used");
+	if (volume_tool_open(v, argv[optind + 1], a.path, &a.volume) < 0)
+		return -1;
+	stub_aside_name(a.volume, a.aside);
+	r = create(v, &a);
+	if (r == 0)
+		r = print_mirror(a.path, a.volume, &a.conf);
+	if (a.target) {
+		source_stop(a.target);
+		source_destroy(a.target);
+	}
+	stub_volume_close(a.volume);
+	return r;
+}
+
+int volume_mirror(struct verdict *v, int argc, char **argv)
+{
+	struct stub_mirror_conf c;
+	struct opened o;
+	int r;
+
+	if (opened_volume(v, argc, argv, &o) < 0)
+		return -1;
+	r = stub_mirror_conf_read(o.volume, &c);
+	if (r < 0 && r != -ENOENT)
+		r = verdict_fail(v, FAIL_VOLUME_DAMAGED, "%s/" STUB_DIR "/mirror/conf: %s", o.path,
+				 strerror(-r));
+	else
+		r = print_mirror(o.path, o.volume, r == 0 ? &c : NULL);
+	opened_close(&o);
+	return r;
+}
+
+int volume_mirror_remove(struct verdict *v, int argc, char **argv)
+{
+	struct opened o;
+	int r;
+
+	if (opened_volume(v, argc, argv, &o) < 0)
+		return -1;
+	r = stub_mirror_remove(o.volume);
+	if (r == -ENOENT)
+		r = verdict_fail(v, FAIL_MIRRORED, "%s has no mirror", o.path);
+	else if (r == -EBUSY)
+		r = verdict_fail(v, FAIL_BUSY, "postcopy-mirror is carrying the changes of %s: stop it first",
+				 o.path);
+	else if (r < 0)
+		r = verdict_fail(v, FAIL_TARGET, "cannot write %s/" STUB_DIR ": %s", o.path, strerror(-r));
+	else
+		r = print_mirror(o.path, o.volume, NULL);
+	opened_close(&o);
+	return r;
+}
