@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,7 +51,7 @@ struct aside {
 	uint64_t serial, taken; /* of names; how many came; under lock */
 	struct marks wanted; /* under lock */
 	bool want_all; /* there was no memory for one; under lock */
-	time_t started;
+	uint64_t run; /* random: two runs may begin in one second, or with another clock */
 	/* the working thread's */
 	struct round *round;
 	struct there listed;
@@ -64,7 +65,10 @@ int aside_create(struct mirror *m, struct aside **out)
 	if (!a)
 		return -ENOMEM;
 	a->m = m;
-	a->started = time(NULL);
+	if (getrandom(&a->run, sizeof(a->run), 0) != sizeof(a->run)) {
+		free(a);
+		return -EIO;
+	}
 	pthread_mutex_init(&a->lock, NULL);
 	stub_aside_name(m->volume, a->name);
 	*out = a;
@@ -157,7 +161,7 @@ int aside_take(struct aside *a, const struct stub_origin *dir, const char *name)
 		r = directory(a);
 		if (r < 0)
 			break;
-		snprintf(as, sizeof(as), "%" PRIx64 "-%" PRIx64, (uint64_t)a->started, ++a->serial);
+		snprintf(as, sizeof(as), "%" PRIx64 "-%" PRIx64, a->run, ++a->serial);
 		r = target_rename(a->m->target, dir, name, &a->dir, as);
 		if (r != -ESTALE || tries == 1)
 			break;

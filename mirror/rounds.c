@@ -13,7 +13,8 @@ struct round {
 	uint64_t since;
 	bool names;
 	bool failed; /* there was no memory for one: it is never over */
-	struct marks owed;
+	bool filling; /* the ledger is being read */
+	struct marks owed, right; /* right: since it is; what was read before that is not owed any more */
 };
 
 struct rounds {
@@ -51,6 +52,13 @@ static void add(struct round *r, const struct stub_owed *o)
 	r->failed = marks_add(&r->owed, mark(&o->h)) < 0 || r->failed;
 }
 
+static void drop(struct round *r, const struct stub_handle *h)
+{
+	marks_drop(&r->owed, mark(h));
+	if (r->filling)
+		r->failed = marks_add(&r->right, mark(h)) < 0 || r->failed;
+}
+
 static int fill(struct mirror *m, struct round *r)
 {
 	struct stub_owed *o = malloc(READ * sizeof(*o));
@@ -64,7 +72,8 @@ static int fill(struct mirror *m, struct round *r)
 		after = o[n - 1].turn;
 		pthread_mutex_lock(&m->rounds->lock);
 		for (int i = 0; i < n; i++)
-			add(r, &o[i]);
+			if (!marks_has(&r->right, mark(&o[i].h)))
+				add(r, &o[i]);
 		pthread_mutex_unlock(&m->rounds->lock);
 	}
 	free(o);
@@ -79,6 +88,7 @@ int round_begin(struct mirror *m, bool names, struct round **out)
 	if (!r)
 		return -ENOMEM;
 	r->names = names;
+	r->filling = true;
 	/* first: what is owed to others from here on joins, what is struck is not met */
 	pthread_mutex_lock(&m->rounds->lock);
 	r->since = m->rounds->now;
@@ -86,6 +96,10 @@ int round_begin(struct mirror *m, bool names, struct round **out)
 	m->rounds->first = r;
 	pthread_mutex_unlock(&m->rounds->lock);
 	e = fill(m, r);
+	pthread_mutex_lock(&m->rounds->lock);
+	r->filling = false;
+	marks_clear(&r->right);
+	pthread_mutex_unlock(&m->rounds->lock);
 	if (e < 0) {
 		round_end(m, r);
 		return e;
@@ -134,7 +148,7 @@ void rounds_right(struct rounds *r, uint64_t begun, const struct stub_handle *h,
 	pthread_mutex_lock(&r->lock);
 	for (struct round *x = r->first; x; x = x->next)
 		if (begun > x->since && (all || x->names))
-			marks_drop(&x->owed, mark(h));
+			drop(x, h);
 	pthread_mutex_unlock(&r->lock);
 }
 

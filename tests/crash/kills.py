@@ -24,15 +24,12 @@ What the client reads in these runs is compared, too.
 """
 import argparse
 import contextlib
-import ctypes
 import itertools
 import json
-import os
 import pathlib
 import pickle
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -40,10 +37,11 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from apart import answer, in_parallel, run_stage  # noqa: E402
+from apart import in_parallel  # noqa: E402
+import below_gate  # noqa: E402
 import images  # noqa: E402
 from kills_again import Again, judge_again  # noqa: E402
-from kills_bed import BASE, SYSGATE, Bed  # noqa: E402
+from kills_bed import BASE, Bed  # noqa: E402
 from kills_judge import (  # noqa: E402
     WORKERS, Case, State, judge_both, keep, states_of, to_recover, worker)
 from kills_work import CASES  # noqa: E402
@@ -180,9 +178,8 @@ class Stage:
             self.say("%s: %s: %.1f s" % (case.name, command, time.monotonic() - begin))
 
 
-def stage(control, settings, seed, say):
+def stage(gate, settings, seed, say):
     """Below sysgate, inside namespaces of our own."""
-    gate = os.open(control, os.O_WRONLY)
     top = pathlib.Path(tempfile.mkdtemp(prefix="kills-", dir=BASE))
     it = Stage(gate, settings, seed, say)
     try:
@@ -211,31 +208,10 @@ def stage(control, settings, seed, say):
     return it.sums
 
 
-def die_with_parent():
-    """All that is below goes then, with its namespaces."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
-
-
 def run(plan, seed, say):
     """A stage of tests/crash/run.  plan: "quick", "long" or a dict as in PLANS."""
-    images.check_machine()
-    BASE.mkdir(parents=True, exist_ok=True)
-    settings = PLANS[plan] if isinstance(plan, str) else plan
-    with tempfile.TemporaryDirectory(prefix="gate-", dir=BASE) as home:
-        control = pathlib.Path(home) / "control"
-        control.touch()
-        argv = ["unshare", "--mount", "--propagation", "slave", "--pid", "--fork",
-                "--kill-child", "--mount-proc", str(SYSGATE), "-l", home + "/log",
-                "-c", str(control), "--", sys.executable, str(HERE / "kills.py"), "--inside",
-                json.dumps(dict(settings, control=str(control), log=home + "/log")),
-                "--seed", str(seed)]
-        return run_stage("kills", seed, argv, say, preexec_fn=die_with_parent)
-
-
-def inside(settings, seed):
-    control = settings.pop("control")
-    os.environ["SYSGATE_LOG"] = settings.pop("log")
-    return answer(stage, control, settings, seed)
+    return below_gate.run("kills", HERE / "kills.py",
+                          PLANS[plan] if isinstance(plan, str) else plan, seed, say)
 
 
 def again(where):
@@ -270,7 +246,7 @@ def main():
     parser.add_argument("--inside", type=json.loads, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.inside:
-        return inside(args.inside, args.seed)
+        return below_gate.inside(stage, args.inside, args.seed)
     if args.again:
         return again(args.again)
     settings = dict(PLANS[args.plan])
