@@ -88,6 +88,14 @@ static int map_now(struct stub_volume *v, struct stub_enter_map **out)
 	return r;
 }
 
+/* What is the ledger's own error, if it has not just ended: then nobody needs it. */
+static int own(const struct stub_volume *v, int r)
+{
+	if (!stub_ledger_is(v))
+		return 0;
+	return r == -ENOENT ? -EIO : r; /* a file of it is lost; clients would take it for theirs */
+}
+
 STUB_PUBLIC int stub_ledger_enter(struct stub_volume *v, const struct stub_handle *h,
 				  uint32_t what, struct stub_entered *e)
 {
@@ -102,8 +110,8 @@ STUB_PUBLIC int stub_ledger_enter(struct stub_volume *v, const struct stub_handl
 		return -EINVAL;
 	for (;;) {
 		r = map_now(v, &m);
-		if (r < 0) /* -ENOENT: it has just ended */
-			return stub_ledger_is(v) ? r : 0;
+		if (r < 0)
+			return own(v, r);
 		r = stub_set_fly(m->set, m->owner, h);
 		if (r < 0)
 			return r;
@@ -120,7 +128,7 @@ STUB_PUBLIC int stub_ledger_enter(struct stub_volume *v, const struct stub_handl
 		r = stub_lists_append(v, v->enterer->lists, &o);
 		if (r < 0) {
 			stub_set_land(m->set, e->flight);
-			return stub_ledger_is(v) ? r : 0;
+			return own(v, r);
 		}
 		stub_set_activate(m->set, m->owner, h, what); /* no place: another sync next time */
 	}

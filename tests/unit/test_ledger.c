@@ -403,6 +403,23 @@ static void who_dies_leaves_it_owed(void **state)
 	stub_ledger_close(l);
 }
 
+/* Nothing can be changed then; and no client is told that a file of its own is not there. */
+static void its_directory_is_lost(void **state)
+{
+	struct fixture *x = *state;
+	const struct stub_handle h = handle_of(4);
+	struct stub_entered e;
+	char path[128], gone[128];
+
+	snprintf(path, sizeof(path), "%s/.postcopy/ledger", x->dir);
+	snprintf(gone, sizeof(gone), "%s/.postcopy/lost", x->dir);
+	assert_int_equal(rename(path, gone), 0);
+	assert_int_equal(stub_ledger_enter(x->v, &h, STUB_OWED_DATA, &e), -EIO);
+	assert_int_equal(rename(gone, path), 0);
+	assert_int_equal(stub_ledger_enter(x->v, &h, STUB_OWED_DATA, &e), 0);
+	stub_ledger_leave(x->v, &e);
+}
+
 /* What it had begun is seen until it is known to be dead, and compared once more then. */
 static void who_dies_in_between(void **state)
 {
@@ -781,6 +798,7 @@ int main(void)
 		TEST(a_hot_object, setup),
 		TEST(many_objects, setup),
 		TEST(who_dies_leaves_it_owed, setup),
+		TEST(its_directory_is_lost, setup),
 		TEST(who_dies_in_between, setup),
 		TEST(who_dies_after_the_comparison, setup),
 		TEST(a_torn_end, setup),
