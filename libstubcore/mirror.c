@@ -31,6 +31,25 @@ STUB_PUBLIC void stub_aside_name(const struct stub_volume *v, char out[STUB_ASID
 	snprintf(out, STUB_ASIDE_NAME, STUB_DIR "-aside-%.36s", v->info.uuid);
 }
 
+STUB_PUBLIC int stub_mirror_control(const struct stub_volume *v, char out[STUB_PATH_MAX + 1])
+{
+	const char *control = v->info.control, *slash = strrchr(control, '/');
+	int n = snprintf(out, STUB_PATH_MAX + 1, "%.*s/%s.mirror", slash ? (int)(slash - control) : 1,
+			 slash ? control : ".", v->info.uuid);
+
+	return n < 0 || n > STUB_PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+STUB_PUBLIC const char *stub_mirror_kind_word(enum stub_mirror_kind kind)
+{
+	return keys[0].words[kind];
+}
+
+STUB_PUBLIC const char *stub_mirror_mode_word(enum stub_mirror_mode mode)
+{
+	return keys[1].words[mode];
+}
+
 /* ---- conf ---- */
 
 static int open_mirror(const struct stub_volume *v)

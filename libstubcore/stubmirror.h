@@ -25,6 +25,13 @@ struct stub_mirror_conf {
 	char uri[STUB_URI_MAX + 1];
 };
 
+/* As conf, status and JSON have them. */
+const char *stub_mirror_kind_word(enum stub_mirror_kind kind);
+const char *stub_mirror_mode_word(enum stub_mirror_mode mode);
+/* Where postcopy-mirror listens for commands: UUID.mirror beside the retriever's socket.
+ *   -ENAMETOOLONG  no socket can have that path */
+int stub_mirror_control(const struct stub_volume *v, char out[STUB_PATH_MAX + 1]);
+
 /* -ENOENT: no mirror; -EBADMSG: the file is damaged */
 int stub_mirror_conf_read(const struct stub_volume *v, struct stub_mirror_conf *out);
 /* Durable, whole or not at all. */

@@ -115,11 +115,6 @@ static void add_target(struct mirror *m, const struct source_state *s, struct js
 
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
 {
-	static const char *const kinds[] = { [STUB_MIRROR_WAY_BACK] = "way-back",
-					     [STUB_MIRROR_BACKUP] = "backup" };
-	static const char *const modes[] = { [STUB_MIRROR_ASYNC] = "async",
-					     [STUB_MIRROR_PARTLY] = "partly-async",
-					     [STUB_MIRROR_SYNC] = "sync" };
 	struct mirror *m = c->m;
 	struct json_object *o;
 	struct seen s;
@@ -130,8 +125,8 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	o = answer_ok();
 	add_s(o, "state", state_name(m, &s));
 	add_b(o, "paused", atomic_load(&m->paused));
-	add_s(o, "kind", kinds[m->conf.kind]);
-	add_s(o, "mode", modes[m->conf.mode]);
+	add_s(o, "kind", stub_mirror_kind_word(m->conf.kind));
+	add_s(o, "mode", stub_mirror_mode_word(m->conf.mode));
 	add_s(o, "uri", m->conf.uri);
 	add_u(o, "owed", s.owed);
 	add_b(o, "unknown", s.unknown);
@@ -289,17 +284,6 @@ static struct json_object *run_command(void *arg, const char *name, struct json_
 	return NULL;
 }
 
-/* Beside the retriever's. */
-static int path_of(const struct stub_volume *v, char *out, size_t size)
-{
-	const struct stub_volume_info *info = stub_volume_info(v);
-	const char *slash = strrchr(info->control, '/');
-	int n = snprintf(out, size, "%.*s/%s.mirror", slash ? (int)(slash - info->control) : 1,
-			 slash ? info->control : ".", info->uuid);
-
-	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
-}
-
 int control_create(struct mirror *m, struct replicator *r, struct control **out)
 {
 	struct control *c = calloc(1, sizeof(*c));
@@ -312,7 +296,7 @@ int control_create(struct mirror *m, struct replicator *r, struct control **out)
 	c->r = r;
 	pthread_mutex_init(&c->lock, NULL);
 	/* the ledger is ours, so nobody else can be listening there */
-	e = path_of(m->volume, path, sizeof(path));
+	e = stub_mirror_control(m->volume, path);
 	if (e == 0)
 		e = commands_create(path, run_command, c, &c->commands);
 	if (e < 0) {

@@ -145,26 +145,19 @@ int volume_tool_mirrored(struct verdict *v, const char *path, const struct stub_
 static int print_mirror(const char *path, const struct stub_volume *volume,
 			const struct stub_mirror_conf *c)
 {
-	static const char *const kinds[] = { [STUB_MIRROR_WAY_BACK] = "way-back",
-					     [STUB_MIRROR_BACKUP] = "backup" };
-	static const char *const modes[] = { [STUB_MIRROR_ASYNC] = "async",
-					     [STUB_MIRROR_PARTLY] = "partly-async",
-					     [STUB_MIRROR_SYNC] = "sync" };
-	const struct stub_volume_info *info = stub_volume_info(volume);
-	const char *slash = strrchr(info->control, '/');
-	char socket[2 * PATH_MAX];
+	char socket[STUB_PATH_MAX + 1];
 	struct json j;
 
-	snprintf(socket, sizeof(socket), "%.*s/%s.mirror", slash ? (int)(slash - info->control) : 1,
-		 slash ? info->control : ".", info->uuid);
+	if (stub_mirror_control(volume, socket) < 0)
+		socket[0] = '\0'; /* nobody can listen there */
 	json_begin(&j, stdout);
 	json_bool(&j, "ok", true);
 	json_str(&j, "volume", path);
 	json_bool(&j, "mirrored", c != NULL);
 	json_str(&j, "control", socket);
 	if (c) {
-		json_str(&j, "kind", kinds[c->kind]);
-		json_str(&j, "mode", modes[c->mode]);
+		json_str(&j, "kind", stub_mirror_kind_word(c->kind));
+		json_str(&j, "mode", stub_mirror_mode_word(c->mode));
 		json_str(&j, "uri", c->uri);
 	}
 	return json_end(&j) < 0 ? 1 : 0;

@@ -2,11 +2,15 @@
 """A stage whose processes run below sysgate, in namespaces of their own.
 
     run(stage, script, settings, seed, say)     starts script --inside SETTINGS --seed SEED there
+    scratch(stage)                              with that as a place for images
     inside(stage, settings, seed)               the script's part: stage(gate, settings, seed, say)
 """
+import contextlib
 import ctypes
 import json
 import os
+import pathlib
+import shutil
 import signal
 import sys
 import tempfile
@@ -19,6 +23,19 @@ from kills_bed import BASE, SYSGATE
 def die_with_parent():
     """All that is below goes then, with its namespaces."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
+
+
+@contextlib.contextmanager
+def scratch(stage):
+    """A scratch file system of the stage's own, in its namespace."""
+    top = pathlib.Path(tempfile.mkdtemp(prefix=stage + "-", dir=BASE))
+    try:
+        yield images.scratch(top)
+    finally:
+        for path in (top / "scratch", top / "memory"):
+            with contextlib.suppress(OSError):
+                images.umount(path)
+        shutil.rmtree(top, ignore_errors=True)
 
 
 def run(stage, script, settings, seed, say):

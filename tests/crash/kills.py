@@ -23,13 +23,11 @@ crawler on the volume.  Per case of kills_work this is done:
 What the client reads in these runs is compared, too.
 """
 import argparse
-import contextlib
 import itertools
 import json
 import pathlib
 import pickle
 import random
-import shutil
 import sys
 import tempfile
 import time
@@ -180,10 +178,8 @@ class Stage:
 
 def stage(gate, settings, seed, say):
     """Below sysgate, inside namespaces of our own."""
-    top = pathlib.Path(tempfile.mkdtemp(prefix="kills-", dir=BASE))
     it = Stage(gate, settings, seed, say)
-    try:
-        scratch = images.scratch(top)
+    with below_gate.scratch("kills") as scratch:
         end = time.monotonic() + settings["seconds"] if "seconds" in settings else None
         names = settings.get("cases") or list(CASES)
         for number in itertools.count() if end else range(settings["rounds"]):
@@ -200,11 +196,6 @@ def stage(gate, settings, seed, say):
                     it.case(case, scratch, end and now + (end - now) / (len(names) - i))
             if end and time.monotonic() > end:
                 break
-    finally:
-        for path in (top / "scratch", top / "memory"):
-            with contextlib.suppress(OSError):
-                images.umount(path)
-        shutil.rmtree(top, ignore_errors=True)
     return it.sums
 
 

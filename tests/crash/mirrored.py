@@ -24,7 +24,6 @@ import random
 import re
 import shutil
 import sys
-import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -32,7 +31,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "demo")]     # lib.richtree 
 
 import below_gate  # noqa: E402
 import images  # noqa: E402
-from kills_bed import BASE, SHIM  # noqa: E402
+from kills_bed import SHIM  # noqa: E402
 from lib.ganesha import Ganesha  # noqa: E402
 from lib.mirror import Changes, Mirror, finished, make  # noqa: E402
 
@@ -225,10 +224,8 @@ def a_round(bed, settings, seed, say, sums):
 
 def stage(gate, settings, seed, say):
     sums = dict(kill_points=0, recoveries=0, losses=0)
-    top = pathlib.Path(tempfile.mkdtemp(prefix="mirrored-", dir=BASE))
     end = time.monotonic() + settings["seconds"] if "seconds" in settings else None
-    try:
-        scratch = images.scratch(top)
+    with below_gate.scratch("mirrored") as scratch:
         for number in range(settings["rounds"]):
             bed = Bed(scratch / str(number), gate, seed + number)
             bed.prepare()
@@ -239,11 +236,6 @@ def stage(gate, settings, seed, say):
             shutil.rmtree(bed.home)
             if end and time.monotonic() > end:
                 break
-    finally:
-        for path in (top / "scratch", top / "memory"):
-            with contextlib.suppress(OSError):
-                images.umount(path)
-        shutil.rmtree(top, ignore_errors=True)
     return sums
 
 
