@@ -64,10 +64,9 @@ static int check_file_system(int fd, const struct stub_log *log)
 	return r == -ENOSPC || r == -EPERM || r == -EROFS || r == -EIO || r == 0 ? r : -EOPNOTSUPP;
 }
 
-static int make_state(int dirfd)
+static int make_state(int dirfd, uint32_t version)
 {
-	struct stub_state_page page = { .magic = STUB_STATE_MAGIC,
-					.version = STUB_STATE_VERSION };
+	struct stub_state_page page = { .magic = STUB_STATE_MAGIC, .version = version };
 	char block[4096] = { 0 };
 	int fd CLEANUP_CLOSE = openat(dirfd, STUB_STATE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	int r;
@@ -160,12 +159,23 @@ static int make_parts(int fd, int *dirfd)
 		r = stub_io_write_file(*dirfd, STUB_SETTINGS, "");
 	if (r == 0)
 		r = stub_finished_create(*dirfd);
-	return r < 0 ? r : make_state(*dirfd);
+	return r;
+}
+
+static int make_way_back(int fd, int dirfd, const struct stub_mirror_conf *c,
+			 const struct stub_origin *root)
+{
+	struct stub_handle h;
+	struct stat st;
+	int r = fstat(fd, &st) < 0 ? -errno : stub_handle_of_fd(fd, &h);
+
+	return r < 0 ? r : stub_way_back_parts(dirfd, c, st.st_ino, &h, root);
 }
 
 STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_info *info,
 				   const struct stub_origin *root, const struct stub_attr *attr,
-				   bool dummy, stub_log_fn log_fn, void *log_arg)
+				   bool dummy, const struct stub_mirror_conf *way_back,
+				   stub_log_fn log_fn, void *log_arg)
 {
 	struct stub_log log = { log_fn, log_arg };
 	int fd CLEANUP_CLOSE = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -185,6 +195,10 @@ STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_inf
 		r = check_file_system(fd, &log);
 	if (r == 0)
 		r = make_parts(fd, &dirfd);
+	if (r == 0 && way_back)
+		r = make_way_back(fd, dirfd, way_back, root);
+	if (r == 0)
+		r = make_state(dirfd, way_back ? STUB_STATE_MIRRORED : STUB_STATE_VERSION);
 	if (r == 0)
 		r = make_journal(dir, fd, attr, &log);
 	if (r == 0)

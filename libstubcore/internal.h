@@ -236,7 +236,7 @@ struct stub_state_page { /* .postcopy/state, mapped shared by all processes */
 	_Atomic uint32_t complete;
 	_Atomic uint32_t era; /* era.c */
 	_Atomic uint64_t ledger; /* which set of it counts, ledger_map.c */
-	_Atomic uint64_t frozen; /* the boot in which nobody enters, or 0; ledger.c */
+	_Atomic uint64_t frozen; /* the boot in which nobody enters, or 0, or ~0: for good; ledger.c */
 };
 
 struct stub_ask_pool;

@@ -101,6 +101,7 @@ STUB_PUBLIC int stub_ledger_enter(struct stub_volume *v, const struct stub_handl
 {
 	struct stub_owing o = { .h = *h, .what = what };
 	struct stub_enter_map *m;
+	enum stub_frozen frozen;
 	int r;
 
 	e->map = NULL;
@@ -116,9 +117,10 @@ STUB_PUBLIC int stub_ledger_enter(struct stub_volume *v, const struct stub_handl
 		if (r < 0)
 			return r;
 		e->flight = (uint32_t)r;
-		if (stub_ledger_frozen(v)) {
+		frozen = stub_ledger_frozen(v);
+		if (frozen) {
 			stub_set_land(m->set, e->flight);
-			return -EAGAIN;
+			return frozen == STUB_FROZEN ? -EAGAIN : -EROFS;
 		}
 		if (stub_map_is_now(v, m))
 			break;
@@ -177,22 +179,29 @@ STUB_PUBLIC int stub_ledger_owe(struct stub_volume *v, const struct stub_handle 
 
 /* ---- frozen ---- */
 
+#define FOR_GOOD UINT64_MAX
+
 static uint64_t this_boot(const struct stub_volume *v)
 {
-	return v->boot ? v->boot : 1;
+	return v->boot && v->boot != FOR_GOOD ? v->boot : 1;
 }
 
-STUB_PUBLIC bool stub_ledger_frozen(const struct stub_volume *v)
+STUB_PUBLIC enum stub_frozen stub_ledger_frozen(const struct stub_volume *v)
 {
-	return atomic_load(&v->state->frozen) == this_boot(v);
+	uint64_t word = atomic_load(&v->state->frozen);
+
+	return word == FOR_GOOD ? STUB_FROZEN_FOR_GOOD :
+	       word == this_boot(v) ? STUB_FROZEN :
+				      STUB_THAWED;
 }
 
-STUB_PUBLIC int stub_ledger_freeze(struct stub_volume *v, bool on)
+STUB_PUBLIC int stub_ledger_freeze(struct stub_volume *v, enum stub_frozen how)
 {
-	uint64_t word = on ? this_boot(v) : 0;
+	uint64_t word = how == STUB_FROZEN_FOR_GOOD ? FOR_GOOD : how == STUB_FROZEN ? this_boot(v) : 0;
+	int r;
 
 	if (!stub_ledger_is(v))
 		return -ENOENT;
-	return stub_io_pwrite(v->state_fd, &word, sizeof(word),
-			      offsetof(struct stub_state_page, frozen));
+	r = stub_io_pwrite(v->state_fd, &word, sizeof(word), offsetof(struct stub_state_page, frozen));
+	return r == 0 && fsync(v->state_fd) < 0 ? -errno : r;
 }

@@ -50,6 +50,7 @@ int stub_set_fly(struct stub_set *s, uint32_t owner, const struct stub_handle *h
 void stub_set_land(struct stub_set *s, uint32_t flight);
 bool stub_set_flies(struct stub_set *s, const struct stub_handle *h); /* or one with its sum */
 bool stub_set_flying(struct stub_set *s, uint32_t owner);
+bool stub_set_quiet(struct stub_set *s); /* nothing is in flight */
 /* Is it active with all of @what?  Then the change is counted. */
 bool stub_set_touch(struct stub_set *s, const struct stub_handle *h, uint32_t what);
 /* It is durably in the ledger, with @what: make it active.  False: there is no place for it. */
@@ -127,14 +128,18 @@ void stub_enterer_destroy(struct stub_enterer *e);
 
 /* ---- ledger_take.c ---- */
 
-/* stub_ledger_make(); @all: everything is owed, until a walk has put it in. */
-int stub_ledger_begin_with(struct stub_volume *v, bool all);
+/* Its files, in .postcopy (@dir_fd) of a volume that has none yet.  @all: everything is owed, until a walk
+ * has put it in; @keeps: what was struck is kept. */
+int stub_ledger_parts(int dir_fd, bool all, bool keeps);
+/* stub_ledger_make(), with that. */
+int stub_ledger_begin_with(struct stub_volume *v, bool all, bool keeps);
 
 /* ---- ledger_owed.c ---- */
 
 struct stub_owed_db;
 
-int stub_owed_make(int dir_fd);
+/* @keeps: what was struck is kept (of a way back). */
+int stub_owed_make(int dir_fd, bool keeps);
 /* -EBADMSG: damaged, or not there. */
 int stub_owed_open(int dir_fd, const struct stub_log *log, struct stub_owed_db **out);
 void stub_owed_close(struct stub_owed_db *db);
@@ -150,6 +155,9 @@ int stub_owed_get(struct stub_owed_db *db, const struct stub_handle *h, uint32_t
 int stub_owed_strike(struct stub_owed_db *db, const struct stub_owed *o, size_t n);
 int stub_owed_next(struct stub_owed_db *db, uint64_t after, struct stub_owed *out,
 		   unsigned int max);
+/* @max of those that were struck, behind @after (NULL: from the first one): how many. */
+int stub_owed_struck(struct stub_owed_db *db, const struct stub_handle *after, struct stub_owed *out,
+		     unsigned int max);
 int stub_owed_count(struct stub_owed_db *db, uint64_t *n);
 
 #endif

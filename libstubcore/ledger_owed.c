@@ -5,6 +5,7 @@
  *   owed   type and bytes of a handle -> u32 what, u64 turn
  *   turns  u64 turn, big endian -> as the key of `owed`
  *   taken  u64 number of a list -> u32 entries of it that were taken over
+ *   struck (of a way back) as the key of `owed` -> u32 what, of all that was ever owed and is there still
  *
  * One process has it open (ledger_take.c has the lock), and one thread is in it at a time: LMDB
  * needs no locks of its own.  A commit that failed leaves it closed for good: it is opened anew.
@@ -19,16 +20,29 @@
 #define MAP_FIRST (64u << 20)
 #define VALUE	  12
 
-enum { OWED, TURNS, TAKEN, TABLES };
-static const char *const names[TABLES] = { "owed", "turns", "taken" };
+enum { OWED, TURNS, TAKEN, STRUCK, TABLES };
+static const char *const names[TABLES] = { "owed", "turns", "taken", "struck" };
 
 struct stub_owed_db {
 	MDB_env *env;
 	MDB_dbi t[TABLES];
 	uint64_t turn; /* the last that was given */
-	bool broken;
+	bool broken, keeps; /* keeps: there is the table of what was struck */
 	struct stub_log log;
 };
+
+static int open_table(struct stub_owed_db *db, MDB_txn *txn, int i, unsigned int flags)
+{
+	int rc;
+
+	if (i == STRUCK && flags && !db->keeps)
+		return 0;
+	rc = mdb_dbi_open(txn, names[i], flags, &db->t[i]);
+	if (i != STRUCK)
+		return rc;
+	db->keeps = rc == 0;
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
 
 static int open_tables(struct stub_owed_db *db, unsigned int flags)
 {
@@ -40,7 +54,7 @@ static int open_tables(struct stub_owed_db *db, unsigned int flags)
 	if (rc)
 		return rc;
 	for (int i = 0; i < TABLES && rc == 0; i++)
-		rc = mdb_dbi_open(txn, names[i], flags, &db->t[i]);
+		rc = open_table(db, txn, i, flags);
 	if (rc == 0)
 		rc = mdb_cursor_open(txn, db->t[TURNS], &c);
 	if (rc == 0) {
@@ -60,7 +74,7 @@ static int open_tables(struct stub_owed_db *db, unsigned int flags)
 	return mdb_txn_commit(txn);
 }
 
-static int open_db(int dir_fd, const struct stub_log *log, unsigned int flags,
+static int open_db(int dir_fd, const struct stub_log *log, unsigned int flags, bool keeps,
 		   struct stub_owed_db **out)
 {
 	struct stub_owed_db *db = calloc(1, sizeof(*db));
@@ -74,6 +88,7 @@ static int open_db(int dir_fd, const struct stub_log *log, unsigned int flags,
 	}
 	if (log)
 		db->log = *log;
+	db->keeps = keeps;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	rc = mdb_env_create(&db->env);
 	if (rc == 0) {
@@ -95,7 +110,7 @@ static int open_db(int dir_fd, const struct stub_log *log, unsigned int flags,
 	return 0;
 }
 
-int stub_owed_make(int dir_fd)
+int stub_owed_make(int dir_fd, bool keeps)
 {
 	struct stub_owed_db *db;
 	int r = stub_remove_tree(dir_fd, STUB_SET_OWED);
@@ -104,7 +119,7 @@ int stub_owed_make(int dir_fd)
 		return r;
 	if (mkdirat(dir_fd, STUB_SET_OWED, 0700) < 0)
 		return -errno;
-	r = open_db(dir_fd, NULL, MDB_CREATE, &db);
+	r = open_db(dir_fd, NULL, MDB_CREATE, keeps, &db);
 	if (r == 0)
 		stub_owed_close(db);
 	return r == 0 && fsync(dir_fd) < 0 ? -errno : r;
@@ -120,7 +135,7 @@ int stub_owed_open(int dir_fd, const struct stub_log *log, struct stub_owed_db *
 	r = stub_journal_check(fd, log);
 	if (r == 0)
 		r = stub_journal_put_back(fd, log);
-	return r < 0 ? r : open_db(dir_fd, log, 0, out);
+	return r < 0 ? r : open_db(dir_fd, log, 0, false, out);
 }
 
 void stub_owed_close(struct stub_owed_db *db)
@@ -273,6 +288,29 @@ int stub_owed_forget(struct stub_owed_db *db, uint64_t list)
 	return change(db, forget, &list);
 }
 
+/* @k was struck: what is gone is not kept. */
+static int keep(struct stub_owed_db *db, MDB_txn *txn, MDB_val *k, uint32_t what, bool gone)
+{
+	uint8_t value[4];
+	MDB_val val;
+	int rc;
+
+	if (!db->keeps)
+		return 0;
+	if (gone) {
+		rc = mdb_del(txn, db->t[STRUCK], k, NULL);
+		return rc == MDB_NOTFOUND ? 0 : rc;
+	}
+	rc = mdb_get(txn, db->t[STRUCK], k, &val);
+	if (rc == 0 && val.mv_size != sizeof(value))
+		rc = MDB_CORRUPTED;
+	if (rc && rc != MDB_NOTFOUND)
+		return rc;
+	stub_put_le(value, what | (rc ? 0 : (uint32_t)stub_get_le(val.mv_data, 4)), 4);
+	val = (MDB_val){ sizeof(value), value };
+	return mdb_put(txn, db->t[STRUCK], k, &val, 0);
+}
+
 struct striking {
 	const struct stub_owed *o;
 	size_t n;
@@ -293,6 +331,7 @@ static int strike_all(struct stub_owed_db *db, MDB_txn *txn, void *arg)
 		if (rc == 0 && turn == s->o[i].turn) {
 			rc = mdb_del(txn, db->t[OWED], &k, NULL);
 			rc = rc ? rc : drop_turn(db, txn, turn);
+			rc = rc ? rc : keep(db, txn, &k, what, s->o[i].gone);
 		}
 		if (rc == MDB_NOTFOUND)
 			rc = 0;
@@ -378,6 +417,43 @@ int stub_owed_next(struct stub_owed_db *db, uint64_t after, struct stub_owed *ou
 	mdb_cursor_close(c);
 	mdb_txn_abort(txn);
 	return rc == 0 || (rc == MDB_NOTFOUND && t.mv_data) ? (int)n : stub_jenv_errno(rc);
+}
+
+int stub_owed_struck(struct stub_owed_db *db, const struct stub_handle *after, struct stub_owed *out,
+		     unsigned int max)
+{
+	uint8_t key[STUB_JOURNAL_KEY_MAX];
+	MDB_val from = { 0 }, k, val;
+	unsigned int n = 0;
+	MDB_cursor *c;
+	MDB_txn *txn;
+	int rc = db->keeps ? look(db, &txn) : MDB_NOTFOUND;
+
+	if (rc)
+		return rc == MDB_NOTFOUND ? 0 : stub_jenv_errno(rc);
+	if (after)
+		k = from = handle_key(after, key);
+	rc = mdb_cursor_open(txn, db->t[STRUCK], &c);
+	if (rc) {
+		mdb_txn_abort(txn);
+		return stub_jenv_errno(rc);
+	}
+	rc = mdb_cursor_get(c, &k, &val, after ? MDB_SET_RANGE : MDB_FIRST);
+	if (rc == 0 && after && k.mv_size == from.mv_size && !memcmp(k.mv_data, key, k.mv_size))
+		rc = mdb_cursor_get(c, &k, &val, MDB_NEXT);
+	for (; rc == 0 && n < max; rc = mdb_cursor_get(c, &k, &val, MDB_NEXT)) {
+		struct stub_owed *o = &out[n++];
+
+		memset(o, 0, sizeof(*o));
+		if (stub_journal_key_parse(k.mv_data, k.mv_size, &o->h) < 0 || val.mv_size != 4) {
+			rc = MDB_CORRUPTED;
+			break;
+		}
+		o->what = (uint32_t)stub_get_le(val.mv_data, 4) & STUB_OWED_ALL;
+	}
+	mdb_cursor_close(c);
+	mdb_txn_abort(txn);
+	return rc == 0 || rc == MDB_NOTFOUND ? (int)n : stub_jenv_errno(rc);
 }
 
 int stub_owed_count(struct stub_owed_db *db, uint64_t *n)

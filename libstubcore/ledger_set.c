@@ -131,6 +131,14 @@ bool stub_set_flying(struct stub_set *s, uint32_t owner)
 	return false;
 }
 
+bool stub_set_quiet(struct stub_set *s)
+{
+	for (uint32_t f = 0; f < STUB_SET_FLIGHTS; f++)
+		if (atomic_load(&s->flight[f]))
+			return false;
+	return true;
+}
+
 /* ---- active ---- */
 
 /* Count a change of @p if it is @key's and has @what, or may get it (@more). */

@@ -62,9 +62,22 @@ _Static_assert(offsetof(struct stub_state_page, frozen) ==
 		       offsetof(struct stub_state_page, ledger) + sizeof(uint64_t),
 	       "put_state() writes both");
 
-int stub_ledger_begin_with(struct stub_volume *v, bool all)
+int stub_ledger_parts(int dir_fd, bool all, bool keeps)
 {
-	int r, dir_fd CLEANUP_CLOSE = -1;
+	int r, fd CLEANUP_CLOSE = -1;
+
+	if (mkdirat(dir_fd, STUB_LEDGER, 0700) < 0)
+		return -errno;
+	fd = openat(dir_fd, STUB_LEDGER, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	r = stub_owed_make(fd, keeps);
+	return r == 0 && all ? stub_map_all(fd) : r;
+}
+
+int stub_ledger_begin_with(struct stub_volume *v, bool all, bool keeps)
+{
+	int r;
 
 	if (stub_ledger_is(v))
 		return -EEXIST;
@@ -74,14 +87,7 @@ int stub_ledger_begin_with(struct stub_volume *v, bool all)
 	r = stub_remove_tree(v->dir_fd, STUB_LEDGER); /* of one that was ended half */
 	if (r < 0 && r != -ENOENT)
 		return r;
-	if (mkdirat(v->dir_fd, STUB_LEDGER, 0700) < 0)
-		return -errno;
-	dir_fd = stub_map_dir(v);
-	if (dir_fd < 0)
-		return dir_fd;
-	r = stub_owed_make(dir_fd);
-	if (r == 0 && all)
-		r = stub_map_all(dir_fd);
+	r = stub_ledger_parts(v->dir_fd, all, keeps);
 	if (r == 0 && fsync(v->dir_fd) < 0)
 		r = -errno;
 	return r < 0 ? r : put_state(v, STUB_STATE_MIRRORED);
@@ -89,7 +95,7 @@ int stub_ledger_begin_with(struct stub_volume *v, bool all)
 
 STUB_PUBLIC int stub_ledger_make(struct stub_volume *v)
 {
-	return stub_ledger_begin_with(v, false);
+	return stub_ledger_begin_with(v, false, false);
 }
 
 STUB_PUBLIC int stub_ledger_end(struct stub_volume *v)
@@ -238,7 +244,7 @@ static int open_owed(struct stub_ledger *l)
 		return r;
 	r = doubt(l, "what was taken over is damaged");
 	if (r == 0)
-		r = stub_owed_make(l->dir_fd);
+		r = stub_owed_make(l->dir_fd, l->v->way_back);
 	return r < 0 ? r : stub_owed_open(l->dir_fd, &l->v->log, &l->db);
 }
 
@@ -354,6 +360,30 @@ STUB_PUBLIC int stub_ledger_strike(struct stub_ledger *l, const struct stub_owed
 
 	pthread_mutex_lock(&l->lock);
 	r = strike(l, o);
+	pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
+STUB_PUBLIC bool stub_ledger_flies(struct stub_ledger *l, const struct stub_handle *h)
+{
+	bool flies;
+
+	pthread_mutex_lock(&l->lock);
+	flies = follow(l) < 0 || bury(l) < 0 || l->strangers ||
+		(h ? stub_set_flies(l->map->set, h) : !stub_set_quiet(l->map->set));
+	pthread_mutex_unlock(&l->lock);
+	return flies;
+}
+
+STUB_PUBLIC int stub_ledger_struck(struct stub_ledger *l, const struct stub_handle *after,
+				   struct stub_owed *out, unsigned int max)
+{
+	int r;
+
+	pthread_mutex_lock(&l->lock);
+	r = flush(l);
+	if (r == 0)
+		r = stub_owed_struck(l->db, after, out, max);
 	pthread_mutex_unlock(&l->lock);
 	return r;
 }

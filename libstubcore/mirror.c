@@ -52,9 +52,9 @@ STUB_PUBLIC const char *stub_mirror_mode_word(enum stub_mirror_mode mode)
 
 /* ---- conf ---- */
 
-static int open_mirror(const struct stub_volume *v)
+static int open_mirror(int dir_fd)
 {
-	int fd = openat(v->dir_fd, STUB_MIRROR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(dir_fd, STUB_MIRROR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -120,7 +120,7 @@ STUB_PUBLIC int stub_mirror_conf_read(const struct stub_volume *v, struct stub_m
 	memset(out, 0, sizeof(*out));
 	if (!stub_ledger_is(v))
 		return -ENOENT;
-	dir = open_mirror(v);
+	dir = open_mirror(v->dir_fd);
 	if (dir < 0)
 		return dir;
 	r = stub_io_read_file(dir, CONF, text, CONF_MAX);
@@ -159,11 +159,37 @@ STUB_PUBLIC int stub_mirror_conf_write(struct stub_volume *v, const struct stub_
 
 	if (!stub_ledger_is(v))
 		return -ENOENT;
-	dir = open_mirror(v);
+	dir = open_mirror(v->dir_fd);
 	return dir < 0 ? dir : conf_write(dir, c);
 }
 
 /* ---- a volume gets one ---- */
+
+/* conf and places, in .postcopy (@dir_fd): the directory, with its name not durable yet. */
+static int make_parts(int dir_fd, const struct stub_mirror_conf *c)
+{
+	int r, dir CLEANUP_CLOSE = -1;
+
+	if (mkdirat(dir_fd, STUB_MIRROR, 0700) < 0)
+		return -errno;
+	dir = open_mirror(dir_fd);
+	r = dir < 0 ? dir : stub_places_make(dir);
+	return r < 0 ? r : conf_write(dir, c);
+}
+
+int stub_way_back_parts(int dir_fd, const struct stub_mirror_conf *c, uint64_t ino,
+			const struct stub_handle *h, const struct stub_origin *root)
+{
+	int r = make_parts(dir_fd, c), places CLEANUP_CLOSE = -1;
+
+	if (r == 0)
+		r = places = stub_places_open(dir_fd);
+	if (r >= 0)
+		r = stub_places_put(places, ino, h, root->bytes, root->len);
+	if (r == 0 && fsync(places) < 0)
+		r = -errno;
+	return r < 0 ? r : stub_ledger_parts(dir_fd, false, true);
+}
 
 /* The root was made before there were places. */
 static int note_root(struct stub_volume *v)
@@ -180,7 +206,7 @@ static int note_root(struct stub_volume *v)
 
 STUB_PUBLIC int stub_mirror_create(struct stub_volume *v, const struct stub_mirror_conf *c, bool all)
 {
-	int r, dir CLEANUP_CLOSE = -1;
+	int r;
 
 	if (stub_ledger_is(v))
 		return -EEXIST;
@@ -189,19 +215,14 @@ STUB_PUBLIC int stub_mirror_create(struct stub_volume *v, const struct stub_mirr
 		r = stub_remove_tree(v->dir_fd, STUB_MIRROR); /* of one that was made half */
 	if (r < 0)
 		return r;
-	if (mkdirat(v->dir_fd, STUB_MIRROR, 0700) < 0)
-		return -errno;
-	dir = open_mirror(v);
 	stub_cleanup_close(&v->places_fd); /* of a try that failed */
-	r = dir < 0 ? dir : stub_places_make(dir);
+	r = make_parts(v->dir_fd, c);
 	if (r == 0)
-		r = v->places_fd = stub_places_open(v);
+		r = v->places_fd = stub_places_open(v->dir_fd);
 	if (r >= 0 && c->kind == STUB_MIRROR_WAY_BACK)
 		r = note_root(v);
-	if (r >= 0)
-		r = conf_write(dir, c);
 	/* which syncs the directory above too */
-	return r < 0 ? r : stub_ledger_begin_with(v, all);
+	return r < 0 ? r : stub_ledger_begin_with(v, all, c->kind == STUB_MIRROR_WAY_BACK);
 }
 
 STUB_PUBLIC int stub_mirror_remove(struct stub_volume *v)
@@ -216,11 +237,11 @@ STUB_PUBLIC int stub_mirror_remove(struct stub_volume *v)
 void stub_mirror_learn(struct stub_volume *v)
 {
 	struct stub_mirror_conf c;
-	int dir CLEANUP_CLOSE = stub_ledger_is(v) ? open_mirror(v) : -ENOENT;
+	int dir CLEANUP_CLOSE = stub_ledger_is(v) ? open_mirror(v->dir_fd) : -ENOENT;
 
 	if (dir == -ENOENT) /* nor has it one with a ledger alone */
 		return;
-	v->places_fd = stub_places_open(v);
+	v->places_fd = stub_places_open(v->dir_fd);
 	if (v->places_fd < 0)
 		stub_log(&v->log, STUB_LOG_ERROR,
 			 STUB_DIR "/" STUB_MIRROR "/places: %s: where objects are at the mirror is "

@@ -45,10 +45,10 @@ int stub_places_make(int dir_fd)
 	return r == 0 && fsync(fd) < 0 ? -errno : r;
 }
 
-int stub_places_open(const struct stub_volume *v)
+int stub_places_open(int dir_fd)
 {
 	uint8_t slot[SLOT];
-	int fd CLEANUP_CLOSE = openat(v->dir_fd, STUB_MIRROR "/" FILE_NAME,
+	int fd CLEANUP_CLOSE = openat(dir_fd, STUB_MIRROR "/" FILE_NAME,
 				      O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct stat st;
 
@@ -87,13 +87,10 @@ STUB_PUBLIC int stub_place_get(struct stub_volume *v, uint64_t ino, const struct
 	return 0;
 }
 
-STUB_PUBLIC int stub_place_put(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
-			       const uint8_t *origin, size_t len)
+int stub_places_put(int fd, uint64_t ino, const struct stub_handle *h, const uint8_t *origin, size_t len)
 {
 	uint8_t slot[SLOT] = { 0 };
 
-	if (v->places_fd < 0)
-		return v->places_fd == -ENOENT ? 0 : v->places_fd;
 	if (len > HANDLE)
 		return -EOVERFLOW;
 	if (len == 0)
@@ -103,7 +100,15 @@ STUB_PUBLIC int stub_place_put(struct stub_volume *v, uint64_t ino, const struct
 	slot[8] = (uint8_t)len;
 	memcpy(slot + HEAD, origin, len);
 	stub_put_le(slot, sum_of(slot, h), 8);
-	return stub_io_pwrite(v->places_fd, slot, sizeof(slot), ino * SLOT);
+	return stub_io_pwrite(fd, slot, sizeof(slot), ino * SLOT);
+}
+
+STUB_PUBLIC int stub_place_put(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
+			       const uint8_t *origin, size_t len)
+{
+	if (v->places_fd < 0)
+		return v->places_fd == -ENOENT ? 0 : v->places_fd;
+	return stub_places_put(v->places_fd, ino, h, origin, len);
 }
 
 int stub_place_note(struct stub_volume *v, int fd, const uint8_t *origin, size_t len)

@@ -61,6 +61,7 @@ struct stub_owed {
 	/* of begin(), for strike() */
 	uint64_t set, word, epoch;
 	int32_t place;
+	bool gone; /* for strike(): there is no such object any more */
 };
 
 /* One at a time.  -EBUSY: another process has it open; -ENOENT: there is none. */
@@ -73,6 +74,12 @@ int stub_ledger_begin(struct stub_ledger *l, struct stub_owed *o);
 /* Both sides were equal.  0: it is struck (what a power cut may undo: then it is owed once more);
  * 1: it was changed since begin(), or may have been, and stays owed. */
 int stub_ledger_strike(struct stub_ledger *l, const struct stub_owed *o);
+/* Is a change of @h (NULL: of anything) under way, or perhaps one?  Then what is seen here may not last. */
+bool stub_ledger_flies(struct stub_ledger *l, const struct stub_handle *h);
+/* Of a way back: @max of all that was ever struck, and was not gone then, behind @after (NULL: from the
+ * first one), with what was owed of it: how many. */
+int stub_ledger_struck(struct stub_ledger *l, const struct stub_handle *after, struct stub_owed *out,
+		       unsigned int max);
 /* Put in what is owed without a change: durable on return. */
 int stub_ledger_put(struct stub_ledger *l, const struct stub_owed *o, size_t n);
 /* How many are owed.  0 is durable, and means drained if stub_ledger_unknown() is 0 as well. */

@@ -61,10 +61,13 @@ void stub_aside_name(const struct stub_volume *v, char out[STUB_ASIDE_NAME]);
 
 /* ---- frozen ------------------------------------------------------------------ */
 
-/* All who would change something get -EAGAIN from stub_ledger_enter(); changes in flight may end
- * after this returns.  Kept while the machine runs. -ENOENT: no ledger */
-int stub_ledger_freeze(struct stub_volume *v, bool on);
-bool stub_ledger_frozen(const struct stub_volume *v); /* one memory read */
+enum stub_frozen { STUB_THAWED, STUB_FROZEN, STUB_FROZEN_FOR_GOOD };
+
+/* FROZEN: all who would change something get -EAGAIN from stub_ledger_enter(), while the machine runs;
+ * FOR_GOOD: they get -EROFS, for clients are back at the old server; durable on return.  Changes in flight may
+ * end after this returns (stub_ledger_flies()).  -ENOENT: no ledger */
+int stub_ledger_freeze(struct stub_volume *v, enum stub_frozen how);
+enum stub_frozen stub_ledger_frozen(const struct stub_volume *v); /* one memory read */
 
 #pragma GCC visibility pop
 

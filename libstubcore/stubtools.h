@@ -13,13 +13,16 @@
 extern "C" {
 #endif
 
+struct stub_mirror_conf;
+
 /* ---- create ------------------------------------------------------------- */
 
 /*
  * Make @dir (an empty directory) a volume: .postcopy/ with the journal, and the
  * stub record of the root, which becomes an unlisted directory with the given
  * origin and the attributes of the source's root; with @dummy, others of its attributes
- * are still to be fetched.  The volume exists when volume.conf is in place, the last step;
+ * are still to be fetched.  With @way_back (or NULL), of that kind, it has that mirror from the beginning
+ * (stubmirror.h).  The volume exists when volume.conf is in place, the last step;
  * what a broken-off call has left is replaced.
  *   -EEXIST      it is a volume already
  *   -ENOTEMPTY   something else is in it
@@ -28,7 +31,7 @@ extern "C" {
  */
 int stub_volume_create(const char *dir, const struct stub_volume_info *info,
 		       const struct stub_origin *root, const struct stub_attr *attr, bool dummy,
-		       stub_log_fn log, void *log_arg);
+		       const struct stub_mirror_conf *way_back, stub_log_fn log, void *log_arg);
 
 /* ---- volume.conf ---------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #define STUBCORE_VOLUME_H
 
 #include "internal.h"
+#include "stubmirror.h"
 
 #define STUB_VOLUME_FORMAT 2 /* 1 is without "home" */
 
@@ -38,6 +39,10 @@ int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info)
 
 /* ---- mirror.c ---- */
 
+/* In .postcopy (@dir_fd) of a volume that is being made: with it, it has a way back over which its root, with
+ * number @ino and handle @h, is @root. */
+int stub_way_back_parts(int dir_fd, const struct stub_mirror_conf *c, uint64_t ino,
+			const struct stub_handle *h, const struct stub_origin *root);
 /* @v is being opened: its places, and whether its mirror is a way back. */
 void stub_mirror_learn(struct stub_volume *v);
 
@@ -45,8 +50,10 @@ void stub_mirror_learn(struct stub_volume *v);
 
 /* In the directory @dir_fd, where there are none: durable on return, but for the name. */
 int stub_places_make(int dir_fd);
-/* Those of a volume that is being opened. */
-int stub_places_open(const struct stub_volume *v);
+/* Those of a volume, by its .postcopy. */
+int stub_places_open(int dir_fd);
+/* stub_place_put() */
+int stub_places_put(int fd, uint64_t ino, const struct stub_handle *h, const uint8_t *origin, size_t len);
 
 /* ---- remove.c ---- */
 

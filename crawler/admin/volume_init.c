@@ -250,7 +250,7 @@ static int create(struct verdict *v, const struct target *t, const struct stub_v
 		  const struct source_facts *facts)
 {
 	bool dummy = has_meta(facts);
-	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, dummy, verdict_log, NULL);
+	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, dummy, NULL, verdict_log, NULL);
 
 	if (r == 0 && dummy)
 		r = fill_root(t, facts);

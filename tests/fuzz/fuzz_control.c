@@ -61,7 +61,7 @@ static void make_volume(void)
 	snprintf(info.socket, sizeof(info.socket), "%.90s.ask", dir);
 	snprintf(info.control, sizeof(info.control), "%.90s.ctl", dir);
 	strcpy(control_path, info.control);
-	CHECK(stub_volume_create(dir, &info, &root, &attr, false, NULL, NULL) == 0);
+	CHECK(stub_volume_create(dir, &info, &root, &attr, false, NULL, NULL, NULL) == 0);
 	CHECK(stub_volume_open(dir, 0, NULL, NULL, &c.volume) == 0);
 	snprintf(path, sizeof(path), "%s/" STUB_DIR "/journal", dir);
 	CHECK(stub_journal_open(path, 0, NULL, NULL, &c.journal) == 0);

@@ -216,7 +216,7 @@ static int open_volume(struct work *w, const char *dir)
 	struct stub_origin root = { 4, "root" };
 	struct stub_attr attr = { .mode = S_IFDIR | 0755, .nlink = 2, .fsid = 1, .fileid = 2 };
 	char path[4200];
-	int r = stub_volume_create(dir, &info, &root, &attr, false, log_stderr, NULL);
+	int r = stub_volume_create(dir, &info, &root, &attr, false, NULL, log_stderr, NULL);
 
 	snprintf(path, sizeof(path), "%s/" STUB_DIR "/journal", dir);
 	if (r == 0)

@@ -65,7 +65,7 @@ int fixture_setup(void **state)
 		return -1;
 	snprintf(info.socket, sizeof(info.socket), "%s.sock", x->dir);
 	snprintf(info.control, sizeof(info.control), "%s.ctl", x->dir);
-	assert_int_equal(stub_volume_create(x->dir, &info, &root, &attr, false, log_stderr, NULL), 0);
+	assert_int_equal(stub_volume_create(x->dir, &info, &root, &attr, false, NULL, log_stderr, NULL), 0);
 	open_all(x);
 	*state = x;
 	return 0;
