@@ -16,6 +16,8 @@
  * Names in there are never used twice, so step 5 removes nothing that came later.  Where the ledger
  * does not know what is owed (or did not, at any moment of the round), nothing is removed.
  *
+ * On the way back, what went here has gone durably before its bytes go over there, the only ones perhaps.
+ *
  * The directory is made at the start, and stays as long as there is a mirror: on one that is full it could
  * not be made, and nothing could be removed.
  */
@@ -305,6 +307,8 @@ static int remove_listed(struct aside *a, const struct stub_origin *dir)
 	struct there now;
 	int r = want_owed(a);
 
+	if (r == 0 && !mirror_has_all(a->m) && syncfs(stub_volume_fd(a->m->volume)) < 0)
+		r = -errno;
 	if (r < 0)
 		return r;
 	r = there_list(a->m, dir, &now);

@@ -6,11 +6,15 @@
  * Names are added first, so that a file that was renamed here is never without one over there.
  * What a name that is refused stands for is parked, and the other names go on.  Where the mirror is full,
  * nothing new is made, but all else is done: it is by removals that there will be room.
+ *
+ * What the migration has not listed yet keeps all its names over there, and on the way back gets only such
+ * that last here (mirror.h): no change of the directory is under way, and it was synced since they were seen.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "aside.h"
 #include "bring.h"
@@ -31,6 +35,9 @@ struct comparing {
 	struct stub_owed owed[BATCH]; /* new objects, and their names */
 	char name[BATCH][STUB_NAME_MAX + 1];
 	unsigned int n;
+	struct stub_handle late[BATCH]; /* names that may not last yet */
+	char late_name[BATCH][STUB_NAME_MAX + 1];
+	unsigned int late_n;
 	int ends; /* a verdict that ends it */
 };
 
@@ -86,6 +93,15 @@ static void want(struct comparing *c, const struct here_object *o)
 	c->unknown = want_one(c->t, o) < 0 || c->unknown;
 }
 
+/* Another object has that name by now, or none: it is owed by that. */
+static int changed(struct comparing *c, const struct here_object *o)
+{
+	c->again = true;
+	if (o)
+		want(c, o);
+	return 0;
+}
+
 /* ---- new objects ---- */
 
 static int make_one(struct comparing *c, unsigned int i)
@@ -96,11 +112,9 @@ static int make_one(struct comparing *c, unsigned int i)
 	if (r < 0)
 		return fail(c, c->name[i], r);
 	if (r == 1 || !stub_handle_equal(&o.h, &c->owed[i].h)) {
-		c->again = true; /* it was changed, and is owed by that */
-		if (r == 0) {
-			want(c, &o);
+		changed(c, r == 0 ? &o : NULL);
+		if (r == 0)
 			here_close(&o);
-		}
 		return 0;
 	}
 	r = bring_new(&c->to, c->name[i], &o);
@@ -175,6 +189,43 @@ static int bring(struct comparing *c, const char *name, const struct here_object
 	return fail(c, name, r);
 }
 
+static int bring_one_late(struct comparing *c, unsigned int i, bool flies)
+{
+	struct here_object o;
+	int r = here_open(c->t->m, c->t->fd, c->late_name[i], &o);
+
+	if (r != 0)
+		return r < 0 ? fail(c, c->late_name[i], r) : changed(c, NULL);
+	r = flies || !stub_handle_equal(&o.h, &c->late[i]) ? changed(c, &o) :
+							     bring(c, c->late_name[i], &o, NULL);
+	here_close(&o);
+	return r;
+}
+
+static int bring_late(struct comparing *c)
+{
+	unsigned int n = c->late_n;
+	bool flies;
+	int r = 0;
+
+	c->late_n = 0;
+	if (!n)
+		return 0;
+	flies = stub_ledger_flies(c->t->m->ledger, &c->t->o.h);
+	if (!flies && fsync(c->t->fd) < 0)
+		return -errno;
+	for (unsigned int i = 0; i < n && r == 0; i++)
+		r = bring_one_late(c, i, flies);
+	return r;
+}
+
+static int put_late(struct comparing *c, const char *name, const struct here_object *o)
+{
+	c->late[c->late_n] = o->h;
+	snprintf(c->late_name[c->late_n++], sizeof(c->late_name[0]), "%s", name);
+	return c->late_n == BATCH ? bring_late(c) : 0;
+}
+
 static int compare_name(struct comparing *c, const char *name, const struct here_object *o)
 {
 	struct there_name *n = there_find(&c->there, name);
@@ -185,11 +236,10 @@ static int compare_name(struct comparing *c, const char *name, const struct here
 		n->done = true;
 		return 0;
 	}
-	if (n && c->unlisted) { /* nothing is taken from it before it is listed */
-		want(c, o);
-		c->again = true;
-		return 0;
-	}
+	if (n && c->unlisted) /* nothing is taken from it before it is listed */
+		return changed(c, o);
+	if (c->unlisted && c->t->m->conf.kind == STUB_MIRROR_WAY_BACK)
+		return put_late(c, name, o);
 	return bring(c, name, o, n);
 }
 
@@ -256,6 +306,8 @@ static int compare_all(struct comparing *c)
 	r = load_refused(c);
 	if (r == 0)
 		r = here_each(c->t->m, c->t->fd, on_name, c);
+	if (r == 0)
+		r = bring_late(c);
 	if (r == 0)
 		r = flush(c);
 	c->t->what = "names";

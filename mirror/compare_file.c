@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fills.h"
 #include "mirror.h"
 
 #define BLOCK  (1u << 20)
@@ -247,10 +246,6 @@ int compare_file(struct task *t)
 	bool moved = false;
 	int r;
 
-	if (t->view.needs & (STUB_NEEDS_ATTRS | STUB_NEEDS_DATA)) {
-		fills_want(t->m->fills, &t->o.h);
-		return WAITS;
-	}
 	r = task_open(t);
 	if (r != EQUAL || t->fd < 0)
 		return r;

@@ -20,6 +20,7 @@
 #define BEHIND_S     5 /* what is owed for less, is followed */
 #define SYNC_S	     60
 #define SYNC_LOOK_MS 50
+#define AGAIN_AT_ONCE 512
 
 struct control {
 	struct mirror *m;
@@ -33,7 +34,7 @@ struct seen {
 	struct desk_counts desk;
 	struct source_state target;
 	uint64_t owed, aside, lag_s;
-	bool unknown, frozen, aside_known;
+	bool unknown, frozen, flies, aside_known;
 };
 
 static int look(struct mirror *m, struct seen *s)
@@ -41,12 +42,14 @@ static int look(struct mirror *m, struct seen *s)
 	uint64_t now, behind;
 	int r;
 
-	/* what is aside first: whoever adds to it later is still owed */
+	/* what is in flight first: it is owed when it lands, and nothing begins while it is frozen */
+	s->frozen = stub_ledger_frozen(m->volume);
+	s->flies = stub_ledger_flies(m->ledger, NULL);
+	/* then what is aside: whoever adds to it later is still owed */
 	s->aside = aside_count(m->aside, &s->aside_known);
 	desk_counts(m->desk, &s->desk);
 	r = stub_ledger_count(m->ledger, &s->owed);
 	s->unknown = stub_ledger_unknown(m->ledger) != 0;
-	s->frozen = stub_ledger_frozen(m->volume);
 	source_state(m->target, &s->target);
 	behind = atomic_load(&m->behind_ms);
 	now = stub_now_ms();
@@ -141,6 +144,12 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	return o;
 }
 
+static bool drained(struct mirror *m, const struct seen *s)
+{
+	return !s->flies && !s->owed && !s->unknown && !walker_walks(m->walker) && s->aside_known && !s->aside &&
+	       !s->desk.of[DESK_PARKED];
+}
+
 static struct json_object *cmd_drained(struct control *c, struct json_object *in)
 {
 	struct json_object *o;
@@ -150,8 +159,7 @@ static struct json_object *cmd_drained(struct control *c, struct json_object *in
 	if (r < 0)
 		return answer_error("the ledger cannot be read");
 	o = answer_ok();
-	add_b(o, "drained", !s.owed && !s.unknown && !walker_walks(c->m->walker) && s.aside_known &&
-				    !s.aside && !s.desk.of[DESK_PARKED]);
+	add_b(o, "drained", drained(c->m, &s));
 	return o;
 }
 
@@ -186,21 +194,21 @@ static struct json_object *cmd_resume(struct control *c, struct json_object *in)
 	return set_paused(c, false);
 }
 
-static struct json_object *set_frozen(struct control *c, bool on)
+static struct json_object *set_frozen(struct control *c, enum stub_frozen how)
 {
-	int r = stub_ledger_freeze(c->m->volume, on);
+	int r = stub_ledger_freeze(c->m->volume, how);
 
 	return r < 0 ? answer_error(strerror(-r)) : answer_ok();
 }
 
 static struct json_object *cmd_freeze(struct control *c, struct json_object *in)
 {
-	return set_frozen(c, true);
+	return set_frozen(c, STUB_FROZEN);
 }
 
 static struct json_object *cmd_thaw(struct control *c, struct json_object *in)
 {
-	return set_frozen(c, false);
+	return set_frozen(c, STUB_THAWED);
 }
 
 static struct json_object *cmd_leave(struct control *c, struct json_object *in)
@@ -220,6 +228,59 @@ static struct json_object *cmd_walk(struct control *c, struct json_object *in)
 {
 	walker_all(c->m->walker);
 	return answer_ok();
+}
+
+static struct json_object *not_a_way_back(void)
+{
+	return answer_error("the mirror is no way back");
+}
+
+static struct json_object *cmd_again(struct control *c, struct json_object *in)
+{
+	struct stub_owed *o = malloc(AGAIN_AT_ONCE * sizeof(*o));
+	struct stub_handle last;
+	struct json_object *answer;
+	uint64_t all = 0;
+	int n = o ? 1 : -ENOMEM, r = 0;
+
+	if (c->m->conf.kind != STUB_MIRROR_WAY_BACK) {
+		free(o);
+		return not_a_way_back();
+	}
+	while (n > 0 && r == 0) {
+		n = stub_ledger_struck(c->m->ledger, all ? &last : NULL, o, AGAIN_AT_ONCE);
+		if (n > 0) {
+			last = o[n - 1].h;
+			all += (uint64_t)n;
+			r = mirror_owe(c->m, o, (size_t)n);
+		}
+	}
+	free(o);
+	if (n < 0 || r < 0)
+		return answer_error("the ledger cannot be read or written");
+	replicator_wake(c->r);
+	answer = answer_ok();
+	add_u(answer, "objects", all);
+	return answer;
+}
+
+static struct json_object *cmd_over(struct control *c, struct json_object *in)
+{
+	struct json_object *o;
+	struct seen s;
+
+	if (c->m->conf.kind != STUB_MIRROR_WAY_BACK)
+		return not_a_way_back();
+	if (look(c->m, &s) < 0)
+		return answer_error("the ledger cannot be read");
+	if (!s.frozen)
+		return answer_error("the volume is not frozen");
+	if (!drained(c->m, &s))
+		return answer_error("not all has been carried over");
+	o = set_frozen(c, STUB_FROZEN_FOR_GOOD);
+	if (stub_ledger_frozen(c->m->volume) == STUB_FROZEN_FOR_GOOD)
+		kill(getpid(), SIGTERM);
+	return o;
 }
 
 /* Has the round come to its end in time?  While the ledger does not know what is owed, all of it is. */
@@ -273,7 +334,8 @@ static const struct {
 	{ "status", cmd_status }, { "drained", cmd_drained }, { "sync", cmd_sync },
 	{ "retry", cmd_retry },	  { "pause", cmd_pause },     { "resume", cmd_resume },
 	{ "freeze", cmd_freeze }, { "thaw", cmd_thaw },	      { "walk", cmd_walk },
-	{ "leave", cmd_leave },	  { "stop", cmd_stop },
+	{ "leave", cmd_leave },	  { "stop", cmd_stop },     { "again", cmd_again },
+	{ "over", cmd_over },
 };
 
 static struct json_object *run_command(void *arg, const char *name, struct json_object *in)

@@ -13,6 +13,9 @@
  *   {"cmd":"pause"} {"cmd":"resume"}
  *   {"cmd":"freeze"} {"cmd":"thaw"} nobody can change the volume
  *   {"cmd":"walk"}              compare everything
+ *   {"cmd":"again"}             (of a way back) what was ever struck is owed again: "objects"
+ *   {"cmd":"over"}              (of a way back) frozen and drained, it is frozen for good, and the replicator
+ *                               ends: clients are back at the old server
  *   {"cmd":"leave"}             the directory for what is aside goes; once drained
  *   {"cmd":"stop"}              end
  *

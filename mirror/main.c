@@ -112,6 +112,11 @@ static int open_volume(struct program *p, const char *dir)
 	}
 	if (e < 0)
 		return complain("the mirror's configuration, or ledger", e);
+	if (stub_ledger_frozen(m->volume) == STUB_FROZEN_FOR_GOOD) {
+		fprintf(stderr, "postcopy-mirror: %s was rolled back: clients are at the old server, where nothing "
+				"is written any more; see postcopy(8), rollback\n", dir);
+		return EXIT_ELSEWHERE;
+	}
 	e = open_journal(m);
 	if (e < 0)
 		return complain("the pending journal", e);

@@ -25,7 +25,10 @@
  * 3. Places are durable before the directory with the name is struck.
  * 4. Nothing over there is removed before every directory that was owed when it was held
  *    aside has been compared since, and does not want it, and the ledger knows what is owed.
- * 5. One worker has an object at a time; objects that are made have the inode's lock
+ * 5. What the migration could still take for the old server's is durable here before it is there: a name
+ *    in an unlisted directory that a crash took back here would come back as a stub, beside the one
+ *    under its old name.
+ * 6. One worker has an object at a time; objects that are made have the inode's lock
  *    (mirror_lock_ino()), so that names in several directories make one.
  *
  * No lock of one room is held while another room is called; but the inode's lock, which is
@@ -125,6 +128,9 @@ void mirror_unlock_ino(struct mirror *m, uint64_t ino);
 
 /* Look at t->o.h.  EQUAL also: there is no such object any more (t->fd is -1). */
 int task_look(struct task *t);
+/* No directory: has the migration to do something first?  On the way back it has to find all names, too: they
+ * are told to be one file's by size and times, which must stay as they are at the source until then. */
+bool task_waits(const struct task *t);
 /* Open it for reading, and make durable what it is; look again. */
 int task_open(struct task *t);
 void task_close(struct task *t);

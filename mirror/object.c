@@ -58,6 +58,15 @@ int task_look(struct task *t)
 	return r == -ENOENT ? UNPLACED : r;
 }
 
+bool task_waits(const struct task *t)
+{
+	unsigned int needs = STUB_NEEDS_ATTRS | STUB_NEEDS_DATA;
+
+	if (t->m->conf.kind == STUB_MIRROR_WAY_BACK)
+		needs |= STUB_NEEDS_NAMES;
+	return t->view.needs & needs;
+}
+
 /* A record under which data are durable says so, before they are mirrored. */
 static int commit(struct task *t)
 {

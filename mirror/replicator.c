@@ -18,6 +18,7 @@
 
 #include "aside.h"
 #include "desk.h"
+#include "fills.h"
 #include "rounds.h"
 #include "walk.h"
 
@@ -58,6 +59,10 @@ int compare_object(struct task *t)
 		return r;
 	if (S_ISDIR(t->st.st_mode))
 		return compare_dir(t);
+	if (task_waits(t)) {
+		fills_want(t->m->fills, &t->o.h);
+		return WAITS;
+	}
 	if (S_ISREG(t->st.st_mode))
 		return compare_file(t);
 	return compare_attr(t, false);
@@ -87,6 +92,7 @@ static void strike(struct replicator *r, struct task *t, bool compared)
 
 	if (compared && aside_count(t->m->aside, &known))
 		aside_want(t->m->aside, &t->place);
+	t->o.gone = !compared;
 	e = stub_ledger_strike(t->m->ledger, &t->o);
 	if (e < 0)
 		mirror_log(t->m, STUB_LOG_ERROR, "the mirror's ledger: %s", strerror(-e));
