@@ -21,7 +21,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "volume.h"
+#include "ledger.h"
 
 #define SUFFIX	  ".postcopy-incomplete"
 #define NAMELESS  "nameless" SUFFIX
@@ -420,6 +420,8 @@ STUB_PUBLIC int stub_abort(struct stub_volume *v, const char *list)
 		r = -errno;
 	if (r == 0 && fsync(v->dir_fd) < 0)
 		r = -errno;
+	if (r == 0 && stub_ledger_is(v))
+		stub_map_remove(v);
 	return r < 0 ? r : stub_parts_remove(v->fd, STUB_ABORTED);
 }
 

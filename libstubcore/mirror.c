@@ -26,9 +26,9 @@ static const struct {
 };
 #define END "end"
 
-STUB_PUBLIC void stub_aside_name(const struct stub_volume *v, char out[STUB_ASIDE_NAME])
+STUB_PUBLIC void stub_aside_name(const char *uuid, char out[STUB_ASIDE_NAME])
 {
-	snprintf(out, STUB_ASIDE_NAME, STUB_DIR "-aside-%.36s", v->info.uuid);
+	snprintf(out, STUB_ASIDE_NAME, STUB_DIR "-aside-%.36s", uuid);
 }
 
 STUB_PUBLIC int stub_mirror_control(const struct stub_volume *v, char out[STUB_PATH_MAX + 1])

@@ -55,9 +55,10 @@ int stub_place_sync(struct stub_volume *v);
 /* Does the volume have places?  One memory read. */
 bool stub_place_kept(const struct stub_volume *v);
 
-/* The directory at the mirror's root for what is held aside; a way back's source does not show it. */
+/* The directory at the mirror's root for what the volume with @uuid holds aside; a way back's source does not
+ * show it. */
 #define STUB_ASIDE_NAME 64
-void stub_aside_name(const struct stub_volume *v, char out[STUB_ASIDE_NAME]);
+void stub_aside_name(const char *uuid, char out[STUB_ASIDE_NAME]);
 
 /* ---- frozen ------------------------------------------------------------------ */
 

@@ -72,7 +72,7 @@ int aside_create(struct mirror *m, struct aside **out)
 		return -EIO;
 	}
 	pthread_mutex_init(&a->lock, NULL);
-	stub_aside_name(m->volume, a->name);
+	stub_aside_name(stub_volume_info(m->volume)->uuid, a->name);
 	*out = a;
 	return 0;
 }

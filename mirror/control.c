@@ -196,7 +196,11 @@ static struct json_object *cmd_resume(struct control *c, struct json_object *in)
 
 static struct json_object *set_frozen(struct control *c, enum stub_frozen how)
 {
-	int r = stub_ledger_freeze(c->m->volume, how);
+	int r;
+
+	if (stub_ledger_frozen(c->m->volume) == STUB_FROZEN_FOR_GOOD)
+		return answer_error("the volume was rolled back");
+	r = stub_ledger_freeze(c->m->volume, how);
 
 	return r < 0 ? answer_error(strerror(-r)) : answer_ok();
 }

@@ -269,7 +269,7 @@ static int start(struct retriever *r)
 	int e;
 
 	config_source(c, &sc);
-	stub_aside_name(r->volume, aside);
+	stub_aside_name(stub_volume_info(r->volume)->uuid, aside);
 	sc.hides = aside;
 	sc.uri = stub_volume_info(r->volume)->source;
 	sc.log = log_line;

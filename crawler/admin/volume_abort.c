@@ -316,7 +316,7 @@ static int open_it(struct verdict *v, struct aborting *a)
 	if (r < 0)
 		return verdict_fail(v, r == -EXDEV ? FAIL_ELSEWHERE : FAIL_VOLUME_DAMAGED,
 				    "cannot open the volume %s: %s", a->path, strerror(-r));
-	if (volume_tool_mirrored(v, a->path, a->volume) < 0)
+	if (volume_tool_mirrored(v, a->path, a->volume, true) < 0)
 		return -1;
 	return stub_volume_alone(a->volume) < 0 ? volume_tool_in_use(v, a->path) : 0;
 }

@@ -191,6 +191,23 @@ static bool print_properties(struct check *c)
 	return lost;
 }
 
+static void print_backs(struct check *c)
+{
+	json_array(&c->j, "way_back");
+	for (unsigned int i = 0; i < check_backs(); i++) {
+		struct check_property p;
+
+		check_back(&c->sides, i, &p);
+		json_object(&c->j, NULL);
+		json_str(&c->j, "property", p.code);
+		json_str(&c->j, "title", p.title);
+		json_str(&c->j, "old_server", check_fate_name(p.fate));
+		json_str(&c->j, "why", p.why);
+		json_object_end(&c->j);
+	}
+	json_array_end(&c->j);
+}
+
 static void begin(const struct verdict *v, struct check *c, bool *lost)
 {
 	json_begin(&c->j, stdout);
@@ -209,6 +226,8 @@ static void begin(const struct verdict *v, struct check *c, bool *lost)
 		print_target(&c->j, &c->target);
 	verdict_warnings_json(v, &c->j);
 	*lost = print_properties(c);
+	if (c->o.way_back)
+		print_backs(c);
 }
 
 /* ---- names ---- */

@@ -11,13 +11,17 @@
 #include "admin/volume_tool.h"
 #include "check/check.h"
 #include "depot/depot.h"
+#include "preflight/preflight_mirror.h"
+#include "source/target.h"
 #include "source/uri.h"
+#include "stubmirror.h"
 
 #define RUN_DIR "/run/postcopy"
 
 struct init_options {
 	const char *source, *join, *socket, *control, *config, *dir;
 	const char *depot; /* of --streams; NULL: xattr */
+	bool way_back;
 };
 
 static int options_parse(struct verdict *v, int argc, char **argv, struct init_options *o)
@@ -29,6 +33,7 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 		{ "control", required_argument, NULL, 'c' },
 		{ "config", required_argument, NULL, 'f' },
 		{ "streams", required_argument, NULL, 't' },
+		{ "way-back", no_argument, NULL, 'b' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
@@ -52,6 +57,9 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 		case 'f':
 			o->config = optarg;
 			break;
+		case 'b':
+			o->way_back = true;
+			break;
 		case 't':
 			if (streams_parse(v, "init", optarg, &o->depot) < 0)
 				return -1;
@@ -63,6 +71,8 @@ static int options_parse(struct verdict *v, int argc, char **argv, struct init_o
 	if (!o->source)
 		return verdict_fail(v, FAIL_USAGE, "init: --source URI is missing");
 	if (join_check(v, "init", o->source, o->join) < 0)
+		return -1;
+	if (way_back_check(v, "init", o->source, o->join, o->way_back) < 0)
 		return -1;
 	if (o->depot && !o->join && source_uri_kind(o->source) != SOURCE_SMB)
 		return verdict_fail(v, FAIL_USAGE, "init: --streams: only an SMB source has them");
@@ -155,8 +165,30 @@ static void ask_traits(const struct source_facts *facts, const char *uri,
 		memset(traits, 0, sizeof(*traits));
 }
 
+/* Can it take back what clients will write here?  It is written to, the first time of all. */
+static int preflight_way_back(struct verdict *v, const struct target *t, struct source *s,
+			      const struct source_facts *facts, const struct source_traits *traits,
+			      const char *uuid)
+{
+	char aside[STUB_ASIDE_NAME];
+	const struct mirror_trial trial = { .who = "way back to", .uri = facts->uri, .target = s,
+					    .root = &facts->root, .attr = &facts->attr, .name = aside,
+					    .volume_fd = -1 };
+
+	if (!target_able(s))
+		return verdict_fail(v, FAIL_MIRROR, "source %s: --way-back needs a server that is read and "
+						    "written by NFSv3", facts->uri);
+	if (traits->have_acl && traits->acl && !t->limits.acl)
+		return verdict_fail(v, FAIL_MIRROR, "source %s has POSIX ACLs and %s has none: modes that are "
+						    "narrowed for that would be taken back; use a file system "
+						    "with ACLs, or no --way-back", facts->uri, t->path);
+	stub_aside_name(uuid, aside);
+	return mirror_trial(v, &trial);
+}
+
 /* All checks, first those that are cheap and local. */
-static int preflight(struct verdict *v, struct target *t, struct source_facts *facts)
+static int preflight(struct verdict *v, const struct init_options *o, struct target *t,
+		     struct source_facts *facts, const char *uuid)
 {
 	struct source_traits traits = { 0 };
 	struct source *s;
@@ -178,6 +210,8 @@ static int preflight(struct verdict *v, struct target *t, struct source_facts *f
 		ask_traits(facts, facts->uri, &traits);
 		preflight_exports(v, s, facts, traits.below);
 	}
+	if (r == 0 && o->way_back)
+		r = preflight_way_back(v, t, s, facts, &traits, uuid);
 	if (r == 0 && facts->join)
 		r = preflight_join(v, facts);
 	if (r == 0 && has_meta(facts)) {
@@ -247,10 +281,15 @@ static int fill_root(const struct target *t, const struct source_facts *facts)
 }
 
 static int create(struct verdict *v, const struct target *t, const struct stub_volume_info *info,
-		  const struct source_facts *facts)
+		  const struct source_facts *facts, bool way_back)
 {
+	struct stub_mirror_conf c = { STUB_MIRROR_WAY_BACK, STUB_MIRROR_ASYNC, STUB_MIRROR_CONTINUE, "" };
 	bool dummy = has_meta(facts);
-	int r = stub_volume_create(t->path, info, &facts->root, &facts->attr, dummy, NULL, verdict_log, NULL);
+	int r;
+
+	snprintf(c.uri, sizeof(c.uri), "%s", info->source);
+	r = stub_volume_create(t->path, info, &facts->root, &facts->attr, dummy, way_back ? &c : NULL,
+			       verdict_log, NULL);
 
 	if (r == 0 && dummy)
 		r = fill_root(t, facts);
@@ -308,7 +347,7 @@ static void print_not_migrated(struct json *j, const struct target *t,
 }
 
 static int print(const struct verdict *v, const struct target *t,
-		 const struct stub_volume_info *info, const struct source_facts *facts)
+		 const struct stub_volume_info *info, const struct source_facts *facts, bool way_back)
 {
 	struct json j;
 
@@ -319,6 +358,7 @@ static int print(const struct verdict *v, const struct target *t,
 	json_str(&j, "source", info->source);
 	if (info->join[0])
 		json_str(&j, "join", info->join);
+	json_bool(&j, "way_back", way_back);
 	json_str(&j, "socket", info->socket);
 	json_str(&j, "control", info->control);
 	if (info->depot[0])
@@ -355,7 +395,7 @@ int volume_init(struct verdict *v, int argc, char **argv)
 	facts.no_acl = !t.limits.acl;
 	r = make_info(v, &o, &t, &info);
 	if (r == 0)
-		r = preflight(v, &t, &facts);
+		r = preflight(v, &o, &t, &facts, info.uuid);
 	snprintf(info.source, sizeof(info.source), "%s", facts.uri);
 	info.join_root = facts.join_root;
 	if (r == 0)
@@ -368,9 +408,9 @@ int volume_init(struct verdict *v, int argc, char **argv)
 			(double)t.free_bytes / (1u << 30), (unsigned long long)t.free_inodes,
 			t.path);
 	if (r == 0)
-		r = create(v, &t, &info, &facts);
+		r = create(v, &t, &info, &facts, o.way_back);
 	if (r == 0)
-		r = print(v, &t, &info, &facts);
+		r = print(v, &t, &info, &facts, o.way_back);
 	source_meta_free(&facts.meta);
 	target_close(&t);
 	return r;

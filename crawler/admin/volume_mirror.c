@@ -15,13 +15,13 @@
 
 #include "admin/volume_tool.h"
 #include "config.h"
+#include "preflight/preflight_mirror.h"
 #include "source/target.h"
 #include "source/uri.h"
 #include "stubledger.h"
 #include "stubmirror.h"
 
 #define TIMEOUT_MS 20000
-#define SOMEBODY   1 /* a user that is not root */
 
 struct adding {
 	struct stub_volume *volume;
@@ -30,19 +30,14 @@ struct adding {
 	struct stub_mirror_conf conf;
 	char path[PATH_MAX], aside[STUB_ASIDE_NAME];
 	struct stub_origin root;
+	struct mirror_trial trial;
 };
 
 /* ---- over there ---- */
 
 static int refused(struct verdict *v, const struct adding *a, const char *what, int error)
 {
-	bool denied = error == -EACCES || error == -EPERM || error == -EROFS;
-
-	return verdict_fail(v, denied ? FAIL_DENIED : FAIL_MIRROR, "mirror %s: %s: %s%s", a->conf.uri, what,
-			    strerror(-error),
-			    denied ? "; export it to this machine alone, read-write and without squashing "
-				     "root (rw,no_root_squash)" :
-				     "");
+	return mirror_trial_fail(v, &a->trial, what, error);
 }
 
 static int on_entries(void *arg, const struct stub_entry *e, size_t n)
@@ -75,39 +70,6 @@ static int check_empty(struct verdict *v, struct adding *a)
 			    a->conf.uri, text);
 }
 
-/* A directory that is made over there, and is seen in the volume, says that they are the same. */
-static int check_other(struct verdict *v, struct adding *a)
-{
-	struct stat st;
-
-	if (fstatat(stub_volume_fd(a->volume), a->aside, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    errno == ENOENT)
-		return 0;
-	return verdict_fail(v, FAIL_MIRROR, "mirror %s is the volume itself: name another server",
-			    a->conf.uri);
-}
-
-static int try_it(struct verdict *v, struct adding *a)
-{
-	struct stub_attr attr = { .mode = S_IFDIR | 0700 }, made;
-	struct stub_origin o;
-	int again, r;
-
-	r = target_make(a->target, &a->root, a->aside, &attr, NULL, &o, &made);
-	if (r < 0)
-		return refused(v, a, "nothing can be made in it", r);
-	if (check_other(v, a) < 0) {
-		target_rmdir(a->target, &a->root, a->aside);
-		return -1;
-	}
-	attr.uid = attr.gid = SOMEBODY;
-	r = target_setattr(a->target, &o, TARGET_OWNER, &attr);
-	again = target_rmdir(a->target, &a->root, a->aside);
-	if (r < 0)
-		return refused(v, a, "nothing can be given to other users in it", r);
-	return again < 0 ? refused(v, a, "nothing can be removed from it", again) : 0;
-}
-
 static int look_there(struct verdict *v, struct adding *a)
 {
 	struct source_config sc;
@@ -129,17 +91,24 @@ static int look_there(struct verdict *v, struct adding *a)
 		r = source_probe(&sc, TIMEOUT_MS, why, sizeof(why));
 	if (r < 0)
 		return verdict_fail(v, FAIL_MIRROR, "mirror %s: %s", a->conf.uri, why[0] ? why : strerror(-r));
-	return check_empty(v, a) < 0 || try_it(v, a) < 0 ? -1 : 0;
+	a->trial.target = a->target;
+	return check_empty(v, a) < 0 || mirror_trial(v, &a->trial) < 0 ? -1 : 0;
 }
 
 /* ---- here ---- */
 
-int volume_tool_mirrored(struct verdict *v, const char *path, const struct stub_volume *volume)
+int volume_tool_mirrored(struct verdict *v, const char *path, const struct stub_volume *volume, bool over)
 {
-	return !stub_ledger_is(volume) ? 0 :
-	       verdict_fail(v, FAIL_MIRRORED,
-			    "%s has a mirror: 'postcopy mirror remove' ends that first, or 'postcopy mirror "
-			    "promote' if it takes over", path);
+	struct stub_mirror_conf c;
+	bool back;
+
+	if (!stub_ledger_is(volume) || (over && stub_ledger_frozen(volume) == STUB_FROZEN_FOR_GOOD))
+		return 0;
+	back = stub_mirror_conf_read(volume, &c) == 0 && c.kind == STUB_MIRROR_WAY_BACK;
+	return verdict_fail(v, FAIL_MIRRORED, "%s has a %s: 'postcopy %s' ends that first, or 'postcopy %s' if %s",
+			    path, back ? "way back" : "mirror", back ? "commit" : "mirror remove",
+			    back ? "rollback" : "mirror promote",
+			    back ? "the clients are to return" : "it takes over");
 }
 
 static int print_mirror(const char *path, const struct stub_volume *volume,
@@ -159,6 +128,7 @@ static int print_mirror(const char *path, const struct stub_volume *volume,
 		json_str(&j, "kind", stub_mirror_kind_word(c->kind));
 		json_str(&j, "mode", stub_mirror_mode_word(c->mode));
 		json_str(&j, "uri", c->uri);
+		json_bool(&j, "rolled_back", stub_ledger_frozen(volume) == STUB_FROZEN_FOR_GOOD);
 	}
 	return json_end(&j) < 0 ? 1 : 0;
 }
@@ -201,7 +171,9 @@ int volume_mirror_add(struct verdict *v, int argc, char **argv)
 		return verdict_fail(v, FAIL_USAGE, "mirror-add: the configuration cannot be used");
 	if (volume_tool_open(v, argv[optind + 1], a.path, &a.volume) < 0)
 		return -1;
-	stub_aside_name(a.volume, a.aside);
+	stub_aside_name(stub_volume_info(a.volume)->uuid, a.aside);
+	a.trial = (struct mirror_trial){ .who = "mirror", .uri = a.conf.uri, .root = &a.root, .name = a.aside,
+					 .volume_fd = stub_volume_fd(a.volume) };
 	r = create(v, &a);
 	if (r == 0)
 		r = print_mirror(a.path, a.volume, &a.conf);
@@ -229,6 +201,28 @@ int volume_mirror(struct verdict *v, int argc, char **argv)
 		r = print_mirror(o.path, o.volume, r == 0 ? &c : NULL);
 	opened_close(&o);
 	return r;
+}
+
+/* The replicator is not there: after a rollback it does not start. */
+int volume_mirror_thaw(struct verdict *v, int argc, char **argv)
+{
+	struct stub_mirror_conf c;
+	struct opened o;
+	int r;
+
+	if (opened_volume(v, argc, argv, &o) < 0)
+		return -1;
+	r = stub_mirror_conf_read(o.volume, &c);
+	if (r == 0 && stub_ledger_frozen(o.volume) == STUB_FROZEN_FOR_GOOD)
+		r = stub_ledger_freeze(o.volume, STUB_THAWED);
+	else if (r == 0 || r == -ENOENT)
+		r = verdict_fail(v, FAIL_MIRRORED, "%s was not rolled back", o.path);
+	if (r < 0)
+		verdict_fail(v, FAIL_TARGET, "cannot write %s/" STUB_DIR ": %s", o.path, strerror(-r));
+	else
+		r = print_mirror(o.path, o.volume, &c);
+	opened_close(&o);
+	return r < 0 ? -1 : r;
 }
 
 int volume_mirror_remove(struct verdict *v, int argc, char **argv)

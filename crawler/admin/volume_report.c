@@ -409,7 +409,7 @@ int volume_remove(struct verdict *v, int argc, char **argv)
 		return print_removed(o.path, NULL);
 	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = volume_tool_mirrored(v, o.path, o.volume);
+	r = volume_tool_mirrored(v, o.path, o.volume, false);
 	if (r == 0)
 		r = check_verified(v, &o, unverified, require);
 	if (r == 0)

@@ -15,11 +15,11 @@ static const struct command {
 } commands[] = {
 	{ "init", volume_init,
 	  "init --source URI [--join URI] [--socket PATH] [--control PATH] [--config FILE] "
-	  "[--streams xattr|depot:DIR] DIR",
+	  "[--streams xattr|depot:DIR] [--way-back] DIR",
 	  "check everything, then make DIR a volume" },
 	{ "check", volume_check,
 	  "check --source URI [--names] [--read] [--protocols nfs,smb] [--accept LIST] [--limit N] "
-	  "[--workers N] [--config FILE] [--streams xattr|depot:DIR] [DIR]",
+	  "[--workers N] [--config FILE] [--streams xattr|depot:DIR] [--way-back] [DIR]",
 	  "say what init would keep and what lose, and change nothing" },
 	{ "rehearse", volume_rehearse,
 	  "rehearse --source URI [--join URI] [--seconds N] [--config FILE] "
@@ -44,6 +44,7 @@ static const struct command {
 	{ "mirror-add", volume_mirror_add, "mirror-add [--config FILE] URI DIR",
 	  "try the empty export nfs://host/path, and make it the volume's mirror" },
 	{ "mirror-remove", volume_mirror_remove, "mirror-remove DIR", "it has none any more" },
+	{ "mirror-thaw", volume_mirror_thaw, "mirror-thaw DIR", "a rollback did not take place" },
 	{ "moved", volume_moved, "moved DIR",
 	  "the file system was copied block by block or has another UUID: this is the volume now" },
 	{ "verify", volume_verify,

@@ -26,8 +26,8 @@ int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 /* -1, with the verdict: other processes have the volume at @path open, which are named. */
 int volume_tool_in_use(struct verdict *v, const char *path);
 
-/* -1, with the verdict: it has a mirror, whose ledger would go. */
-int volume_tool_mirrored(struct verdict *v, const char *path, const struct stub_volume *volume);
+/* -1, with the verdict: it has a mirror, whose ledger would go; @over: it may, after a rollback. */
+int volume_tool_mirrored(struct verdict *v, const char *path, const struct stub_volume *volume, bool over);
 
 /* What 'window' prints of them. */
 void volume_tool_windows(struct json *j, const struct windows *w);
@@ -57,6 +57,7 @@ int volume_order(struct verdict *v, int argc, char **argv); /* volume_order.c */
 int volume_mirror(struct verdict *v, int argc, char **argv); /* volume_mirror.c */
 int volume_mirror_add(struct verdict *v, int argc, char **argv);
 int volume_mirror_remove(struct verdict *v, int argc, char **argv);
+int volume_mirror_thaw(struct verdict *v, int argc, char **argv);
 int volume_moved(struct verdict *v, int argc, char **argv); /* volume_moved.c */
 int volume_verify(struct verdict *v, int argc, char **argv); /* volume_verify.c */
 int volume_verified(struct verdict *v, int argc, char **argv);

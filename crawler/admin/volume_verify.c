@@ -139,7 +139,7 @@ static int open_source(struct verdict *v, struct verifying *c)
 	int r;
 
 	config_source(&c->config, &sc);
-	stub_aside_name(c->volume, aside);
+	stub_aside_name(stub_volume_info(c->volume)->uuid, aside);
 	sc.hides = aside;
 	sc.uri = info->source;
 	sc.join = info->join;

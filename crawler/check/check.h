@@ -6,6 +6,7 @@
  *   volume_check.c  asks both sides, and prints the answer as JSON
  *   check_options.c the command line
  *   check_table.c   property by property, from what the two sides say of themselves
+ *   check_back.c    what the old server could take back
  *   check_name.c    one entry: can the target, and its clients, express it?
  *   check_twins.c   names of one directory that differ in case only
  *   check_visit.c   one directory of the source, by the two before
@@ -55,6 +56,12 @@ unsigned int check_properties(void); /* how many there are */
 /* The property number @i. */
 void check_property(const struct check_sides *sides, unsigned int i, struct check_property *out);
 bool check_property_known(const char *code, size_t len);
+
+/* ---- check_back.c ---- */
+
+unsigned int check_backs(void); /* how many properties it has */
+/* Property @i of what is changed here: what becomes of it over there (code, title, fate, why). */
+void check_back(const struct check_sides *sides, unsigned int i, struct check_property *out);
 
 /* ---- check_name.c ---- */
 
@@ -137,6 +144,7 @@ struct check_options {
 	unsigned int workers;
 	bool names;
 	bool read; /* with names */
+	bool way_back; /* what could go back, too */
 };
 
 /* --streams xattr | depot:DIR of @command: *depot is NULL or DIR, in @text.  -1 with the
@@ -149,6 +157,9 @@ int option_number(struct verdict *v, const char *command, const char *option, co
 		  uint64_t least, uint64_t most, uint64_t *out);
 /* Can the share @join (NULL: none) be joined with @source?  -1 with the verdict set. */
 int join_check(struct verdict *v, const char *command, const char *source, const char *join);
+/* Can @source have a way back?  -1 with the verdict set. */
+int way_back_check(struct verdict *v, const char *command, const char *source, const char *join,
+		   bool way_back);
 /* -1 with the verdict set. */
 int check_options_parse(struct verdict *v, int argc, char **argv, struct check_options *o);
 /* Did the administrator say that this loss (a property, or a kind of name) is fine? */

@@ -84,6 +84,15 @@ int join_check(struct verdict *v, const char *command, const char *source, const
 			    command);
 }
 
+int way_back_check(struct verdict *v, const char *command, const char *source, const char *join,
+		   bool way_back)
+{
+	if (!way_back || (source_uri_kind(source) == SOURCE_NFS && !source_uri_nfs4(source) && !join))
+		return 0;
+	return verdict_fail(v, FAIL_USAGE, "%s: --way-back takes an nfs:// source by NFSv3, without --join",
+			    command);
+}
+
 int streams_parse(struct verdict *v, const char *command, const char *text, const char **depot)
 {
 	const char *dir = text + strlen(DEPOT);
@@ -159,6 +168,7 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 		{ "workers", required_argument, NULL, 'w' },
 		{ "config", required_argument, NULL, 'f' },
 		{ "streams", required_argument, NULL, 't' },
+		{ "way-back", no_argument, NULL, 'b' },
 		{ NULL, 0, NULL, 0 },
 	};
 	uint64_t workers = WORKERS_DEFAULT;
@@ -186,6 +196,8 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 					  &workers);
 		else if (c == 'f')
 			o->config = optarg;
+		else if (c == 'b')
+			o->way_back = true;
 		else if (c == 't')
 			r = streams_parse(v, "check", optarg, &o->depot);
 		else
@@ -196,7 +208,8 @@ int check_options_parse(struct verdict *v, int argc, char **argv, struct check_o
 		return r;
 	if (!o->source)
 		return verdict_fail(v, FAIL_USAGE, "check: --source URI is missing");
-	if (join_check(v, "check", o->source, o->join) < 0)
+	if (join_check(v, "check", o->source, o->join) < 0 ||
+	    way_back_check(v, "check", o->source, o->join, o->way_back) < 0)
 		return -1;
 	if (argc - optind > 1)
 		return verdict_fail(v, FAIL_USAGE, "check: want at most one DIR");

@@ -80,6 +80,7 @@ class Migration:
                               plugin_dir=PLUGINS, shim=shim, fsal_more=fsal_more,
                               pseudo="/export")
         self.streams = None         # init's --streams
+        self.way_back = False       # init's --way-back
         self.build = BUILD          # whose retriever and crawler are started
         self.by_command = False     # status() is what `postcopy status --json` tells
         self.retriever = self.crawler = None
@@ -124,6 +125,8 @@ class Migration:
             options += ["--join", self.join]
         if self.streams:
             options += ["--streams", self.streams]
+        if self.way_back:
+            options.append("--way-back")
         if self.conf:
             (self.workdir / "postcopy.conf").write_text(self.conf)
             options += ["--config", self.workdir / "postcopy.conf"]

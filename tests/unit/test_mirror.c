@@ -229,7 +229,7 @@ static void aside_is_named_after_the_volume(void **state)
 	struct fixture *x = *state;
 	char name[STUB_ASIDE_NAME];
 
-	stub_aside_name(x->v, name);
+	stub_aside_name(x->v->info.uuid, name);
 	assert_string_equal(name, ".postcopy-aside-00000000-0000-0000-0000-000000000001");
 }
 

@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A migration with a way back: what clients change on the new server is the same at the old one, whatever
+was here when they changed it; what nobody changes is left alone over there."""
+import json
+import os
+import random
+import subprocess
+
+import pytest
+
+from lib.migration import Migration
+from lib.mirror import Mirror
+from lib.programs import MIRROR
+from lib.twotrees import compare
+from lib.wait import wait_until
+from nfsclient import NfsError
+
+MIB = 1 << 20
+
+
+def fill(top, rng, depth=0):
+    """A tree of some of everything, of about 300 objects."""
+    for i in range(6):
+        size = rng.choice((0, 1, 100, 5000, 70000, 300000))
+        (top / ("f%d" % i)).write_bytes(rng.randbytes(size))
+        os.chown(top / ("f%d" % i), 1000 + i, 100)
+        os.utime(top / ("f%d" % i), (1e9 + i, 1.1e9 + i))
+    os.symlink("f0", top / "s")
+    os.mkfifo(top / "p")
+    if depth < 3:
+        for i in range(3):
+            (top / ("d%d" % i)).mkdir()
+            fill(top / ("d%d" % i), rng, depth + 1)
+            os.link(top / "f3", top / ("d%d" % i) / "linked")
+    os.utime(top, (1e9, 1.2e9))
+
+
+class WayBack:
+    """An old server, and a migration from it with a way back; each in a directory of one file system."""
+
+    def __init__(self, home, disks, old_server, rpcshim, conf=""):
+        self.old, self.volume = disks / (home.name + "-old"), disks / home.name
+        self.old.mkdir()
+        self.volume.mkdir()
+        fill(self.old, random.Random(3))
+        self.server = old_server(str(self.old))
+        self.m = Migration(home, self.server.url(), self.volume, shim=rpcshim, conf=conf)
+        self.m.way_back = True
+        self.m.init().start()
+        self.mirror = Mirror(home / "mirror", self.volume).start()
+
+    def client(self, proto="v3"):
+        return self.m.client(proto).patient(60)
+
+    def end(self):
+        """All has come, and both sides are equal."""
+        self.m.crawl()
+        wait_until(lambda: self.m.status()["state"] == "complete", 60, "the end")
+        self.equal()
+
+    def equal(self):
+        self.mirror.equal(self.old)
+
+    def equal_so_far(self):
+        """What was changed, is carried over."""
+        assert self.mirror.ask("sync", timeout_s=120)["synced"], self.mirror.status()
+
+    def stop(self):
+        self.mirror.stop()
+        self.m.stop()
+
+
+@pytest.fixture(scope="module")
+def disks(loop_xfs):
+    return loop_xfs.path
+
+
+@pytest.fixture
+def way_back(moddir, disks, old_server, rpcshim, request):
+    made = []
+
+    def make(**more):
+        home = moddir / ("w%d" % len(list(moddir.glob("w*"))))
+        made.append(WayBack(home, disks, old_server, rpcshim, **more))
+        return made[-1]
+
+    yield make
+    for w in made:
+        w.stop()
+
+
+def test_nothing_is_written_there(way_back, disks):
+    """Nobody changes anything: the old server's tree stays as it is, its times too."""
+    w = way_back()
+    before = disks / "before"
+    subprocess.run(["cp", "-a", str(w.old), str(before)], check=True)
+    w.end()
+    bad = {name: found.paths for name, found in compare(
+        before, w.old, without=(w.mirror.aside.encode(),)).items() if found.paths and name not in (
+            "atime", "creation_time")}
+    assert not bad
+    assert w.mirror.status()["objects_total"] <= 3          # its root, for what is aside
+
+
+class Work:
+    """What clients do, at random."""
+
+    def __init__(self, client, rng, other):
+        self.c, self.rng, self.other = client, rng, other
+        self.made = 0
+
+    def some_dir(self):
+        """A path of directories, listed by nobody here."""
+        path = []
+        while self.rng.random() < 0.6:
+            path.append("d%d" % self.rng.randrange(3))
+        return "/".join(path)
+
+    def some(self):
+        name = self.rng.choice(("f0", "f1", "f2", "f3", "f4", "f5", "linked", "s", "p", "d0", "d1", "d2",
+                                "n%d" % self.rng.randrange(self.made + 1)))
+        return self.join(self.some_dir(), name)
+
+    def new(self):
+        self.made += 1
+        return self.join(self.some_dir(), "n%d" % self.made)
+
+    @staticmethod
+    def join(where, name):
+        return where + "/" + name if where else name
+
+    def remove_tree(self, c, path):
+        for entry in c.listdir(path):
+            below = self.join(path, os.fsdecode(entry.name))
+            if entry.attrs and entry.attrs.type == 2:
+                self.remove_tree(c, below)
+            else:
+                c.remove(below)
+        c.rmdir(path)
+
+    def step(self):
+        c, rng = self.rng.choice((self.c, self.other)), self.rng
+        what = rng.choice(("write", "write", "over", "cut", "new", "new", "new", "mkdir", "rename", "rename",
+                           "rename", "into", "link", "remove", "remove", "symlink", "mode", "list", "tree"))
+        try:
+            if what == "write":
+                c.write(self.some(), rng.randrange(400000), rng.randbytes(rng.choice((1, 100, 50000))))
+            elif what == "over":
+                c.write(self.some(), 0, rng.randbytes(20))
+            elif what == "cut":
+                c.setattr(self.some(), size=rng.choice((0, 10, 400000)))
+            elif what == "new":
+                c.write_file(self.new(), rng.randbytes(rng.choice((0, 10, 100000))))
+            elif what == "mkdir":
+                c.mkdir(self.new())
+            elif what == "rename":
+                c.rename(self.some(), self.new())
+            elif what == "into":
+                c.rename(self.some(), self.some())
+            elif what == "link":
+                c.link(self.some(), self.new())
+            elif what == "remove":
+                c.remove(self.some())
+            elif what == "symlink":
+                c.symlink(self.new(), "somewhere")
+            elif what == "mode":
+                c.setattr(self.some(), mode=rng.randrange(0o10000), uid=rng.randrange(3), gid=5)
+            elif what == "list":
+                c.listdir(self.some_dir())
+            elif rng.random() < 0.2:
+                self.remove_tree(c, self.some())
+        except NfsError as err:
+            if err.status in (10008, 5, 10006, 10, 30):   # DELAY for good, IO, SERVERFAULT, ROFS
+                raise
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SEEDS", 4))))
+def test_random_work(way_back, seed):
+    """Before anything was listed, while it is, and after it is complete."""
+    w = way_back(conf="block_size = 65536\n")
+    rng = random.Random(seed)
+    work = Work(w.client("v3"), rng, w.client("v4.1"))
+    for _ in range(150):
+        work.step()
+    crawler = w.m.start_crawler()
+    for _ in range(150):
+        work.step()
+    assert crawler.wait(300) == 0
+    w.end()
+    for _ in range(100):
+        work.step()
+    w.equal()
+
+
+# ---- init ----------------------------------------------------------------------------
+
+def expect(answer, code, *words):
+    assert answer["exit"] and answer["error"] == code, answer
+    for word in words:
+        assert word in answer["message"], answer
+
+
+def refused_init(moddir, disks, url, *more):
+    """What init says; the volume's directory stays empty."""
+    home, volume = moddir / "refused", disks / "refused"
+    volume.mkdir(exist_ok=True)
+    m = Migration(home, url, volume, **dict(more))
+    m.way_back = True
+    answer = m.init(check=False)
+    assert not list(volume.iterdir()), answer
+    return answer
+
+
+def names_and_time(tree):
+    return sorted(os.listdir(tree)), os.stat(tree).st_mtime_ns
+
+
+@pytest.mark.parametrize("how", ["readonly", "squash"])
+def test_init_proves_that_it_can_write(moddir, disks, old_server, how):
+    tree = disks / how
+    tree.mkdir()
+    (tree / "f").write_bytes(b"x")
+    options = {"readonly": {"readonly": True}, "squash": {"squash": "Root_Squash"}}[how]
+    before = names_and_time(tree)
+    answer = refused_init(moddir, disks, old_server(str(tree), **options).url())
+    expect(answer, "source-denied" if how == "readonly" else answer["error"])
+    if how == "readonly":
+        assert "rw,no_root_squash" in answer["message"], answer
+    assert names_and_time(tree) == before
+
+
+@pytest.mark.parametrize("url", ["nfs://127.0.0.1/export?version=4", "smb://127.0.0.1/share", "file:///srv"])
+def test_init_wants_nfs3(moddir, disks, url):
+    expect(refused_init(moddir, disks, url), "usage", "--way-back", "NFSv3")
+
+
+def test_init_wants_no_share(moddir, disks):
+    expect(refused_init(moddir, disks, "nfs://127.0.0.1/export", ("join", "smb://127.0.0.1/share")),
+           "usage", "--way-back")
+
+
+def test_init_leaves_the_old_server_as_it_was(moddir, disks, old_server):
+    """But for what it tried, of which nothing is left."""
+    tree, home, volume = disks / "tried", moddir / "tried", disks / "tried-volume"
+    tree.mkdir()
+    volume.mkdir()
+    (tree / "f").write_bytes(b"x")
+    os.utime(tree, (1e9, 1.1e9))
+    before = names_and_time(tree)
+    m = Migration(home, old_server(str(tree)).url(), volume)
+    m.way_back = True
+    m.init()
+    assert names_and_time(tree) == before
+    told = json.loads(m.postcopy("mirror", "status", "--json", volume, check=False).stdout)
+    assert (told["kind"], told["state"], told["uri"]) == ("way-back", "mirror-down", m.url), told
+
+
+def test_init_check_says_what_could_go_back(disks, old_server, moddir):
+    tree = disks / "checked"
+    tree.mkdir()
+    url = old_server(str(tree)).url()
+    m = Migration(moddir / "checked", url, disks / "checked-volume")
+    done = m.postcopy("init", "--check", "--way-back", "--source", url, check=False)
+    assert done.returncode == 3 and "could take back" in done.stdout, done
+    assert "no more than" not in done.stderr
+    answer = json.loads(m.postcopy("init", "--check", "--way-back", "--source", url, "--json",
+                                   check=False).stdout)
+    fates = {p["property"]: (p["old_server"], p["why"]) for p in answer["way_back"]}
+    assert fates["data"][0] == fates["owner"][0] == "kept"
+    assert fates["posix-acl"][0] == "lost" and "hold a rollback up" in fates["posix-acl"][1], fates
+    assert fates["streams"][0] == "lost" and "stays here" in fates["streams"][1], fates
+    assert not list(tree.iterdir())
+
+
+# ---- the end: back, or not ------------------------------------------------------------
+
+def some_changes(c, n):
+    c.write("f1", 0, b"written before it came")
+    c.write("d0/f4", 100, b"in the middle")
+    c.write_file("new %d" % n, b"new")
+    c.rename("d1/d1", "d0/moved %d" % n)
+    c.remove("d2/f5")
+    c.mkdir("made %d" % n)
+    c.rename("f2", "made %d/f2" % n)
+
+
+def refused(code, m, *words):
+    done = m.postcopy(*words, "--json", check=False)
+    answer = json.loads(done.stdout)
+    assert done.returncode and not answer["ok"] and answer["error"] == code, answer
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    return answer["message"]
+
+
+def test_rollback(way_back, disks, old_server):
+    """Half of it has come; the clients return, and find everything that they have written."""
+    w = way_back()
+    v, m, c = w.volume, w.m, w.client()
+    some_changes(c, 1)
+    seen = {path: c.read_file(path) for path in ("f1", "d0/f4", "new 1", "made 1/f2", "d0/moved 1/f3",
+                                                 "d0/moved 1/d2/f4")}
+    names = {path: c.names(path) for path in ("", "d0", "d1", "d2", "made 1")}
+    assert m.status()["pending"] > 0
+    told = json.loads(m.postcopy("rollback", "--json", v).stdout)
+    assert told["ok"] and told["compared"] >= 8, told
+    assert w.mirror.process.wait(60) == 0
+    with pytest.raises(NfsError) as refusal:
+        c.write("f1", 0, b"too late")
+    assert refusal.value.status == 30           # ROFS
+    back = old_server(str(w.old)).client("v3")
+    for path, data in seen.items():
+        assert back.read_file(path) == data, path
+    for path, there in names.items():
+        assert back.names(path) == there, path
+    assert not (w.old / w.mirror.aside).exists()
+    # nothing goes on by itself
+    again = subprocess.run([str(MIRROR), str(v)], capture_output=True, text=True, timeout=60)
+    assert again.returncode == 4 and "rolled back" in again.stderr, again
+    assert "rolled back" in refused("mirrored", m, "rollback", v)
+    assert "rolled back" in refused("mirrored", m, "commit", v)
+    s = m.postcopy("mirror", "status", v)
+    assert "rolled-back" in s.stdout, s
+    # it can be undone
+    m.postcopy("rollback", "--undo", v)
+    assert "not rolled back" in refused("mirrored", m, "rollback", "--undo", v)
+    w.mirror.start()
+    c.write("f1", 0, b"we stay here")
+    c.write_file("after", b"the rollback was undone")
+    c.remove("new 1")
+    w.end()
+    m.postcopy("rollback", v)
+    assert not w.mirror.differences(w.old)
+
+
+def test_rollback_then_abort_then_again(way_back, moddir, disks, rpcshim):
+    """Clients work on the old server, and switch once more, into an empty volume."""
+    w = way_back()
+    some_changes(w.client(), 1)
+    w.m.postcopy("rollback", w.volume)
+    w.m.stop()
+    w.m.postcopy("abort", "--yes", w.volume)
+    assert not (w.volume / ".postcopy").exists()
+    with w.server.client("v3") as back:
+        back.write_file("back here", b"and at work")
+        data = back.read_file("d0/f4")
+    again = WayBackAgain(moddir / "again", w, disks / "again-volume", rpcshim)
+    try:
+        with again.client() as c:
+            assert c.read_file("back here") == b"and at work"
+            assert c.read_file("d0/f4") == data
+            c.rename("d0/moved 1", "d2/moved again")
+            c.write("d2/moved again/f3", 3, b"!")
+            c.remove("d0/linked")
+        again.end()
+    finally:
+        again.stop()
+
+
+class WayBackAgain(WayBack):
+    def __init__(self, home, first, volume, rpcshim):
+        volume.mkdir()
+        self.old, self.volume, self.server = first.old, volume, first.server
+        self.m = Migration(home, self.server.url(), volume, shim=rpcshim)
+        self.m.way_back = True
+        self.m.init().start()
+        self.mirror = Mirror(home / "mirror", volume).start()
+
+
+def test_rollback_that_is_given_up(way_back):
+    """What cannot be carried over ends it in time, and clients go on here."""
+    w = way_back()
+    c = w.client()
+    c.write_file("here", b"x")
+    w.equal_so_far()
+    w.server.stop()
+    w.mirror.state("gone")
+    c.write_file("there is nobody", b"x")
+    assert "still owed" in refused("owed", w.m, "rollback", w.volume, "--timeout", "2")
+    c.write_file("we go on", b"x")
+    w.server.start()
+    w.m.postcopy("rollback", w.volume)
+    assert (w.old / "we go on").read_bytes() == b"x"
+
+
+def test_commit(way_back):
+    """The old server is not written to any more, and the migration goes on."""
+    w = way_back()
+    c = w.client()
+    some_changes(c, 1)
+    w.mirror.ask("sync", timeout_s=60)
+    assert "'postcopy commit' forgets it" in refused("refused", w.m, "mirror", "remove", w.volume)
+    assert "rollback" in refused("refused", w.m, "mirror", "promote", w.volume)
+    told = json.loads(w.m.postcopy("commit", "--json", w.volume).stdout)
+    assert told["ok"] and told["left"], told            # what was removed here is aside there
+    assert w.mirror.process.wait(60) == 0
+    before = sorted(os.listdir(w.old))
+    c.write_file("only here", b"x")
+    w.m.crawl()
+    wait_until(lambda: w.m.status()["state"] == "complete", 60, "the end")
+    assert sorted(os.listdir(w.old)) == before
+    assert c.read_file("only here") == b"x"
+    assert b".postcopy-aside" not in b"".join(c.names())
+    assert "no mirror" in refused("mirrored", w.m, "commit", w.volume)
+
+
+def test_commit_of_what_is_complete(way_back):
+    """Nothing of us is left at the old server, and the migration can be finished."""
+    w = way_back()
+    some_changes(w.client(), 1)
+    w.end()
+    assert "'postcopy commit' ends that first" in w.m.postcopy(
+        "finish", "--unverified", w.volume, check=False).stderr
+    told = json.loads(w.m.postcopy("commit", "--json", w.volume).stdout)
+    assert told["ok"] and not told["left"], told
+    assert not (w.old / w.mirror.aside).exists()
+    w.m.stop()
+    w.m.postcopy("finish", "--unverified", w.volume)
