@@ -8,7 +8,7 @@
 
 #include "stubcore.h"
 
-enum desk_why { DESK_HOT, DESK_LATER, DESK_WAITS, DESK_UNPLACED, DESK_FULL, DESK_PARKED, DESK_WHYS };
+enum desk_why { DESK_HOT, DESK_LATER, DESK_WAITS, DESK_UNPLACED, DESK_UNMADE, DESK_FULL, DESK_PARKED, DESK_WHYS };
 
 struct desk_parked {
 	struct stub_handle h;

@@ -86,6 +86,7 @@ enum verdict {
 	AGAIN,	/* it was changed meanwhile, or something else has to come first */
 	WAITS,	/* for what is missing here */
 	UNPLACED, /* it is not known over there: its directories are to be compared */
+	UNMADE, /* the same of a directory: the one above is owed, and makes it */
 	AWAY,	/* the mirror is gone */
 	FULL,
 	REFUSED, /* names of it were, and are parked */
@@ -136,7 +137,7 @@ int task_open(struct task *t);
 void task_close(struct task *t);
 /* How it is to be over there: @st, with what @view shows instead. */
 void attr_of(const struct stat *st, const struct stub_view *view, struct stub_attr *out);
-/* Its directory is owed: durable on return. */
+/* Its directory is owed with its names: durable on return. */
 int task_owe_parent(struct task *t);
 /* Below the volume's root, as far as the kernel knows; "" if not. */
 void task_path(const struct task *t, char *out, size_t size);

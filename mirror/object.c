@@ -121,7 +121,7 @@ void attr_of(const struct stat *st, const struct stub_view *view, struct stub_at
 
 int task_owe_parent(struct task *t)
 {
-	struct stub_handle h;
+	struct stub_owed up;
 	int fd, r;
 
 	if (t->root)
@@ -129,9 +129,14 @@ int task_owe_parent(struct task *t)
 	fd = openat(t->fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	r = stub_handle_of_fd(fd, &h);
+	r = stub_handle_of_fd(fd, &up.h);
 	close(fd);
-	return r < 0 ? r : mirror_owe_one(t->m, &h, STUB_OWED_NAMES);
+	if (r < 0)
+		return r;
+	r = stub_ledger_begin(t->m->ledger, &up); /* often it is: no sync for each that is in it */
+	if (r == 0 && up.what & STUB_OWED_NAMES)
+		return 0;
+	return r < 0 && r != -ENOENT ? r : mirror_owe_one(t->m, &up.h, STUB_OWED_NAMES);
 }
 
 void task_path(const struct task *t, char *out, size_t size)

@@ -68,11 +68,12 @@ int compare_object(struct task *t)
 	return compare_attr(t, false);
 }
 
-/* What is not known over there: a directory is made by its parent's comparison, which owes it again.
- * Of a file nobody knows the parent. */
+/* What is not known over there: a directory is made by its parent's comparison, which may be about to: it stays
+ * owed until it is compared itself.  Of a file nobody knows the parent. */
 static int unplaced(struct task *t)
 {
 	bool known;
+	int r;
 
 	if (t->root)
 		return AWAY;
@@ -82,7 +83,8 @@ static int unplaced(struct task *t)
 	}
 	/* it may have to wait until that has gone which is aside, and belongs elsewhere */
 	t->names_done = aside_count(t->m->aside, &known) && dir_want(t) == 0;
-	return task_owe_parent(t);
+	r = task_owe_parent(t);
+	return r < 0 ? r : UNMADE;
 }
 
 static void strike(struct replicator *r, struct task *t, bool compared)
@@ -111,6 +113,7 @@ static void put_back(struct replicator *r, struct task *t, int v)
 		[AGAIN] = { DESK_LATER, LATER_MS },
 		[WAITS] = { DESK_WAITS, LATER_MS },
 		[UNPLACED] = { DESK_UNPLACED, LATER_MS },
+		[UNMADE] = { DESK_UNMADE, LATER_MS },
 		[AWAY] = { DESK_HOT, LATER_MS },
 		[FULL] = { DESK_FULL, FULL_MS },
 		[REFUSED] = { DESK_PARKED, PARKED_MS },
@@ -270,7 +273,7 @@ static void look_around(struct replicator *r)
 	desk_counts(r->m->desk, &n);
 	/* what does not come by itself is no reason to wait */
 	if (n.of[DESK_UNPLACED] && !n.busy &&
-	    atomic_load(&r->live) <= n.of[DESK_PARKED] + n.of[DESK_WAITS])
+	    atomic_load(&r->live) <= n.of[DESK_PARKED] + n.of[DESK_WAITS] + n.of[DESK_UNMADE])
 		walker_find_strays(r->m->walker);
 	if (stub_now_ms() >= r->aside_ms) {
 		e = aside_work(r->m->aside);

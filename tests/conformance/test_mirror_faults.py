@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What goes wrong with a mirror: the replicator dies, the mirror is away, full, changed by somebody
 else, or refuses something.  In the end both sides are equal, by themselves."""
+import contextlib
 import random
 import subprocess
 import threading
@@ -10,6 +11,7 @@ import pytest
 from lib.mirror import Changes, Mirror, finished, make
 from lib.programs import MIRROR
 from lib.wait import wait_until
+from nfsclient.proxy import Proxy
 
 MIB = 1 << 20
 TOO_LARGE = 17 << 40            # for ext4
@@ -290,3 +292,26 @@ def test_no_mirror(place, workdir, moddir, loop_xfs):
     assert done.returncode == 1 and "another one" in done.stderr, done.stderr
     done = subprocess.run([str(MIRROR), str(loop_xfs.path)], capture_output=True, text=True)
     assert done.returncode == 4 and "no volume" in done.stderr, done.stderr
+
+
+def test_made_late(workdir, moddir, new_volume, new_server):
+    """A new directory is looked at while the mirror has not made it yet: it is as it should be all
+    the same."""
+    with contextlib.ExitStack() as stack:
+        def through_proxy(*args, **kw):
+            server = new_server(*args, **kw)
+            proxy = stack.enter_context(Proxy.for_server(server))
+            server.url, server.proxy = proxy.url, proxy
+            return server
+
+        p = Place(workdir, moddir, new_volume, through_proxy, "late")
+        stack.callback(p.m.stop)
+        p.server.proxy.hold("MKDIR")
+        with Changes(p.volume) as c:
+            c.mkdir("late")
+            c.chmod("late", 0o2710)
+            c.chown("late", 1, 5)
+            wait_until(lambda: p.server.proxy.held, 60, "the mirror's MKDIR")
+            assert not p.m.ask("sync", timeout_s=2)["synced"]       # it had its turn meanwhile
+            p.server.proxy.release()
+            p.m.equal(p.tree)

@@ -5,9 +5,11 @@ import json
 import os
 import random
 import subprocess
+import time
 
 import pytest
 
+from lib.clientwork import Work, Workers, fill
 from lib.migration import Migration
 from lib.mirror import Mirror
 from lib.programs import MIRROR
@@ -16,23 +18,6 @@ from lib.wait import wait_until
 from nfsclient import NfsError
 
 MIB = 1 << 20
-
-
-def fill(top, rng, depth=0):
-    """A tree of some of everything, of about 300 objects."""
-    for i in range(6):
-        size = rng.choice((0, 1, 100, 5000, 70000, 300000))
-        (top / ("f%d" % i)).write_bytes(rng.randbytes(size))
-        os.chown(top / ("f%d" % i), 1000 + i, 100)
-        os.utime(top / ("f%d" % i), (1e9 + i, 1.1e9 + i))
-    os.symlink("f0", top / "s")
-    os.mkfifo(top / "p")
-    if depth < 3:
-        for i in range(3):
-            (top / ("d%d" % i)).mkdir()
-            fill(top / ("d%d" % i), rng, depth + 1)
-            os.link(top / "f3", top / ("d%d" % i) / "linked")
-    os.utime(top, (1e9, 1.2e9))
 
 
 class WayBack:
@@ -102,79 +87,7 @@ def test_nothing_is_written_there(way_back, disks):
     assert w.mirror.status()["objects_total"] <= 3          # its root, for what is aside
 
 
-class Work:
-    """What clients do, at random."""
-
-    def __init__(self, client, rng, other):
-        self.c, self.rng, self.other = client, rng, other
-        self.made = 0
-
-    def some_dir(self):
-        """A path of directories, listed by nobody here."""
-        path = []
-        while self.rng.random() < 0.6:
-            path.append("d%d" % self.rng.randrange(3))
-        return "/".join(path)
-
-    def some(self):
-        name = self.rng.choice(("f0", "f1", "f2", "f3", "f4", "f5", "linked", "s", "p", "d0", "d1", "d2",
-                                "n%d" % self.rng.randrange(self.made + 1)))
-        return self.join(self.some_dir(), name)
-
-    def new(self):
-        self.made += 1
-        return self.join(self.some_dir(), "n%d" % self.made)
-
-    @staticmethod
-    def join(where, name):
-        return where + "/" + name if where else name
-
-    def remove_tree(self, c, path):
-        for entry in c.listdir(path):
-            below = self.join(path, os.fsdecode(entry.name))
-            if entry.attrs and entry.attrs.type == 2:
-                self.remove_tree(c, below)
-            else:
-                c.remove(below)
-        c.rmdir(path)
-
-    def step(self):
-        c, rng = self.rng.choice((self.c, self.other)), self.rng
-        what = rng.choice(("write", "write", "over", "cut", "new", "new", "new", "mkdir", "rename", "rename",
-                           "rename", "into", "link", "remove", "remove", "symlink", "mode", "list", "tree"))
-        try:
-            if what == "write":
-                c.write(self.some(), rng.randrange(400000), rng.randbytes(rng.choice((1, 100, 50000))))
-            elif what == "over":
-                c.write(self.some(), 0, rng.randbytes(20))
-            elif what == "cut":
-                c.setattr(self.some(), size=rng.choice((0, 10, 400000)))
-            elif what == "new":
-                c.write_file(self.new(), rng.randbytes(rng.choice((0, 10, 100000))))
-            elif what == "mkdir":
-                c.mkdir(self.new())
-            elif what == "rename":
-                c.rename(self.some(), self.new())
-            elif what == "into":
-                c.rename(self.some(), self.some())
-            elif what == "link":
-                c.link(self.some(), self.new())
-            elif what == "remove":
-                c.remove(self.some())
-            elif what == "symlink":
-                c.symlink(self.new(), "somewhere")
-            elif what == "mode":
-                c.setattr(self.some(), mode=rng.randrange(0o10000), uid=rng.randrange(3), gid=5)
-            elif what == "list":
-                c.listdir(self.some_dir())
-            elif rng.random() < 0.2:
-                self.remove_tree(c, self.some())
-        except NfsError as err:
-            if err.status in (10008, 5, 10006, 10, 30):   # DELAY for good, IO, SERVERFAULT, ROFS
-                raise
-
-
-@pytest.mark.parametrize("seed", range(int(os.environ.get("SEEDS", 4))))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_work(way_back, seed):
     """Before anything was listed, while it is, and after it is complete."""
     w = way_back(conf="block_size = 65536\n")
@@ -190,6 +103,34 @@ def test_random_work(way_back, seed):
     for _ in range(100):
         work.step()
     w.equal()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_clients_and_deaths(way_back, seed):
+    """Replicator, retriever and old server are killed while clients work; nobody loses anything."""
+    w = way_back(conf="block_size = 65536\nmax_tries = 100\n")
+    rng = random.Random(seed)
+    workers = Workers([w.client(rng.choice(("v3", "v4.1"))) for _ in range(3)], seed)
+    workers.start()
+    try:
+        for i in range(8):
+            if i == 3:
+                w.m.start_crawler(stay=True)
+            time.sleep(rng.random())            # when they die is chance
+            who = rng.choice(("replicator", "replicator", "retriever", "old server"))
+            if who == "replicator":
+                w.mirror.kill()
+                w.mirror.start()
+            elif who == "retriever":
+                w.m.kill_retriever()
+                w.m.start_retriever()
+            else:
+                w.server.kill9()
+                w.server.start()
+    finally:
+        workers.end()
+    w.m.kill_crawler()
+    w.end()
 
 
 # ---- init ----------------------------------------------------------------------------

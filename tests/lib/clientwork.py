@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What NFS clients do at random in a tree that they know the names of, listed or not.
+
+    fill(top, random.Random(1))             an old server's tree
+    Work(client, rng, other).step()         one operation, by one of two clients
+    w = Workers([client, ...], seed); w.start(); ...; w.end()      several, until the end
+"""
+import os
+import random
+import threading
+
+from nfsclient import NfsError
+from nfsclient.errors import DELAY, IO, ROFS, SERVERFAULT
+from nfsclient.nfstypes import DIR
+
+WRONG = (DELAY, IO, SERVERFAULT, ROFS)          # DELAY: patience is over
+
+
+def fill(top, rng, depth=0):
+    """A tree of some of everything, of about 300 objects."""
+    for i in range(6):
+        size = rng.choice((0, 1, 100, 5000, 70000, 300000))
+        (top / ("f%d" % i)).write_bytes(rng.randbytes(size))
+        os.chown(top / ("f%d" % i), 1000 + i, 100)
+        os.utime(top / ("f%d" % i), (1e9 + i, 1.1e9 + i))
+    os.symlink("f0", top / "s")
+    os.mkfifo(top / "p")
+    if depth < 3:
+        for i in range(3):
+            (top / ("d%d" % i)).mkdir()
+            fill(top / ("d%d" % i), rng, depth + 1)
+            os.link(top / "f3", top / ("d%d" % i) / "linked")
+    os.utime(top, (1e9, 1.2e9))
+
+
+class Work:
+    """What clients do, at random."""
+
+    def __init__(self, client, rng, other):
+        self.c, self.rng, self.other = client, rng, other
+        self.made = 0
+
+    def some_dir(self):
+        """A path of directories, listed by nobody here."""
+        path = []
+        while self.rng.random() < 0.6:
+            path.append("d%d" % self.rng.randrange(3))
+        return "/".join(path)
+
+    def some(self):
+        name = self.rng.choice(("f0", "f1", "f2", "f3", "f4", "f5", "linked", "s", "p", "d0", "d1", "d2",
+                                "n%d" % self.rng.randrange(self.made + 1)))
+        return self.join(self.some_dir(), name)
+
+    def new(self):
+        self.made += 1
+        return self.join(self.some_dir(), "n%d" % self.made)
+
+    @staticmethod
+    def join(where, name):
+        return where + "/" + name if where else name
+
+    def remove_tree(self, c, path):
+        for entry in c.listdir(path):
+            below = self.join(path, os.fsdecode(entry.name))
+            if entry.attrs and entry.attrs.type == DIR:
+                self.remove_tree(c, below)
+            else:
+                c.remove(below)
+        c.rmdir(path)
+
+    def step(self):
+        c, rng = self.rng.choice((self.c, self.other)), self.rng
+        what = rng.choice(("write", "write", "over", "cut", "new", "new", "new", "mkdir", "rename", "rename",
+                           "rename", "into", "link", "remove", "remove", "symlink", "mode", "list", "tree"))
+        try:
+            if what == "write":
+                c.write(self.some(), rng.randrange(400000), rng.randbytes(rng.choice((1, 100, 50000))))
+            elif what == "over":
+                c.write(self.some(), 0, rng.randbytes(20))
+            elif what == "cut":
+                c.setattr(self.some(), size=rng.choice((0, 10, 400000)))
+            elif what == "new":
+                c.write_file(self.new(), rng.randbytes(rng.choice((0, 10, 100000))))
+            elif what == "mkdir":
+                c.mkdir(self.new())
+            elif what == "rename":
+                c.rename(self.some(), self.new())
+            elif what == "into":
+                c.rename(self.some(), self.some())
+            elif what == "link":
+                c.link(self.some(), self.new())
+            elif what == "remove":
+                c.remove(self.some())
+            elif what == "symlink":
+                c.symlink(self.new(), "somewhere")
+            elif what == "mode":
+                c.setattr(self.some(), mode=rng.randrange(0o10000), uid=rng.randrange(3), gid=5)
+            elif what == "list":
+                c.listdir(self.some_dir())
+            elif rng.random() < 0.2:
+                self.remove_tree(c, self.some())
+        except NfsError as err:
+            if err.status in WRONG:
+                raise
+
+
+class Workers(threading.Thread):
+    """Several clients at work, until they are told to end."""
+
+    def __init__(self, clients, seed):
+        super().__init__()
+        self.work = [Work(c, random.Random(seed * 100 + i), c) for i, c in enumerate(clients)]
+        for i, work in enumerate(self.work):
+            work.made = 1000 * i                # names of its own
+        self.over, self.errors = threading.Event(), []
+
+    def one(self, work):
+        try:
+            while not self.over.is_set():
+                work.step()
+        except Exception as err:                # told by the test
+            self.errors.append(err)
+
+    def run(self):
+        threads = [threading.Thread(target=self.one, args=(w,)) for w in self.work]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+
+    def end(self):
+        self.over.set()
+        self.join()
+        assert not self.errors, self.errors
