@@ -216,17 +216,20 @@ static void remember(struct handles *list, const struct stub_handle *h)
 	p[list->n++] = *h;
 }
 
-/* Step 1.  Of what is whole this is known: who stored its last bytes has seen the record. */
+/* Step 1.  Of what is whole this is known: who stored its last bytes has seen the record.  On the way back the
+ * place that the record has is put where it outlives it. */
 static void look(struct stub_finisher *f, struct item *it, struct stub_record *rec)
 {
 	int r, fd CLEANUP_CLOSE = -1;
 	struct stat st;
 
 	it->candidate = it->how == HOW_WHOLE;
-	if (it->candidate)
+	if (it->candidate && !f->v->way_back)
 		return;
 	fd = stub_handle_open(f->v, &it->h, O_PATH);
 	r = fd < 0 ? fd : judge(f, fd, it, rec, &st);
+	if (r == 1) /* the sync covers it */
+		r = stub_place_note(f->v, fd, rec->origin.bytes, rec->origin.len) < 0 ? 0 : 1;
 	it->candidate = r == 1;
 	if (r == -ESTALE || r == -ENOENT) /* only the entry is left */
 		remember(r == -ESTALE ? &f->gone : &f->dropped, &it->h);

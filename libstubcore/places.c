@@ -6,6 +6,10 @@
  * retriever (way back) and by the replicator, each slot as a whole.  It is advice: without a slot,
  * or with one that is torn or another inode's, an object is made anew over there.  Slots are of a
  * size that divides a page, so that who reads one never meets half of a write.
+ *
+ * On the way back a stub's place is in its record, too, and is found there if a power cut has taken the slot;
+ * the slot is written once more before the sync after which the record goes (finish.c).  What never gets a
+ * record has a slot that is synced before its name is there (list.c).
  */
 #include <fcntl.h>
 
@@ -65,6 +69,24 @@ STUB_PUBLIC bool stub_place_kept(const struct stub_volume *v)
 	return v->places_fd >= 0;
 }
 
+/* What the record of @h says, if it has one. */
+static int of_record(struct stub_volume *v, const struct stub_handle *h, struct stub_origin *out)
+{
+	int r, fd CLEANUP_CLOSE = v->way_back ? stub_handle_open(v, h, O_PATH) : -ENOENT;
+	struct stub_record *rec CLEANUP_FREE = NULL;
+	struct stat st;
+
+	if (fd < 0)
+		return fd == -ESTALE ? -ENOENT : fd;
+	rec = malloc(sizeof(*rec));
+	r = rec ? stub_record_load_path(v, fd, h, &st, rec) : -ENOMEM;
+	if (r == 0 && (rec->origin.len == 0 || rec->origin.len > HANDLE))
+		r = -ENOENT;
+	if (r == 0)
+		*out = rec->origin;
+	return r == -EBADMSG ? -ENOENT : r; /* the record tells nothing */
+}
+
 STUB_PUBLIC int stub_place_get(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
 			       struct stub_origin *out)
 {
@@ -81,7 +103,7 @@ STUB_PUBLIC int stub_place_get(struct stub_volume *v, uint64_t ino, const struct
 		return -errno;
 	if (n < (ssize_t)sizeof(slot) || stub_get_le(slot, 8) != sum_of(slot, h) ||
 	    slot[8] == 0 || slot[8] > HANDLE)
-		return -ENOENT;
+		return of_record(v, h, out);
 	out->len = slot[8];
 	memcpy(out->bytes, slot + HEAD, out->len);
 	return 0;
@@ -123,6 +145,11 @@ int stub_place_note(struct stub_volume *v, int fd, const uint8_t *origin, size_t
 		return -errno;
 	r = stub_handle_of_fd(fd, &h);
 	return r < 0 ? r : stub_place_put(v, st.st_ino, &h, origin, len);
+}
+
+int stub_place_last(struct stub_volume *v, const struct stub_staged *s)
+{
+	return v->way_back && s->kind != STUB_STAGED_NONE && !s->journalled && !s->whole ? stub_place_sync(v) : 0;
 }
 
 STUB_PUBLIC int stub_place_sync(struct stub_volume *v)

@@ -147,7 +147,11 @@ static int settle(struct stub_volume *v, const struct stub_object *dir, struct s
 		rec->flags &= (uint16_t)~STUB_FLAG_REFUSED;
 	if (rec->flags)
 		return stub_record_store(v, dir->fd, rec);
-	r = stub_record_drop(dir->fd);
+	r = stub_place_note(v, dir->fd, rec->origin.bytes, rec->origin.len);
+	if (r == 0 && v->way_back)
+		r = stub_place_sync(v);
+	if (r == 0)
+		r = stub_record_drop(dir->fd);
 	if (r == 0)
 		stub_finished_record(v, dir->fd, rec, false);
 	return r;

@@ -32,6 +32,15 @@ static struct stub_handle file(struct fixture *x, uint64_t *ino)
 	return fixture_handle(x, "f");
 }
 
+/* The same; its record is not asked. */
+static struct stub_handle slot_alone(struct fixture *x, uint64_t *ino)
+{
+	struct stub_handle h = file(x, ino);
+
+	x->v->way_back = false;
+	return h;
+}
+
 static void assert_place(struct fixture *x, const char *name, const char *origin)
 {
 	struct stub_handle h = fixture_handle(x, name);
@@ -70,6 +79,7 @@ static void kept(void **state)
 	assert_int_equal(stub_place_get(x->v, ino, &h, &o), 0);
 	assert_int_equal(o.len, sizeof(longest));
 	assert_memory_equal(o.bytes, longest, sizeof(longest));
+	x->v->way_back = false; /* its record is not asked */
 	assert_int_equal(stub_place_get(x->v, ino + 1, &h, &o), -ENOENT);
 	assert_int_equal(o.len, 0);
 }
@@ -96,7 +106,7 @@ static void not_of_another_generation(void **state)
 	struct fixture *x = *state;
 	struct stub_origin o;
 	uint64_t ino;
-	struct stub_handle h = file(x, &ino);
+	struct stub_handle h = slot_alone(x, &ino);
 
 	assert_int_equal(stub_place_get(x->v, ino, &h, &o), 0);
 	h.bytes[h.len - 1] ^= 1;
@@ -109,7 +119,7 @@ static void a_damaged_slot_is_none(void **state)
 	struct fixture *x = *state;
 	struct stub_origin o;
 	uint64_t ino;
-	struct stub_handle h = file(x, &ino);
+	struct stub_handle h = slot_alone(x, &ino);
 
 	for (size_t i = 0; i < ARRAY_LEN(in); i++) {
 		damage(x, ino, in[i]);
@@ -128,7 +138,7 @@ static void a_slot_that_lies_is_none(void **state)
 	uint8_t slot[SLOT];
 	struct stub_origin o;
 	uint64_t ino;
-	struct stub_handle h = file(x, &ino);
+	struct stub_handle h = slot_alone(x, &ino);
 
 	for (unsigned int len = 0; len < 256; len += 65) {
 		assert_int_equal(pread(x->v->places_fd, slot, SLOT, (off_t)ino * SLOT), SLOT);
@@ -224,6 +234,39 @@ static void a_directorys_record_waits_for_a_sync(void **state)
 	assert_int_equal(fixture_view(x, ".").needs, 0);
 }
 
+/* A power cut has taken all slots: stubs know their places, and keep them when their records go. */
+static void a_stubs_place_outlives_slot_and_record(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_entry e[] = { fixture_entry("file", S_IFREG | 0644, 4),
+				  fixture_entry("dir", S_IFDIR | 0755, 0) };
+	struct stub_handle root = *stub_volume_root(x->v), h;
+	struct stub_refused none = { 0 };
+	struct stub_object o;
+
+	fixture_list(x, e, ARRAY_LEN(e));
+	assert_int_equal(ftruncate(x->v->places_fd, SLOT), 0);
+	assert_place(x, "file", "file");
+	assert_place(x, "dir", "dir");
+	h = fixture_handle(x, "file");
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	assert_true(stub_fill_data(x->v, &o, 0, "data", 4) >= 0);
+	stub_object_close(&o);
+	stub_finisher_add(x->f, &h);
+	h = fixture_handle(x, "dir");
+	assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+	assert_int_equal(stub_list_finish(x->v, x->j, &o, &none, false), 0);
+	stub_object_close(&o);
+	stub_finisher_add(x->f, &h);
+	stub_finisher_add(x->f, &root);
+	assert_int_equal(stub_finisher_drain(x->f), 0);
+	assert_int_equal(fixture_view(x, "file").needs, 0);
+	assert_int_equal(fixture_view(x, "dir").needs, 0);
+	fixture_reopen(x);
+	assert_place(x, "file", "file");
+	assert_place(x, "dir", "dir");
+}
+
 static void a_backup_is_not_where_things_come_from(void **state)
 {
 	struct fixture *x = *state;
@@ -252,6 +295,7 @@ int main(void)
 		TEST(a_file_that_is_damaged_is_not_used),
 		TEST(what_is_staged_has_a_place),
 		TEST(a_directorys_record_waits_for_a_sync),
+		TEST(a_stubs_place_outlives_slot_and_record),
 		PLAIN(a_backup_is_not_where_things_come_from),
 	};
 
