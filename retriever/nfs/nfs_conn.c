@@ -206,6 +206,15 @@ static void refill(struct nfs_conn *c)
 	pthread_mutex_unlock(&c->s->pool.lock);
 }
 
+/* What it may have been woken for. */
+static void look_up(struct nfs_conn *c)
+{
+	if (is_stopped(c))
+		nfs_conn_break(c, "stopped");
+	else if (has_wrong_root(c))
+		nfs_conn_break(c, "the export's root is not what it was");
+}
+
 /* Until the connection breaks or the source is stopped. */
 static void serve(struct nfs_conn *c)
 {
@@ -213,6 +222,7 @@ static void serve(struct nfs_conn *c)
 	eventfd_t n;
 	int r;
 
+	look_up(c); /* whoever made the connection has heard it, perhaps, with the last answer */
 	while (!c->broken[0]) {
 		send_inbox(c);
 		if (nfs_carrier_events(c->rpc) & POLLOUT && nfs_carrier_service(c->rpc, POLLOUT) < 0)
@@ -226,10 +236,7 @@ static void serve(struct nfs_conn *c)
 			nfs_conn_break(c, "poll: %s", strerror(errno));
 		if (p[1].revents) {
 			eventfd_read(c->wake, &n);
-			if (is_stopped(c))
-				nfs_conn_break(c, "stopped");
-			else if (has_wrong_root(c))
-				nfs_conn_break(c, "the export's root is not what it was");
+			look_up(c);
 		}
 		if (p[0].revents && nfs_carrier_service(c->rpc, p[0].revents) < 0)
 			service_failed(c);

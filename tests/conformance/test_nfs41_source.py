@@ -2,6 +2,7 @@
 """Sessions of old servers that are read by NFSv4.1: kept, lost, small, given back.  (What is the
 same by all versions: test_nfs4_source.py.)"""
 import random
+import threading
 
 import pytest
 
@@ -77,6 +78,37 @@ def test_sessions_are_given_back(fake, new_migration, fresh_dir):
     m.stop()
     assert fake.sessions.made == fake.sessions.ended > 0
     assert not fake.sessions.clients
+
+
+class Held(Sessions):
+    """The first session that is given back waits for its answer."""
+
+    def __init__(self):
+        super().__init__()
+        self.came, self.gate = threading.Event(), threading.Event()
+
+    def destroy_session(self, args):
+        if not self.came.is_set():
+            self.came.set()
+            self.gate.wait(120)
+        return super().destroy_session(args)
+
+
+def test_told_to_end_while_it_connects(fake, new_migration, fresh_dir):
+    """It hears of it while a session is given back, whose answer does not matter; and ends.  It is told
+    twice, and is slow enough to take that for once."""
+    slow = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=poll",
+            "-e", "inject=poll:delay_exit=200000"]
+    m = new_migration(fake.url(version="4.1"), fresh_dir, wrap=slow).init()
+    fake.sessions = Held()
+    m.start_retriever(wait=False)
+    try:
+        assert fake.sessions.came.wait(60)
+        m.retriever.terminate()
+        wait_until(lambda: ": stopping" in m.log.read_text(), 60, "the signal")
+        assert m.retriever.wait(60) == 0
+    finally:
+        fake.sessions.gate.set()
 
 
 @pytest.mark.parametrize("sessions, text", [
