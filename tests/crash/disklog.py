@@ -144,6 +144,10 @@ class Log:
             if length:
                 yield State("torn", [w for w in some if w.seq < last.seq], last, length)
 
+    def last_states(self, fstype, rng, subsets):
+        """[State] of the last cut: what the disk may hold at the log's end."""
+        return list(self._states(self.cuts[-1], TEAR[fstype], rng, subsets))
+
     def plan(self, fstype, rng, subsets, limit=None):
         """[(cut, [State])], every cut in order.  Of equal contents only the last is
         kept, which knows of most acknowledgements.  limit: at most so many states."""

@@ -41,7 +41,7 @@ from lib.mirror import Mirror  # noqa: E402
 from lib.programs import MIRROR, RETRIEVER  # noqa: E402
 from lib.wait import wait_until  # noqa: E402
 
-PLANS = {"brief": dict(rounds=1, cuts=3), "quick": dict(rounds=2, cuts=8), "long": dict(rounds=10 ** 9, cuts=12)}
+PLANS = {"brief": dict(rounds=1, cuts=3), "quick": dict(rounds=2, cuts=6), "long": dict(rounds=10 ** 9, cuts=12)}
 PATIENCE = 300
 CLIENTS = 3
 VOLUME, OLD = "volume", "old"
@@ -83,9 +83,7 @@ class Side:
         builder = images.Builder(log, self.image, self.home)
         for cut in log.cuts:
             builder.advance(cut)
-        # pylint: the plan of the last cut alone
-        states = list(log._states(log.cuts[-1], 512, rng, 3))
-        state = rng.choice(states)
+        state = rng.choice(log.last_states(FSTYPE, rng, 3))
         shutil.move(builder.state(state), self.image)
         builder.close()
         os.unlink(self.home / "log")
