@@ -30,6 +30,7 @@ struct comparing {
 	struct there there;
 	struct stub_refused *refused; /* names that only the old server has; NULL: none */
 	bool unlisted, placed, again, parked, full;
+	bool newer; /* what has just changed here, is owed by that */
 	bool unknown; /* what a name stands for over there: it may be aside */
 	char path[4096];
 	struct stub_owed owed[BATCH]; /* new objects, and their names */
@@ -96,7 +97,7 @@ static void want(struct comparing *c, const struct here_object *o)
 /* Another object has that name by now, or none: it is owed by that. */
 static int changed(struct comparing *c, const struct here_object *o)
 {
-	c->again = true;
+	c->newer = true;
 	if (o)
 		want(c, o);
 	return 0;
@@ -133,7 +134,7 @@ static int flush(struct comparing *c)
 	c->n = 0;
 	if (!n || c->full)
 		return 0;
-	r = mirror_owe(c->t->m, c->owed, n);
+	r = mirror_owe(c->t->m, &c->t->o.h, c->owed, n);
 	if (r < 0)
 		return r;
 	for (unsigned int i = 0; i < n && r == 0 && !c->full; i++)
@@ -196,6 +197,7 @@ static int bring_one_late(struct comparing *c, unsigned int i, bool flies)
 
 	if (r != 0)
 		return r < 0 ? fail(c, c->late_name[i], r) : changed(c, NULL);
+	c->again = c->again || flies;
 	r = flies || !stub_handle_equal(&o.h, &c->late[i]) ? changed(c, &o) :
 							     bring(c, c->late_name[i], &o, NULL);
 	here_close(&o);
@@ -236,8 +238,10 @@ static int compare_name(struct comparing *c, const char *name, const struct here
 		n->done = true;
 		return 0;
 	}
-	if (n && c->unlisted) /* nothing is taken from it before it is listed */
+	if (n && c->unlisted) { /* nothing is taken from it before it is listed */
+		c->again = true;
 		return changed(c, o);
+	}
 	if (c->unlisted && c->t->m->conf.kind == STUB_MIRROR_WAY_BACK)
 		return put_late(c, name, o);
 	return bring(c, name, o, n);
@@ -332,7 +336,8 @@ static int compare_names(struct task *t)
 	r = compare_all(c);
 	t->names_done = r == 0 && !c->unknown;
 	if (r == 0)
-		r = c->full ? FULL : c->parked ? REFUSED : c->again ? AGAIN : EQUAL;
+		r = c->full ? FULL : c->parked ? REFUSED : c->again || c->newer ? AGAIN : EQUAL;
+	t->newer = r == AGAIN && !c->again;
 	there_free(&c->there);
 	free(c->refused);
 	free(c);

@@ -256,7 +256,7 @@ static struct json_object *cmd_again(struct control *c, struct json_object *in)
 		if (n > 0) {
 			last = o[n - 1].h;
 			all += (uint64_t)n;
-			r = mirror_owe(c->m, o, (size_t)n);
+			r = mirror_owe(c->m, NULL, o, (size_t)n);
 		}
 	}
 	free(o);

@@ -28,12 +28,12 @@ int mirror_log(const struct mirror *m, enum stub_log_level level, const char *fm
 	return 0;
 }
 
-int mirror_owe(struct mirror *m, const struct stub_owed *o, size_t n)
+int mirror_owe(struct mirror *m, const struct stub_handle *by, const struct stub_owed *o, size_t n)
 {
 	int r = stub_ledger_put(m->ledger, o, n);
 
 	if (r == 0)
-		rounds_add(m->rounds, o, n);
+		rounds_add(m->rounds, by, o, n);
 	return r;
 }
 
@@ -41,7 +41,7 @@ int mirror_owe_one(struct mirror *m, const struct stub_handle *h, uint32_t what)
 {
 	struct stub_owed o = { .h = *h, .what = what };
 
-	return mirror_owe(m, &o, 1);
+	return mirror_owe(m, NULL, &o, 1);
 }
 
 bool mirror_same(const struct mirror *m, const struct stub_origin *a, const struct stub_origin *b)

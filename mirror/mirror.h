@@ -103,6 +103,7 @@ struct task {
 	struct stub_view view;
 	struct stub_origin place;
 	bool root;
+	bool newer; /* AGAIN only because of changes since it began: what was owed before is right */
 	bool names_done; /* of what was aside before, it takes no more than it wants (aside.h) */
 	const char *what; /* is being compared */
 };
@@ -111,8 +112,8 @@ struct task {
 
 int mirror_log(const struct mirror *m, enum stub_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Durably owed; joins the rounds that are under way. */
-int mirror_owe(struct mirror *m, const struct stub_owed *o, size_t n);
+/* Durably owed; joins the rounds that are under way (rounds.h).  @by: who is compared; NULL: nobody. */
+int mirror_owe(struct mirror *m, const struct stub_handle *by, const struct stub_owed *o, size_t n);
 int mirror_owe_one(struct mirror *m, const struct stub_handle *h, uint32_t what);
 /* The mirror's root, by which it is known again.  A verdict. */
 int mirror_root(struct mirror *m, struct stub_origin *out);

@@ -147,6 +147,8 @@ static void compare(struct replicator *r, const struct stub_owed *o, unsigned in
 		v = unplaced(&t);
 	if (t.names_done)
 		rounds_right(r->m->rounds, t.begun, &t.o.h, false);
+	if (v == AGAIN && t.newer)
+		rounds_right(r->m->rounds, t.begun, &t.o.h, true);
 	if (v == EQUAL)
 		strike(r, &t, t.fd >= 0);
 	else

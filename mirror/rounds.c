@@ -152,11 +152,14 @@ void rounds_right(struct rounds *r, uint64_t begun, const struct stub_handle *h,
 	pthread_mutex_unlock(&r->lock);
 }
 
-void rounds_add(struct rounds *r, const struct stub_owed *o, size_t n)
+void rounds_add(struct rounds *r, const struct stub_handle *by, const struct stub_owed *o, size_t n)
 {
 	pthread_mutex_lock(&r->lock);
-	for (struct round *x = r->first; x; x = x->next)
+	for (struct round *x = r->first; x; x = x->next) {
+		if (by && !x->names && !x->filling && !marks_has(&x->owed, mark(by)))
+			continue; /* it was right since */
 		for (size_t i = 0; i < n; i++)
 			add(x, &o[i]);
+	}
 	pthread_mutex_unlock(&r->lock);
 }

@@ -49,7 +49,7 @@ struct walk {
 
 static int flush(struct walk *k)
 {
-	int r = k->n_owed ? mirror_owe(k->w->m, k->owed, k->n_owed) : 0;
+	int r = k->n_owed ? mirror_owe(k->w->m, NULL, k->owed, k->n_owed) : 0;
 
 	if (r == 0)
 		k->n_owed = 0;

@@ -60,7 +60,8 @@ def c(place):
 
 class Busy:
     """Changes of all kinds below @top, from a thread, until it is told to end; some hundreds a second,
-    so that between two changes of one object there is time to compare it."""
+    so that between two changes of one object there is time to compare it; fewer after a while, for a
+    machine that is slow."""
 
     def __init__(self, volume, top, seed):
         self.volume, self.top, self.rng = volume, top, random.Random(seed)
@@ -85,7 +86,7 @@ class Busy:
                 while not self.ending.is_set():
                     self._one(c)
                     self.operations += 1
-                    self.ending.wait(0.003)
+                    self.ending.wait(0.003 + self.operations * 2e-6)
         except Exception as err:
             self.error = err
 
