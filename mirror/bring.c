@@ -111,14 +111,26 @@ static int make(const struct bring_to *b, const char *name, const struct here_ob
 	return r < 0 ? r : stub_place_put(m->volume, o->st.st_ino, &o->h, out.bytes, out.len);
 }
 
+/* Of what still misses something the rest is over there, or nowhere: nothing is made in its stead. */
+static int check_whole(const struct bring_to *b, const struct here_object *o)
+{
+	const unsigned int rest = STUB_NEEDS_ATTRS | STUB_NEEDS_DATA | STUB_NEEDS_ENTRIES;
+	struct stub_view view;
+	int r = b->t->m->conf.kind == STUB_MIRROR_WAY_BACK ? stub_view(b->t->m->volume, &o->h, &view) : 1;
+
+	return r < 0 ? r : r == 0 && view.needs & rest ? -ENOENT : 0;
+}
+
 int bring_new(const struct bring_to *b, const char *name, const struct here_object *o)
 {
 	int r;
 
 	mirror_lock_ino(b->t->m, o->st.st_ino);
 	r = bring_locked(b, name, o);
-	if (r == 1)
-		r = make(b, name, o);
+	if (r == 1) {
+		r = check_whole(b, o);
+		r = r < 0 ? r : make(b, name, o);
+	}
 	mirror_unlock_ino(b->t->m, o->st.st_ino);
 	return r;
 }

@@ -20,7 +20,8 @@ struct bring_to {
  *   -EEXIST, -ENOENT  it has just changed over there: look again
  *   others   of target.h */
 int bring_known(const struct bring_to *b, const char *name, const struct here_object *o);
-/* It is made, and its place noted; it is owed already.  Errors as above */
+/* It is made, and its place noted; it is owed already.  Errors as above; -ENOENT also: on the way back, what it
+ * still misses is gone over there */
 int bring_new(const struct bring_to *b, const char *name, const struct here_object *o);
 
 #endif

@@ -134,6 +134,26 @@ def test_many_clients_and_deaths(way_back, seed):
     w.end()
 
 
+def test_gone_there(way_back):
+    """What is removed at the old server by somebody else, before it has come: no empty file or directory
+    takes its place, and a rollback says so."""
+    w = way_back()
+    c = w.client()
+    assert c.names("d0")                        # stubs, but for what is empty
+    file = next("d0/" + name for name in ("f0", "f1", "f2", "f3") if (w.old / "d0" / name).stat().st_size)
+    with w.server.client("v3") as other:
+        other.remove(file)
+        Work(other, None, None).remove_tree(other, "d0/d2")
+    c.write_file("d0/new", b"so that the directory is compared")
+    wait_until(lambda: {p["path"] for p in w.mirror.status()["parked"]} == {file, "d0/d2"}, 60,
+               "what is refused")
+    assert (w.old / "d0/new").exists()
+    assert not (w.old / file).exists() and not (w.old / "d0/d2").exists()
+    assert "refused" in refused("parked", w.m, "rollback", w.volume)
+    c.write_file("d0/we go on", b"here")
+    w.m.allow.append("gone")
+
+
 # ---- init ----------------------------------------------------------------------------
 
 def expect(answer, code, *words):
