@@ -399,8 +399,8 @@ void stub_finished_name(struct stub_volume *v, int dir_fd, const char *name, uin
 /* If the mirror is the source: the inode behind @fd (O_PATH too) came from @origin. */
 int stub_place_note(struct stub_volume *v, int fd, const uint8_t *origin, size_t len);
 struct stub_staged;
-/* Before @s gets its name: if it has no record, its place is durable on return. */
-int stub_place_last(struct stub_volume *v, const struct stub_staged *s);
+/* Is the place of @s in its slot alone, for it has no record?  Then stub_place_sync() before it gets its name. */
+bool stub_place_alone(const struct stub_volume *v, const struct stub_staged *s);
 
 /* ---- digests.c: and stubtools.h ---- */
 

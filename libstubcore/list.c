@@ -270,8 +270,12 @@ static int batch_end(struct stub_volume *v, struct stub_journal *j, const struct
 
 	if (r == 0 && b->n_whole)
 		r = batch_sync(v, j, dir, b, ticket, refused);
-	for (size_t i = 0; i < b->n_staged && r == 0; i++)
-		r = stub_place_last(v, &b->staged[i]);
+	for (size_t i = 0; i < b->n_staged && r == 0; i++) {
+		if (!stub_place_alone(v, &b->staged[i]))
+			continue;
+		r = stub_place_sync(v); /* one for all of them */
+		break;
+	}
 	return r == 0 ? batch_link(v, dir, b, refused) : r;
 }
 
@@ -500,8 +504,8 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 	 * listed.  The inode may be complete by then, and nobody would remove the file. */
 	if (!stub_entry_linked(e))
 		r = stub_stage(v, dir, e, &s);
-	if (r == 0)
-		r = stub_place_last(v, &s);
+	if (r == 0 && stub_place_alone(v, &s))
+		r = stub_place_sync(v);
 	if (r < 0)
 		return r;
 	r = stub_lock_record(v, dir, &ino, &st, rec);

@@ -147,9 +147,9 @@ int stub_place_note(struct stub_volume *v, int fd, const uint8_t *origin, size_t
 	return r < 0 ? r : stub_place_put(v, st.st_ino, &h, origin, len);
 }
 
-int stub_place_last(struct stub_volume *v, const struct stub_staged *s)
+bool stub_place_alone(const struct stub_volume *v, const struct stub_staged *s)
 {
-	return v->way_back && s->kind != STUB_STAGED_NONE && !s->journalled && !s->whole ? stub_place_sync(v) : 0;
+	return v->way_back && s->kind != STUB_STAGED_NONE && !s->journalled && !s->whole;
 }
 
 STUB_PUBLIC int stub_place_sync(struct stub_volume *v)

@@ -201,7 +201,6 @@ static struct json_object *set_frozen(struct control *c, enum stub_frozen how)
 	if (stub_ledger_frozen(c->m->volume) == STUB_FROZEN_FOR_GOOD)
 		return answer_error("the volume was rolled back");
 	r = stub_ledger_freeze(c->m->volume, how);
-
 	return r < 0 ? answer_error(strerror(-r)) : answer_ok();
 }
 

@@ -185,6 +185,16 @@ int volume_mirror_add(struct verdict *v, int argc, char **argv)
 	return r;
 }
 
+/* 1: it has none; -1 with the verdict. */
+static int read_conf(struct verdict *v, const struct opened *o, struct stub_mirror_conf *c)
+{
+	int r = stub_mirror_conf_read(o->volume, c);
+
+	if (r == 0 || r == -ENOENT)
+		return r < 0;
+	return verdict_fail(v, FAIL_VOLUME_DAMAGED, "%s/" STUB_DIR "/mirror/conf: %s", o->path, strerror(-r));
+}
+
 int volume_mirror(struct verdict *v, int argc, char **argv)
 {
 	struct stub_mirror_conf c;
@@ -193,14 +203,21 @@ int volume_mirror(struct verdict *v, int argc, char **argv)
 
 	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = stub_mirror_conf_read(o.volume, &c);
-	if (r < 0 && r != -ENOENT)
-		r = verdict_fail(v, FAIL_VOLUME_DAMAGED, "%s/" STUB_DIR "/mirror/conf: %s", o.path,
-				 strerror(-r));
-	else
+	r = read_conf(v, &o, &c);
+	if (r >= 0)
 		r = print_mirror(o.path, o.volume, r == 0 ? &c : NULL);
 	opened_close(&o);
 	return r;
+}
+
+static int thaw(struct verdict *v, const struct opened *o)
+{
+	int r;
+
+	if (stub_ledger_frozen(o->volume) != STUB_FROZEN_FOR_GOOD)
+		return verdict_fail(v, FAIL_MIRRORED, "%s was not rolled back", o->path);
+	r = stub_ledger_freeze(o->volume, STUB_THAWED);
+	return r == 0 ? 0 : verdict_fail(v, FAIL_TARGET, "cannot write %s/" STUB_DIR ": %s", o->path, strerror(-r));
 }
 
 /* The replicator is not there: after a rollback it does not start. */
@@ -212,17 +229,9 @@ int volume_mirror_thaw(struct verdict *v, int argc, char **argv)
 
 	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = stub_mirror_conf_read(o.volume, &c);
-	if (r == 0 && stub_ledger_frozen(o.volume) == STUB_FROZEN_FOR_GOOD)
-		r = stub_ledger_freeze(o.volume, STUB_THAWED);
-	else if (r == 0 || r == -ENOENT)
-		r = verdict_fail(v, FAIL_MIRRORED, "%s was not rolled back", o.path);
-	if (r < 0)
-		verdict_fail(v, FAIL_TARGET, "cannot write %s/" STUB_DIR ": %s", o.path, strerror(-r));
-	else
-		r = print_mirror(o.path, o.volume, &c);
+	r = read_conf(v, &o, &c) < 0 || thaw(v, &o) < 0 ? -1 : print_mirror(o.path, o.volume, &c);
 	opened_close(&o);
-	return r < 0 ? -1 : r;
+	return r;
 }
 
 int volume_mirror_remove(struct verdict *v, int argc, char **argv)

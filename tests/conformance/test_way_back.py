@@ -17,18 +17,13 @@ from lib.twotrees import compare
 from lib.wait import wait_until
 from nfsclient import NfsError
 
-MIB = 1 << 20
-
 
 class WayBack:
-    """An old server, and a migration from it with a way back; each in a directory of one file system."""
+    """A migration from an old server, whose tree is @old, with a way back."""
 
-    def __init__(self, home, disks, old_server, rpcshim, conf=""):
-        self.old, self.volume = disks / (home.name + "-old"), disks / home.name
-        self.old.mkdir()
+    def __init__(self, home, server, old, volume, rpcshim, conf=""):
+        self.server, self.old, self.volume = server, old, volume
         self.volume.mkdir()
-        fill(self.old, random.Random(3))
-        self.server = old_server(str(self.old))
         self.m = Migration(home, self.server.url(), self.volume, shim=rpcshim, conf=conf)
         self.m.way_back = True
         self.m.init().start()
@@ -61,12 +56,15 @@ def disks(loop_xfs):
 
 
 @pytest.fixture
-def way_back(moddir, disks, old_server, rpcshim, request):
+def way_back(moddir, disks, old_server, rpcshim):
     made = []
 
     def make(**more):
         home = moddir / ("w%d" % len(list(moddir.glob("w*"))))
-        made.append(WayBack(home, disks, old_server, rpcshim, **more))
+        old = disks / (home.name + "-old")
+        old.mkdir()
+        fill(old, random.Random(3))
+        made.append(WayBack(home, old_server(str(old)), old, disks / home.name, rpcshim, **more))
         return made[-1]
 
     yield make
@@ -305,7 +303,7 @@ def test_rollback_then_abort_then_again(way_back, moddir, disks, rpcshim):
     with w.server.client("v3") as back:
         back.write_file("back here", b"and at work")
         data = back.read_file("d0/f4")
-    again = WayBackAgain(moddir / "again", w, disks / "again-volume", rpcshim)
+    again = WayBack(moddir / "again", w.server, w.old, disks / "again-volume", rpcshim)
     try:
         with again.client() as c:
             assert c.read_file("back here") == b"and at work"
@@ -316,16 +314,6 @@ def test_rollback_then_abort_then_again(way_back, moddir, disks, rpcshim):
         again.end()
     finally:
         again.stop()
-
-
-class WayBackAgain(WayBack):
-    def __init__(self, home, first, volume, rpcshim):
-        volume.mkdir()
-        self.old, self.volume, self.server = first.old, volume, first.server
-        self.m = Migration(home, self.server.url(), volume, shim=rpcshim)
-        self.m.way_back = True
-        self.m.init().start()
-        self.mirror = Mirror(home / "mirror", volume).start()
 
 
 def test_rollback_that_is_given_up(way_back):
