@@ -31,11 +31,9 @@ STUB_PUBLIC void stub_aside_name(const char *uuid, char out[STUB_ASIDE_NAME])
 	snprintf(out, STUB_ASIDE_NAME, STUB_DIR "-aside-%.36s", uuid);
 }
 
-STUB_PUBLIC int stub_mirror_control(const struct stub_volume *v, char out[STUB_PATH_MAX + 1])
+STUB_PUBLIC int stub_mirror_control(const struct stub_volume_info *info, char out[STUB_PATH_MAX + 1])
 {
-	const char *control = v->info.control, *slash = strrchr(control, '/');
-	int n = snprintf(out, STUB_PATH_MAX + 1, "%.*s/%s.mirror", slash ? (int)(slash - control) : 1,
-			 slash ? control : ".", v->info.uuid);
+	int n = snprintf(out, STUB_PATH_MAX + 1, "%s.mirror", info->control);
 
 	return n < 0 || n > STUB_PATH_MAX ? -ENAMETOOLONG : 0;
 }

@@ -28,9 +28,9 @@ struct stub_mirror_conf {
 /* As conf, status and JSON have them. */
 const char *stub_mirror_kind_word(enum stub_mirror_kind kind);
 const char *stub_mirror_mode_word(enum stub_mirror_mode mode);
-/* Where postcopy-mirror listens for commands: UUID.mirror beside the retriever's socket.
+/* Where postcopy-mirror listens for commands: the retriever's control socket with ".mirror" behind it.
  *   -ENAMETOOLONG  no socket can have that path */
-int stub_mirror_control(const struct stub_volume *v, char out[STUB_PATH_MAX + 1]);
+int stub_mirror_control(const struct stub_volume_info *info, char out[STUB_PATH_MAX + 1]);
 
 /* -ENOENT: no mirror; -EBADMSG: the file is damaged */
 int stub_mirror_conf_read(const struct stub_volume *v, struct stub_mirror_conf *out);

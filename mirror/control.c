@@ -361,7 +361,7 @@ int control_create(struct mirror *m, struct replicator *r, struct control **out)
 	c->r = r;
 	pthread_mutex_init(&c->lock, NULL);
 	/* the ledger is ours, so nobody else can be listening there */
-	e = stub_mirror_control(m->volume, path);
+	e = stub_mirror_control(stub_volume_info(m->volume), path);
 	if (e == 0)
 		e = commands_create(path, run_command, c, &c->commands);
 	if (e < 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * control.h - the control socket, UUID.mirror beside the retriever's: service/commands.h.
+ * control.h - the control socket, the retriever's with ".mirror" behind it: service/commands.h.
  *
  *   {"cmd":"status"}            state (see below), kind, mode, uri, owed, unknown, aside, parked (a list of
  *                               path, what, error, text; parked_count has all), waiting_for_fill,

@@ -143,7 +143,7 @@ static int make_info(struct verdict *v, const struct init_options *o, const stru
 	if (!strcmp(info->socket, info->control))
 		return verdict_fail(v, FAIL_SOCKET_PATH,
 				    "--socket and --control are the same path");
-	return 0;
+	return o->way_back ? volume_tool_mirror_socket(v, info) : 0;
 }
 
 /* Does the root get more than its attributes? */

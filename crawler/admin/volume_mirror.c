@@ -111,13 +111,25 @@ int volume_tool_mirrored(struct verdict *v, const char *path, const struct stub_
 			    back ? "the clients are to return" : "it takes over");
 }
 
+int volume_tool_mirror_socket(struct verdict *v, const struct stub_volume_info *info)
+{
+	char path[STUB_PATH_MAX + 1];
+
+	if (stub_mirror_control(info, path) == 0)
+		return 0;
+	return verdict_fail(v, FAIL_SOCKET_PATH,
+			    "%s.mirror would be the socket of postcopy-mirror, which may have %d bytes: make the "
+			    "volume with a shorter --control",
+			    info->control, STUB_PATH_MAX);
+}
+
 static int print_mirror(const char *path, const struct stub_volume *volume,
 			const struct stub_mirror_conf *c)
 {
 	char socket[STUB_PATH_MAX + 1];
 	struct json j;
 
-	if (stub_mirror_control(volume, socket) < 0)
+	if (stub_mirror_control(stub_volume_info(volume), socket) < 0)
 		socket[0] = '\0'; /* nobody can listen there */
 	json_begin(&j, stdout);
 	json_bool(&j, "ok", true);
@@ -140,7 +152,7 @@ static int create(struct verdict *v, struct adding *a)
 	if (stub_ledger_is(a->volume))
 		return verdict_fail(v, FAIL_MIRRORED,
 				    "%s has a mirror already: 'postcopy mirror status' shows it", a->path);
-	if (look_there(v, a) < 0)
+	if (volume_tool_mirror_socket(v, stub_volume_info(a->volume)) < 0 || look_there(v, a) < 0)
 		return -1;
 	r = stub_mirror_create(a->volume, &a->conf, true);
 	if (r == -EBUSY)

@@ -26,6 +26,9 @@ int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 /* -1, with the verdict: other processes have the volume at @path open, which are named. */
 int volume_tool_in_use(struct verdict *v, const char *path);
 
+/* postcopy-mirror can listen beside the volume's control socket; or -1, with the verdict. */
+int volume_tool_mirror_socket(struct verdict *v, const struct stub_volume_info *info);
+
 /* -1, with the verdict: it has a mirror, whose ledger would go; @over: it may, after a rollback. */
 int volume_tool_mirrored(struct verdict *v, const char *path, const struct stub_volume *volume, bool over);
 

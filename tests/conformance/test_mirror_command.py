@@ -176,6 +176,14 @@ def test_the_volume_itself(workdir, new_volume, new_server):
     assert "not empty" in refused("mirror", "mirror", "add", server.url(), volume)
 
 
+def test_no_socket_for_it(place):
+    volume = place.here.path / "long"
+    volume.mkdir()
+    good("init", "--source", "file://%s" % (place.here.path / "old"), "--control", "/run/" + "c" * 96, volume)
+    message = refused("socket-path", "mirror", "add", place.server.url(), volume)
+    assert "--control" in message and "107" in message, message
+
+
 def test_in_use(place):
     with Changes(place.volume):
         assert "python3" in refused("in-use", "mirror", "add", place.server.url(), place.volume)

@@ -194,6 +194,18 @@ def test_init_wants_nfs3(moddir, disks, url):
     expect(refused_init(moddir, disks, url), "usage", "--way-back", "NFSv3")
 
 
+def test_init_wants_a_socket_for_the_replicator(moddir, disks):
+    """One whose path would be too long is refused before anything is tried, and the longest is not."""
+    home, volume = moddir / "s", disks / "sockets"
+    volume.mkdir()
+    for length, code in ((101, "socket-path"), (100, "connection-refused")):
+        m = Migration(home, "nfs://127.0.0.1/x?nfsport=1&mountport=1", volume)
+        answer = m.tool("init", "--source", m.url, "--way-back", "--control",
+                        str(home / "c").ljust(length, "c"), volume, check=False)
+        expect(answer, code)
+        assert not list(volume.iterdir()), answer
+
+
 def test_init_wants_no_share(moddir, disks):
     expect(refused_init(moddir, disks, "nfs://127.0.0.1/export", ("join", "smb://127.0.0.1/share")),
            "usage", "--way-back")

@@ -245,7 +245,7 @@ class Mirror:
         self.process = None
         about = dict(line.split("=", 1) for line in
                      (self.volume / ".postcopy/volume.conf").read_text().splitlines() if "=" in line)
-        self.socket = pathlib.Path(about["control"]).parent / (about["uuid"] + ".mirror")
+        self.socket = pathlib.Path(about["control"] + ".mirror")
         self.aside = ".postcopy-aside-" + about["uuid"]
 
     @property
