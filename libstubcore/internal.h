@@ -266,7 +266,8 @@ struct stub_volume {
 	struct stub_handle root;
 	struct stub_locks locks;
 	struct stub_state_page *state;
-	uint64_t hidden[STUB_HIDDEN_MAX];
+	uint64_t hidden[STUB_HIDDEN_MAX]; /* inode numbers, and what holds them */
+	int hidden_fd[STUB_HIDDEN_MAX];
 	unsigned int n_hidden;
 	_Atomic bool elsewhere; /* logged already: the retriever there serves another copy */
 	atomic_uint_fast64_t staged; /* number of the next name in staging/ */

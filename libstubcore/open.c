@@ -48,12 +48,19 @@ static int find_root(struct stub_volume *v, const char *path, unsigned int flags
 	return r;
 }
 
-static void hide(struct stub_volume *v, int dirfd, const char *name)
+/* It stays open: when it is removed while we serve, a client's file must not get its inode number. */
+static int hide(struct stub_volume *v, const char *name)
 {
+	int fd CLEANUP_CLOSE = openat(v->dir_fd, name, O_PATH | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
 
-	if (v->n_hidden < STUB_HIDDEN_MAX && fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		v->hidden[v->n_hidden++] = st.st_ino;
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (v->n_hidden == STUB_HIDDEN_MAX || fstat(fd, &st) < 0)
+		return -EIO;
+	v->hidden[v->n_hidden] = st.st_ino;
+	v->hidden_fd[v->n_hidden++] = stub_steal_fd(&fd);
+	return 0;
 }
 
 static int map_state(struct stub_volume *v)
@@ -101,9 +108,9 @@ static int open_parts(struct stub_volume *v)
 		return -errno;
 	v->dev = st.st_dev;
 	v->root_ino = st.st_ino;
-	for (size_t i = 0; i < ARRAY_LEN(secret); i++)
-		hide(v, v->dir_fd, secret[i]);
 	r = stub_handle_of_fd(v->fd, &v->root);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(secret); i++)
+		r = hide(v, secret[i]);
 	if (r == 0)
 		r = map_state(v);
 	if (r < 0)
@@ -184,6 +191,8 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 	if (v->state)
 		munmap(v->state, sizeof(*v->state));
 	stub_cleanup_close(&v->state_fd);
+	while (v->n_hidden)
+		close(v->hidden_fd[--v->n_hidden]);
 	stub_cleanup_close((int *)&v->finished_fd);
 	stub_cleanup_close((int *)&v->digests_fd);
 	stub_cleanup_close(&v->places_fd);

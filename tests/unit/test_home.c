@@ -178,6 +178,25 @@ static void test_without_and_copied(void **state)
 	assert_null(strstr(now, "home="));
 }
 
+/* What is removed while we serve, as a mirror's files are: no client's file gets its inode number, and is hidden. */
+static void test_hides_no_others(void **state)
+{
+	struct fixture *x = *state;
+	char name[32];
+	struct stat st;
+
+	fixture_reopen(x);
+	assert_int_equal(unlinkat(x->v->dir_fd, STUB_SETTINGS, 0), 0);
+	assert_int_equal(stub_remove_tree(x->v->dir_fd, STUB_LAGGING), 0);
+	for (int i = 0; i < 300; i++) {
+		snprintf(name, sizeof(name), "user-%d", i);
+		assert_int_equal(mkdirat(x->v->fd, name, 0755), 0);
+		assert_int_equal(fstatat(x->v->fd, name, &st, 0), 0);
+		assert_false(stub_volume_hides(x->v, st.st_ino));
+	}
+	fixture_close(x);
+}
+
 static bool may_ask(struct stub_volume *v)
 {
 	struct stub_link *l;
@@ -254,6 +273,7 @@ int main(void)
 		ON_VOLUME(test_another_uuid_in_the_end),
 		ON_VOLUME(test_without),
 		ON_VOLUME(test_without_and_copied),
+		ON_VOLUME(test_hides_no_others),
 		ON_VOLUME(test_who_serves),
 		ON_VOLUME(test_expected),
 	};
