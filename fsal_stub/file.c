@@ -252,6 +252,8 @@ static void write_done(struct fsal_obj_handle *sub, fsal_status_t status, void *
 	struct passing *p = arg;
 
 	stub_front_leave(&p->front, &p->entered);
+	if (!FSAL_IS_ERROR(status))
+		status = glue_status(stub_front_await(&p->front, &p->entered));
 	passing_done(sub, status, io, p);
 }
 
@@ -266,6 +268,8 @@ static void write_through(struct fsal_obj_handle *obj, bool bypass, fsal_async_c
 	if (io_length(io) > 0) {
 		p->front = glue_front(stubfs_obj(obj));
 		r = stub_front_enter(&p->front, GLUE_DATA, &p->entered);
+		p->entered.from = io->offset;
+		p->entered.to = io->offset + io_length(io);
 	}
 	if (r == 0) {
 		below(sub->obj_ops->write2(sub, bypass, write_done, io, p));

@@ -21,6 +21,7 @@
 static int enter_one(struct stub_front *f, unsigned int what, struct stub_entered *e)
 {
 	e->map = NULL;
+	e->what = 0;
 	/* what is not known cannot be owed, so it must not be changed */
 	return f->h.len ? stub_ledger_enter(f->gate->volume, &f->h, what, e) : -EIO;
 }
@@ -30,6 +31,7 @@ STUB_PUBLIC int stub_front_enter(struct stub_front *f, unsigned int what, struct
 	int r;
 
 	e->map = NULL;
+	e->what = 0;
 	if (!f->gate || !stub_gate_mirrored(f->gate))
 		return 0;
 	AS_ROOT(f->gate, r, enter_one(f, what, e));
@@ -47,18 +49,33 @@ STUB_PUBLIC void stub_front_leave(struct stub_front *f, struct stub_entered *e)
 	stub_gate_leave(f->gate, root);
 }
 
-static void leave(struct stub_bracket *b)
+STUB_PUBLIC int stub_front_await(struct stub_front *f, const struct stub_entered *e)
+{
+	int r;
+
+	if (!e->what)
+		return 0;
+	AS_ROOT(f->gate, r, stub_ledger_await(f->gate->volume, e, 1));
+	return r;
+}
+
+/* @done: something was changed. */
+static int leave(struct stub_bracket *b, bool done)
 {
 	bool root, any = false;
+	int r = 0;
 
 	for (unsigned int i = 0; i < ARRAY_LEN(b->entered); i++)
 		any = any || b->entered[i].map;
 	if (!any)
-		return;
+		return 0;
 	root = stub_gate_enter(b->gate);
 	for (unsigned int i = 0; i < ARRAY_LEN(b->entered); i++)
 		stub_ledger_leave(b->gate->volume, &b->entered[i]);
+	if (done)
+		r = stub_ledger_await(b->gate->volume, b->entered, ARRAY_LEN(b->entered));
 	stub_gate_leave(b->gate, root);
+	return r;
 }
 
 /* All of @f; @also: what they owe in any case.  After an error none is entered. */
@@ -79,7 +96,7 @@ static int enter(struct stub_front *const f[], unsigned int n, unsigned int also
 	}
 	stub_gate_leave(b->gate, root);
 	if (r < 0)
-		leave(b);
+		leave(b, false);
 	return r;
 }
 
@@ -129,7 +146,7 @@ static int begin(struct stub_front *const f[], unsigned int n, unsigned int also
 		return r;
 	AS_ROOT(b->gate, r, stub_change_begin(b->gate->volume, list, n, &b->c));
 	if (r < 0)
-		leave(b);
+		leave(b, false);
 	return opened(b, r);
 }
 
@@ -175,19 +192,19 @@ STUB_PUBLIC void stub_bracket_drop(struct stub_bracket *b)
 		stub_change_drop(&b->c);
 		stub_gate_leave(b->gate, root);
 	}
-	leave(b);
+	leave(b, false);
 }
 
 static int end(struct stub_bracket *b, int result)
 {
-	int r = 0;
+	int r = 0, awaited;
 
 	if (b->open) {
 		closed(b);
 		AS_ROOT(b->gate, r, stub_change_end(&b->c, result));
 	}
-	leave(b);
-	return r;
+	awaited = leave(b, result >= 0);
+	return r < 0 ? r : awaited;
 }
 
 /* ---- news ---- */
@@ -268,8 +285,11 @@ STUB_PUBLIC int stub_bracket_range(struct stub_front *f, struct stub_wait *w, ui
 		r = begin(&f, 1, BYTES, b);
 		if (r == 0)
 			r = room(b, f, w, offset, length);
-		if (r == 0)
+		if (r == 0) {
+			b->entered[0].from = offset;
+			b->entered[0].to = offset + length;
 			return 0;
+		}
 	}
 	return r < 0 ? r : -EAGAIN;
 }

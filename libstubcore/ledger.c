@@ -64,7 +64,7 @@ static void let_go(struct stub_enter_map *m)
 			stub_map_let_go(m);
 }
 
-static int map_now(struct stub_volume *v, struct stub_enter_map **out)
+int stub_enterer_map(struct stub_volume *v, struct stub_enter_map **out)
 {
 	struct stub_enterer *e = v->enterer;
 	struct stub_enter_map *m = atomic_load(&e->now);
@@ -105,14 +105,19 @@ STUB_PUBLIC int stub_ledger_enter(struct stub_volume *v, const struct stub_handl
 	int r;
 
 	e->map = NULL;
+	e->what = 0;
+	e->from = e->to = 0;
 	if (!stub_ledger_is(v))
 		return 0;
 	if (what == 0 || what > STUB_OWED_ALL || h->len == 0 || h->len > STUB_HANDLE_MAX)
 		return -EINVAL;
 	for (;;) {
-		r = map_now(v, &m);
+		r = stub_enterer_map(v, &m);
 		if (r < 0)
 			return own(v, r);
+		r = stub_set_may(m->set);
+		if (r < 0)
+			return r;
 		r = stub_set_fly(m->set, m->owner, h);
 		if (r < 0)
 			return r;
@@ -150,7 +155,7 @@ STUB_PUBLIC void stub_ledger_leave(struct stub_volume *v, struct stub_entered *e
 		return;
 	e->map = NULL;
 	if (!stub_map_is_now(v, m))
-		r = map_now(v, &now);
+		r = stub_enterer_map(v, &now);
 	if (r == 0 && !stub_set_activate(now->set, now->owner, &e->h, e->what))
 		r = stub_lists_append(v, v->enterer->lists, &o);
 	if (r < 0 && stub_ledger_is(v)) {

@@ -6,6 +6,8 @@
  *   ledger_map.c   that memory as a file, who owns what in it, and when it was lost
  *   ledger_list.c  the lists on the disk, written by one process, read by the replicator
  *   ledger.c       who changes the volume: enter, leave
+ *   ledger_slots.c ... and that of who waits until the mirror has it, too
+ *   ledger_wait.c  who waits, and the replicator's answer
  *   ledger_owed.c  what the replicator has taken over: LMDB
  *   ledger_take.c  the replicator: lists into owed, begin, strike
  */
@@ -13,6 +15,7 @@
 #define STUBCORE_LEDGER_H
 
 #include "stubledger.h"
+#include "stubmirror.h"
 #include "volume.h"
 
 #define STUB_SET_SUFFIX ".owed"	    /* beside the socket, as the ring of news */
@@ -21,11 +24,12 @@
 
 /* ---- ledger_set.c ---- */
 
-#define STUB_SET_MAGIC	 0x31736f63505f5473u
+#define STUB_SET_MAGIC	 0x32736f63505f5473u
 #define STUB_SET_WAYS	 8u
 #define STUB_SET_PLACES	 8192u
 #define STUB_SET_FLIGHTS 4096u
 #define STUB_SET_OWNERS	 2048u /* 0 is nobody */
+#define STUB_SET_WAITS	 1024u
 #define STUB_SET_KEY	 (1 + STUB_HANDLE_MAX / 8)
 
 /* An object that is durably in the ledger.  The word: state, what, owner, count; the count
@@ -35,13 +39,28 @@ struct stub_set_place {
 	_Atomic uint64_t key[STUB_SET_KEY];
 };
 
+/* Somebody waits until the mirror has what was changed of an object (ledger_wait.c). */
+struct stub_set_wait {
+	_Atomic uint32_t word; /* state, owner, count; a futex */
+	uint32_t what;
+	uint64_t from, to;
+	uint64_t key[STUB_SET_KEY];
+};
+
 struct stub_set {
 	uint64_t magic, size;
 	uint64_t id;   /* as in `state`: another one is not to be used any more */
 	uint64_t boot;
+	uint64_t made_ms;
+	_Atomic uint64_t rule;	     /* of conf: mode, and what is done while the mirror is gone */
+	_Atomic uint64_t there_ms;   /* so long the mirror is there, if nothing else is said */
+	_Atomic uint64_t follows_ms; /* ... and who waits for it is answered */
+	_Atomic uint32_t delay_us;   /* of each change, as long as it is there */
+	_Atomic uint32_t bell;	     /* moves whenever somebody begins to wait; a futex */
 	_Atomic uint32_t owner[STUB_SET_OWNERS]; /* 1: given; its byte of owners-ID is locked
 						    while it lives */
 	_Atomic uint64_t flight[STUB_SET_FLIGHTS]; /* 0, or sum of the handle and owner */
+	struct stub_set_wait wait[STUB_SET_WAITS];
 	struct stub_set_place place[STUB_SET_PLACES];
 };
 
@@ -64,6 +83,27 @@ bool stub_set_strike(struct stub_set *s, const struct stub_handle *h, int32_t pl
 /* Free what a dead owner has: was anything of it in flight? */
 bool stub_set_bury(struct stub_set *s, uint32_t owner);
 
+/* A handle as the set has it, and back: false if it is none. */
+void stub_set_pack(const struct stub_handle *h, uint64_t key[STUB_SET_KEY]);
+bool stub_set_unpack(const uint64_t key[STUB_SET_KEY], struct stub_handle *h);
+
+/* ---- ledger_slots.c ---- */
+
+enum stub_mirror_mode stub_set_mode(const struct stub_set *s);
+bool stub_set_refuses(const struct stub_set *s);
+/* May something be changed now?  0; -EAGAIN, -EROFS: the mirror is gone, and that is the rule.  Waits where changes
+ * are slowed down. */
+int stub_set_may(struct stub_set *s);
+/* A slot for who waits for @e; false: none is free. */
+bool stub_slot_take(struct stub_set *s, uint32_t owner, const struct stub_entered *e, uint32_t *at);
+void stub_slot_free(struct stub_set *s, uint32_t at);
+bool stub_slot_waits(const struct stub_set *s, uint32_t at, uint32_t *word);
+/* False: nobody waits there. */
+bool stub_slot_read(const struct stub_set *s, uint32_t at, struct stub_awaited *out);
+/* Who waits there, and has since @word, goes on. */
+void stub_slot_done(struct stub_set *s, uint32_t at, uint32_t word);
+void stub_slots_bury(struct stub_set *s, uint32_t owner);
+
 /* ---- ledger_map.c ---- */
 
 struct stub_enter_map {
@@ -76,6 +116,9 @@ struct stub_enter_map {
 
 /* Map the set, made anew where it was lost; @own: be an owner in it.  -EUSERS: no more owners. */
 int stub_map_open(struct stub_volume *v, bool own, struct stub_enter_map **out);
+/* @write is conf with @c; then that is the rule for all who change the volume. */
+int stub_map_rule(struct stub_volume *v, const struct stub_mirror_conf *c,
+		  int (*write)(struct stub_volume *v, const struct stub_mirror_conf *c));
 void stub_map_close(struct stub_enter_map *m);
 /* Lose the lock by which the set's owner is known to live. */
 void stub_map_let_go(struct stub_enter_map *m);
@@ -123,6 +166,8 @@ void stub_list_close(struct stub_list_reader *r);
 
 struct stub_enterer;
 
+/* The map that all use now, opened if need be. */
+int stub_enterer_map(struct stub_volume *v, struct stub_enter_map **out);
 int stub_enterer_create(struct stub_enterer **out);
 void stub_enterer_destroy(struct stub_enterer *e);
 

@@ -23,6 +23,7 @@
 #include <sys/random.h>
 
 #include "ledger.h"
+#include "mirror_conf.h"
 
 #define OWNERS "owners-"
 
@@ -96,10 +97,16 @@ int stub_map_unknown(struct stub_volume *v, int dir_fd, const char *why)
 	return stub_map_all(dir_fd);
 }
 
+static uint64_t rule_of(const struct stub_mirror_conf *c)
+{
+	return (uint64_t)c->gone << 8 | (uint64_t)c->mode;
+}
+
 static int make_set(const struct stub_volume *v, const char *path, uint64_t id)
 {
 	struct stub_set *zero CLEANUP_FREE = calloc(1, sizeof(*zero));
 	char dir[PATH_MAX], self[32], *slash;
+	struct stub_mirror_conf conf;
 	int r, fd CLEANUP_CLOSE = -1;
 
 	snprintf(dir, sizeof(dir), "%s", path);
@@ -114,6 +121,12 @@ static int make_set(const struct stub_volume *v, const char *path, uint64_t id)
 	zero->size = sizeof(*zero);
 	zero->id = id;
 	zero->boot = v->boot;
+	zero->made_ms = stub_now_ms();
+	r = stub_mirror_conf_get(v, &conf);
+	if (r == 0)
+		zero->rule = rule_of(&conf);
+	else if (r != -ENOENT) /* a ledger alone has none */
+		return r;
 	r = stub_io_pwrite(fd, zero, sizeof(*zero), 0);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
@@ -221,6 +234,7 @@ int stub_map_bury(struct stub_enter_map *m)
 		    lock_bytes(fd, F_OFD_SETLK, F_WRLCK, o, 1) < 0)
 			continue;
 		any = stub_set_bury(m->set, o) || any;
+		stub_slots_bury(m->set, o);
 		atomic_store(&m->set->owner[o], 0);
 		lock_bytes(fd, F_OFD_SETLK, F_UNLCK, o, 1);
 	}
@@ -259,17 +273,12 @@ int stub_map_strangers(int dir_fd, const struct stub_enter_map *m)
 
 /* ---- a mapping ---- */
 
-int stub_map_open(struct stub_volume *v, bool owner, struct stub_enter_map **out)
+static int open_locked(struct stub_volume *v, int dir_fd, bool owner, struct stub_enter_map **out)
 {
-	int r, dir_fd CLEANUP_CLOSE = stub_map_dir(v), lock_fd CLEANUP_CLOSE = -1;
 	struct stub_enter_map *m;
 	char path[PATH_MAX];
+	int r;
 
-	if (dir_fd < 0)
-		return dir_fd;
-	lock_fd = take_lock(dir_fd);
-	if (lock_fd < 0)
-		return lock_fd;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
@@ -292,6 +301,37 @@ int stub_map_open(struct stub_volume *v, bool owner, struct stub_enter_map **out
 		return r;
 	}
 	*out = m;
+	return 0;
+}
+
+int stub_map_open(struct stub_volume *v, bool owner, struct stub_enter_map **out)
+{
+	int dir_fd CLEANUP_CLOSE = stub_map_dir(v), lock_fd CLEANUP_CLOSE = -1;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	lock_fd = take_lock(dir_fd);
+	return lock_fd < 0 ? lock_fd : open_locked(v, dir_fd, owner, out);
+}
+
+int stub_map_rule(struct stub_volume *v, const struct stub_mirror_conf *c,
+		  int (*write)(struct stub_volume *v, const struct stub_mirror_conf *c))
+{
+	int r, dir_fd CLEANUP_CLOSE = stub_map_dir(v), lock_fd CLEANUP_CLOSE = -1;
+	struct stub_enter_map *m;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	lock_fd = take_lock(dir_fd);
+	if (lock_fd < 0)
+		return lock_fd;
+	r = write(v, c);
+	if (r == 0)
+		r = open_locked(v, dir_fd, false, &m);
+	if (r < 0)
+		return r;
+	atomic_store(&m->set->rule, rule_of(c));
+	stub_map_close(m);
 	return 0;
 }
 

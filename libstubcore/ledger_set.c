@@ -59,11 +59,22 @@ static uint64_t sum_of(const struct stub_handle *h)
 	return s ^ s >> 29;
 }
 
-static void pack(const struct stub_handle *h, uint64_t key[STUB_SET_KEY])
+void stub_set_pack(const struct stub_handle *h, uint64_t key[STUB_SET_KEY])
 {
 	memset(key, 0, STUB_SET_KEY * sizeof(*key));
 	key[0] = (uint64_t)(uint32_t)h->type << 32 | h->len;
 	memcpy(key + 1, h->bytes, h->len);
+}
+
+bool stub_set_unpack(const uint64_t key[STUB_SET_KEY], struct stub_handle *h)
+{
+	memset(h, 0, sizeof(*h));
+	h->type = (int32_t)(key[0] >> 32);
+	h->len = (uint32_t)key[0];
+	if (h->len == 0 || h->len > STUB_HANDLE_MAX)
+		return false;
+	memcpy(h->bytes, key + 1, h->len);
+	return true;
 }
 
 static unsigned int words(const uint64_t key[STUB_SET_KEY])
@@ -163,7 +174,7 @@ static bool touch_any(struct stub_set *s, const struct stub_handle *h, uint32_t 
 	uint64_t key[STUB_SET_KEY];
 	uint32_t at = first_way(h);
 
-	pack(h, key);
+	stub_set_pack(h, key);
 	for (uint32_t i = 0; i < STUB_SET_WAYS; i++)
 		if (touch(&s->place[at + i], key, what, more))
 			return true;
@@ -207,7 +218,7 @@ bool stub_set_activate(struct stub_set *s, uint32_t owner, const struct stub_han
 		return true;
 	if (!claim(s, owner, first_way(h), &p, &mine))
 		return false;
-	pack(h, key);
+	stub_set_pack(h, key);
 	for (unsigned int i = 0; i < words(key); i++)
 		atomic_store_explicit(&p->key[i], key[i], memory_order_release);
 	return atomic_compare_exchange_strong(&p->word, &mine, then(mine, ACTIVE, what, owner));
@@ -221,7 +232,7 @@ int32_t stub_set_begin(struct stub_set *s, const struct stub_handle *h, uint64_t
 	uint32_t at = first_way(h);
 	int32_t found = -1;
 
-	pack(h, key);
+	stub_set_pack(h, key);
 	for (uint32_t i = at; i < at + STUB_SET_WAYS; i++) {
 		struct stub_set_place *p = &s->place[i];
 
@@ -245,7 +256,7 @@ bool stub_set_strike(struct stub_set *s, const struct stub_handle *h, int32_t pl
 	uint64_t key[STUB_SET_KEY];
 	uint32_t at = first_way(h);
 
-	pack(h, key);
+	stub_set_pack(h, key);
 	if (place >= 0 && (place < (int32_t)at || place >= (int32_t)(at + STUB_SET_WAYS) ||
 			   !atomic_compare_exchange_strong(&s->place[place].word, &word,
 							   then(word, FREE, 0, 0))))

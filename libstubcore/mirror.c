@@ -10,21 +10,7 @@
 #include <stdio.h>
 
 #include "ledger.h"
-
-#define CONF	 "conf"
-#define CONF_MAX (STUB_URI_MAX + 256)
-#define KEYS	 3
-
-/* The lines of conf, in their order; then uri=..., then END: what has none was cut off. */
-static const struct {
-	const char *key;
-	const char *words[4]; /* of the numbers from 1 on */
-} keys[KEYS] = {
-	{ "kind", { NULL, "way-back", "backup" } },
-	{ "mode", { NULL, "async", "partly-async", "sync" } },
-	{ "gone", { NULL, "continue", "refuse" } },
-};
-#define END "end"
+#include "mirror_conf.h"
 
 STUB_PUBLIC void stub_aside_name(const char *uuid, char out[STUB_ASIDE_NAME])
 {
@@ -38,127 +24,22 @@ STUB_PUBLIC int stub_mirror_control(const struct stub_volume_info *info, char ou
 	return n < 0 || n > STUB_PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-STUB_PUBLIC const char *stub_mirror_kind_word(enum stub_mirror_kind kind)
-{
-	return keys[0].words[kind];
-}
-
-STUB_PUBLIC const char *stub_mirror_mode_word(enum stub_mirror_mode mode)
-{
-	return keys[1].words[mode];
-}
-
-/* ---- conf ---- */
-
-static int open_mirror(int dir_fd)
-{
-	int fd = openat(dir_fd, STUB_MIRROR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-
-	return fd < 0 ? -errno : fd;
-}
-
-/* What stands behind "@key=" in *@text, which moves on to the next line; NULL: another line. */
-static char *value_of(char **text, const char *key)
-{
-	size_t n = strlen(key);
-	char *line = *text, *end = strchr(line, '\n');
-
-	if (!end || strncmp(line, key, n) || line[n] != '=')
-		return NULL;
-	*end = '\0';
-	*text = end + 1;
-	return line + n + 1;
-}
-
-static unsigned int word_of(size_t key, const char *word)
-{
-	for (unsigned int i = 1; word && i < ARRAY_LEN(keys[key].words) && keys[key].words[i]; i++)
-		if (!strcmp(word, keys[key].words[i]))
-			return i;
-	return 0;
-}
-
-static bool uri_ok(const char *uri)
-{
-	size_t n = strnlen(uri, STUB_URI_MAX + 1);
-
-	if (n == 0 || n > STUB_URI_MAX)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)uri[i] <= ' ' || uri[i] == 0x7f)
-			return false;
-	return true;
-}
-
-static bool parse(char *text, struct stub_mirror_conf *out)
-{
-	unsigned int n[KEYS];
-	char *uri;
-
-	for (size_t i = 0; i < KEYS; i++) {
-		n[i] = word_of(i, value_of(&text, keys[i].key));
-		if (n[i] == 0)
-			return false;
-	}
-	uri = value_of(&text, "uri");
-	if (!uri || !uri_ok(uri) || strcmp(text, END "\n"))
-		return false;
-	out->kind = n[0];
-	out->mode = n[1];
-	out->gone = n[2];
-	strcpy(out->uri, uri);
-	return true;
-}
-
 STUB_PUBLIC int stub_mirror_conf_read(const struct stub_volume *v, struct stub_mirror_conf *out)
 {
-	int r, dir CLEANUP_CLOSE = -1;
-	char text[CONF_MAX + 1];
-
 	memset(out, 0, sizeof(*out));
-	if (!stub_ledger_is(v))
-		return -ENOENT;
-	dir = open_mirror(v->dir_fd);
-	if (dir < 0)
-		return dir;
-	r = stub_io_read_file(dir, CONF, text, CONF_MAX);
-	if (r == -ENOENT || r == -EFBIG ||
-	    (r >= 0 && (strlen(text) != (size_t)r || !parse(text, out)))) {
-		stub_log(&v->log, STUB_LOG_ERROR, STUB_DIR "/" STUB_MIRROR "/" CONF ": it is damaged");
-		return -EBADMSG;
-	}
-	return r < 0 ? r : 0;
+	return stub_ledger_is(v) ? stub_mirror_conf_get(v, out) : -ENOENT;
 }
 
-static int conf_write(int dir, const struct stub_mirror_conf *c)
+static int rewrite(struct stub_volume *v, const struct stub_mirror_conf *c)
 {
-	const unsigned int n[KEYS] = { c->kind, c->mode, c->gone };
-	char text[CONF_MAX + 1];
-	int r, at = 0;
+	int dir CLEANUP_CLOSE = stub_mirror_open(v->dir_fd);
 
-	if (!uri_ok(c->uri))
-		return -EINVAL;
-	for (size_t i = 0; i < KEYS; i++) {
-		if (n[i] == 0 || n[i] >= ARRAY_LEN(keys[i].words) || !keys[i].words[n[i]])
-			return -EINVAL;
-		at += snprintf(text + at, sizeof(text) - (size_t)at, "%s=%s\n", keys[i].key,
-			       keys[i].words[n[i]]);
-	}
-	snprintf(text + at, sizeof(text) - (size_t)at, "uri=%s\n" END "\n", c->uri);
-	r = stub_io_write_file(dir, CONF ".new", text);
-	if (r == 0 && renameat(dir, CONF ".new", dir, CONF) < 0)
-		r = -errno;
-	return r == 0 && fsync(dir) < 0 ? -errno : r;
+	return dir < 0 ? dir : stub_mirror_conf_put(dir, c);
 }
 
 STUB_PUBLIC int stub_mirror_conf_write(struct stub_volume *v, const struct stub_mirror_conf *c)
 {
-	int dir CLEANUP_CLOSE = -1;
-
-	if (!stub_ledger_is(v))
-		return -ENOENT;
-	dir = open_mirror(v->dir_fd);
-	return dir < 0 ? dir : conf_write(dir, c);
+	return stub_ledger_is(v) ? stub_map_rule(v, c, rewrite) : -ENOENT;
 }
 
 /* ---- a volume gets one ---- */
@@ -170,9 +51,9 @@ static int make_parts(int dir_fd, const struct stub_mirror_conf *c)
 
 	if (mkdirat(dir_fd, STUB_MIRROR, 0700) < 0)
 		return -errno;
-	dir = open_mirror(dir_fd);
+	dir = stub_mirror_open(dir_fd);
 	r = dir < 0 ? dir : stub_places_make(dir);
-	return r < 0 ? r : conf_write(dir, c);
+	return r < 0 ? r : stub_mirror_conf_put(dir, c);
 }
 
 int stub_way_back_parts(int dir_fd, const struct stub_mirror_conf *c, uint64_t ino,
@@ -235,7 +116,7 @@ STUB_PUBLIC int stub_mirror_remove(struct stub_volume *v)
 void stub_mirror_learn(struct stub_volume *v)
 {
 	struct stub_mirror_conf c;
-	int dir CLEANUP_CLOSE = stub_ledger_is(v) ? open_mirror(v->dir_fd) : -ENOENT;
+	int dir CLEANUP_CLOSE = stub_ledger_is(v) ? stub_mirror_open(v->dir_fd) : -ENOENT;
 
 	if (dir == -ENOENT) /* nor has it one with a ledger alone */
 		return;

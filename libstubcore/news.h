@@ -52,6 +52,7 @@ void stub_ring_skip(struct stub_ring *r);
 
 /* Wait for *@word to become another than @seen, at most @ms.  @word may be shared. */
 void stub_futex_wait(_Atomic uint32_t *word, uint32_t seen, unsigned int ms);
-void stub_futex_wake(_Atomic uint32_t *word);
+void stub_futex_wake(_Atomic uint32_t *word); /* moves it on */
+void stub_futex_wake_all(_Atomic uint32_t *word);
 
 #endif

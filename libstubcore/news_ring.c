@@ -205,10 +205,15 @@ void stub_futex_wait(_Atomic uint32_t *word, uint32_t seen, unsigned int ms)
 	syscall(SYS_futex, word, FUTEX_WAIT, seen, &t, NULL, 0);
 }
 
+void stub_futex_wake_all(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 void stub_futex_wake(_Atomic uint32_t *word)
 {
 	atomic_fetch_add(word, 1);
-	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	stub_futex_wake_all(word);
 }
 
 void stub_ring_wake(struct stub_ring *r)

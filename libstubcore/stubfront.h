@@ -296,6 +296,8 @@ void stub_front_tell(const struct stub_front *f);
 bool stub_gate_mirrored(const struct stub_gate *g);
 int stub_front_enter(struct stub_front *f, unsigned int what, struct stub_entered *e);
 void stub_front_leave(struct stub_front *f, struct stub_entered *e);
+/* After leave() of what has changed: as stub_ledger_await(), which brackets do by themselves. */
+int stub_front_await(struct stub_front *f, const struct stub_entered *e);
 
 /* ---- sync ------------------------------------------------------------------- */
 

@@ -34,20 +34,28 @@ bool stub_ledger_is(const struct stub_volume *v);
 struct stub_entered {
 	struct stub_enter_map *map; /* NULL: there is no ledger */
 	uint32_t flight;
-	uint32_t what;
+	uint32_t what; /* 0: nothing was entered */
 	struct stub_handle h;
+	uint64_t from, to; /* of a write: the bytes that it changes, set by who writes; 0, 0: whatever */
 };
 
 /*
  * Before a change of @h: it is durably owed on return, and is not struck before leave().
  * 0 also without a ledger.
- *   -EAGAIN   too much is in flight: try again
+ *   -EAGAIN   too much is in flight: try again; or the mirror is gone, and is to have everything
+ *   -EROFS    it is gone for longer than clients try again
  *   -ENOSPC, -EIO ...  it cannot be entered: it must not be changed
  */
 int stub_ledger_enter(struct stub_volume *v, const struct stub_handle *h, uint32_t what,
 		      struct stub_entered *e);
 /* After it, whatever became of it. */
 void stub_ledger_leave(struct stub_volume *v, struct stub_entered *e);
+/*
+ * After leave() of all @n (those of which nothing was entered are skipped): until the mirror has them, too, if its
+ * mode is such.  0 also if it is gone, or cannot have one of them, or has not answered in time.
+ *   -EIO  it is gone, and nothing is to be acknowledged that it has not
+ */
+int stub_ledger_await(struct stub_volume *v, const struct stub_entered *e, size_t n);
 /* Both: for what has changed already, under an exclusion of the caller's with the replicator, or
  * while there is none. */
 int stub_ledger_owe(struct stub_volume *v, const struct stub_handle *h, uint32_t what);
@@ -92,6 +100,36 @@ int stub_ledger_count(struct stub_ledger *l, uint64_t *owed);
 uint64_t stub_ledger_unknown(struct stub_ledger *l);
 int stub_ledger_walked(struct stub_ledger *l, uint64_t number);
 void stub_ledger_close(struct stub_ledger *l);
+
+/* ---- who waits for the mirror (stub_ledger_await()) -------------------------- */
+
+struct stub_waits;
+
+struct stub_awaited {
+	struct stub_handle h;
+	uint32_t what; /* STUB_OWED_... */
+	uint64_t from, to; /* as in struct stub_entered */
+	uint64_t set; /* for release() */
+	uint32_t at, word;
+};
+
+/* What the replicator says of itself. */
+struct stub_pulse {
+	bool there;	   /* the mirror is there */
+	bool follows;	   /* ... and who waits is answered; false: from now on nobody waits */
+	unsigned int ms;   /* so long both hold, if nothing else is said */
+	uint32_t delay_us; /* each change is slowed down by so much, while it is there */
+};
+
+/* Errors as of opening a file of .postcopy. */
+int stub_waits_open(struct stub_volume *v, struct stub_waits **out);
+void stub_waits_close(struct stub_waits *w);
+/* By one thread only: after at most @ms, or as soon as somebody begins to wait, @max of all that wait: how many. */
+unsigned int stub_waits_listen(struct stub_waits *w, unsigned int ms, struct stub_awaited *out, unsigned int max);
+/* By the same thread. */
+void stub_waits_pulse(struct stub_waits *w, const struct stub_pulse *p);
+/* By any: the mirror has what was here after @a was listened to, or cannot have it. */
+void stub_waits_release(struct stub_waits *w, const struct stub_awaited *a);
 
 #pragma GCC visibility pop
 

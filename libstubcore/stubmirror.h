@@ -22,19 +22,23 @@ struct stub_mirror_conf {
 	enum stub_mirror_kind kind;
 	enum stub_mirror_mode mode;
 	enum stub_mirror_gone gone; /* what clients get while the mirror is away */
+	uint32_t lag_s; /* clients are slowed down where it is behind by more; 0: they are not */
 	char uri[STUB_URI_MAX + 1];
 };
+
+#define STUB_MIRROR_LAG_MAX 86400u
 
 /* As conf, status and JSON have them. */
 const char *stub_mirror_kind_word(enum stub_mirror_kind kind);
 const char *stub_mirror_mode_word(enum stub_mirror_mode mode);
+const char *stub_mirror_gone_word(enum stub_mirror_gone gone);
 /* Where postcopy-mirror listens for commands: the retriever's control socket with ".mirror" behind it.
  *   -ENAMETOOLONG  no socket can have that path */
 int stub_mirror_control(const struct stub_volume_info *info, char out[STUB_PATH_MAX + 1]);
 
 /* -ENOENT: no mirror; -EBADMSG: the file is damaged */
 int stub_mirror_conf_read(const struct stub_volume *v, struct stub_mirror_conf *out);
-/* Durable, whole or not at all. */
+/* Durable, whole or not at all; and from then on the rule for all who change the volume. */
 int stub_mirror_conf_write(struct stub_volume *v, const struct stub_mirror_conf *c);
 
 /* The volume has a mirror from now on: conf, places, then the ledger (stub_ledger_make(), whose

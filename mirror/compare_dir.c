@@ -123,6 +123,8 @@ static int make_one(struct comparing *c, unsigned int i)
 	if (r < 0)
 		return fail(c, c->name[i], r);
 	c->placed = true;
+	if (c->t->made && c->t->made->n < MADE_MAX)
+		c->t->made->o[c->t->made->n++] = c->owed[i];
 	return 0;
 }
 

@@ -14,11 +14,13 @@
 
 #define BLOCK  (1u << 20)
 #define PAGE   4096u
+#define LARGE  (4 * BLOCK) /* of a file up to this all is compared, whatever is waited for */
 #define ROUNDS 4 /* a server that begins anew so often meanwhile gets time */
 
 struct copying {
 	struct task *t;
 	uint64_t size;	/* here */
+	uint64_t from, to; /* is looked at */
 	uint64_t known; /* what is behind it over there is zeros */
 	uint32_t read_max, write_max;
 	uint64_t verf;
@@ -155,7 +157,7 @@ static uint64_t next_byte(const struct copying *c, uint64_t at)
 {
 	off_t data;
 
-	if (at < c->known)
+	if (at < c->known || at >= c->to)
 		return at;
 	data = lseek(c->t->fd, (off_t)at, SEEK_DATA);
 	if (data < 0)
@@ -166,14 +168,15 @@ static uint64_t next_byte(const struct copying *c, uint64_t at)
 static int compare_bytes(struct copying *c)
 {
 	uint32_t most = c->read_max < BLOCK ? c->read_max : BLOCK;
-	uint64_t at = next_byte(c, 0);
+	uint64_t at = next_byte(c, c->from);
 	int r = 0;
 
-	while (at < c->size && r == 0 && !c->torn) {
+	while (at < c->size && at < c->to && r == 0 && !c->torn) {
 		uint64_t end = at - at % most + most, stop = at < c->known ? c->known : c->size;
 
 		end = end < stop ? end : stop;
 		end = end < c->size ? end : c->size;
+		end = end < c->to ? end : c->to;
 		r = compare_block(c, at, (uint32_t)(end - at));
 		if (atomic_load(&c->t->m->stopping))
 			r = -ECANCELED;
@@ -223,9 +226,15 @@ static int limits(struct copying *c)
 /* @moved: it was written. */
 static int compare_data(struct task *t, struct stub_attr *now, bool *moved)
 {
-	struct copying c = { .t = t, .size = (uint64_t)t->st.st_size };
+	struct copying c = { .t = t, .size = (uint64_t)t->st.st_size, .to = UINT64_MAX };
 	struct stub_attr want;
 	int r = limits(&c);
+
+	t->partly = t->to > t->from && c.size > LARGE;
+	if (t->partly) {
+		c.from = t->from;
+		c.to = t->to;
+	}
 
 	attr_of(&t->st, &t->view, &want);
 	for (int i = 0; r == 0; i++) {

@@ -12,6 +12,7 @@
 #include "aside.h"
 #include "commands.h"
 #include "desk.h"
+#include "express.h"
 #include "paused.h"
 #include "rounds.h"
 #include "walk.h"
@@ -119,17 +120,24 @@ static void add_target(struct mirror *m, const struct source_state *s, struct js
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
 {
 	struct mirror *m = c->m;
+	struct stub_mirror_conf conf;
 	struct json_object *o;
 	struct seen s;
 	int r = look(m, &s);
 
+	if (r == 0) /* mode may be another one than when it was opened */
+		r = stub_mirror_conf_read(m->volume, &conf);
 	if (r < 0)
-		return answer_error("the ledger cannot be read");
+		return answer_error("the ledger, or the configuration of the mirror, cannot be read");
 	o = answer_ok();
 	add_s(o, "state", state_name(m, &s));
 	add_b(o, "paused", atomic_load(&m->paused));
 	add_s(o, "kind", stub_mirror_kind_word(m->conf.kind));
-	add_s(o, "mode", stub_mirror_mode_word(m->conf.mode));
+	add_s(o, "mode", stub_mirror_mode_word(conf.mode));
+	add_s(o, "gone", stub_mirror_gone_word(conf.gone));
+	add_b(o, "awaited", conf.mode != STUB_MIRROR_ASYNC && express_follows(m->express));
+	add_u(o, "lag_bound_seconds", conf.lag_s);
+	add_u(o, "delay_us", express_delay(m->express));
 	add_s(o, "uri", m->conf.uri);
 	add_u(o, "owed", s.owed);
 	add_b(o, "unknown", s.unknown);

@@ -85,7 +85,7 @@ static struct seat **find(struct desk *d, const struct stub_handle *h)
 	return at;
 }
 
-bool desk_take(struct desk *d, const struct stub_handle *h, unsigned int *tries)
+static bool take(struct desk *d, const struct stub_handle *h, bool at_once, unsigned int *tries)
 {
 	uint64_t now = stub_now_ms();
 	struct seat **at, *s;
@@ -106,7 +106,7 @@ bool desk_take(struct desk *d, const struct stub_handle *h, unsigned int *tries)
 		s->right = false;
 		s->first_ms = now;
 	}
-	if (s && !s->busy && now >= s->until_ms) {
+	if (s && !s->busy && (at_once || now >= s->until_ms)) {
 		s->busy = free_now = true;
 		s->taken_ms = now;
 		if (tries)
@@ -114,6 +114,16 @@ bool desk_take(struct desk *d, const struct stub_handle *h, unsigned int *tries)
 	}
 	pthread_mutex_unlock(&d->lock);
 	return free_now;
+}
+
+bool desk_take(struct desk *d, const struct stub_handle *h, unsigned int *tries)
+{
+	return take(d, h, false, tries);
+}
+
+bool desk_take_now(struct desk *d, const struct stub_handle *h)
+{
+	return take(d, h, true, NULL);
 }
 
 void desk_rest(struct desk *d, const struct stub_handle *h, enum desk_why why, unsigned int ms,
@@ -209,6 +219,8 @@ void desk_counts(struct desk *d, struct desk_counts *out)
 			out->busy += s->busy;
 			if (now - s->first_ms > out->oldest_ms)
 				out->oldest_ms = now - s->first_ms;
+			if ((s->why == DESK_HOT || s->why == DESK_LATER) && now - s->first_ms > out->behind_ms)
+				out->behind_ms = now - s->first_ms;
 		}
 	pthread_mutex_unlock(&d->lock);
 }

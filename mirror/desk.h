@@ -24,6 +24,8 @@ void desk_destroy(struct desk *d);
 /* May @h be compared now?  Then somebody has it until desk_rest().  *tries: how often it has rested
  * for DESK_LATER since it did for another reason; @tries may be NULL. */
 bool desk_take(struct desk *d, const struct stub_handle *h, unsigned int *tries);
+/* Now, although it rests. */
+bool desk_take_now(struct desk *d, const struct stub_handle *h);
 /* Not before @ms from when it was taken; @right: nothing is owed of it. */
 void desk_rest(struct desk *d, const struct stub_handle *h, enum desk_why why, unsigned int ms,
 	       bool right);
@@ -36,6 +38,7 @@ void desk_sweep(struct desk *d); /* forget what rests no more, and is right */
 /* How many rest for each reason; how long the longest of what is owed is known, ms. */
 struct desk_counts {
 	uint64_t of[DESK_WHYS], busy, oldest_ms;
+	uint64_t behind_ms; /* the same of what is only waiting for its turn */
 };
 void desk_counts(struct desk *d, struct desk_counts *out);
 /* Up to @max of those that are parked, to be freed with free_parked(): how many; all in *total. */

@@ -18,6 +18,7 @@
 #include "config.h"
 #include "control.h"
 #include "desk.h"
+#include "express.h"
 #include "fills.h"
 #include "journald.h"
 #include "notify.h"
@@ -180,6 +181,8 @@ static int start(struct program *p)
 		e = walker_create(m, &m->walker);
 	if (e == 0)
 		e = replicator_create(m, &p->replicator);
+	if (e == 0)
+		e = express_create(m, &m->express);
 	if (e < 0)
 		return complain("workers", e);
 	e = control_create(m, p->replicator, &p->control);
@@ -195,6 +198,7 @@ static void stop(struct program *p)
 	control_destroy(p->control);
 	if (m->target)
 		source_stop(m->target);
+	express_destroy(m->express);
 	replicator_destroy(p->replicator);
 	walker_destroy(m->walker);
 	fills_destroy(m->fills);

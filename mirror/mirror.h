@@ -2,7 +2,9 @@
 /*
  * mirror.h - the replicator of one volume: what its rooms share (docs/decisions/0092).
  *
- *   replicator.c    takes from the ledger, hands to workers, strikes
+ *   replicator.c    takes from the ledger, hands to workers
+ *   carry.c         compares one object, strikes it, or puts it back
+ *   express.c       first of all, that for which a client waits
  *   desk.c          when an object may be compared next, and why not now; what is parked
  *   object.c        an object here, its place over there
  *   compare_dir.c   names; there.c: a listing over there; bring.c: how a missing name comes there
@@ -49,6 +51,7 @@
 
 struct aside;
 struct desk;
+struct express;
 struct fills;
 struct rounds;
 struct walker;
@@ -67,13 +70,15 @@ struct mirror {
 	void *log_arg;
 	struct aside *aside;
 	struct desk *desk;
+	struct express *express;
 	struct fills *fills;
 	struct rounds *rounds;
 	struct walker *walker;
 	/* counted since the start */
-	_Atomic uint64_t objects, bytes, foreign, waiting;
+	_Atomic uint64_t objects, bytes, foreign, waiting, waits_now;
 	_Atomic uint64_t behind_ms; /* since when the ledger was not read to its end; 0: it was */
 	atomic_bool paused, stopping;
+	atomic_bool caught_up; /* hardly anything was owed, since the mirror is there */
 	pthread_mutex_t ino_lock[MIRROR_INO_LOCKS];
 	pthread_mutex_t root_lock;
 	struct stub_origin root; /* under root_lock; len 0: not known */
@@ -92,6 +97,13 @@ enum verdict {
 	REFUSED, /* names of it were, and are parked */
 };
 
+/* What a comparison of a directory has made. */
+#define MADE_MAX 16
+struct made {
+	struct stub_owed o[MADE_MAX];
+	unsigned int n;
+};
+
 /* One comparison. */
 struct task {
 	struct mirror *m;
@@ -105,6 +117,9 @@ struct task {
 	bool root;
 	bool newer; /* AGAIN only because of changes since it began: what was owed before is right */
 	bool names_done; /* of what was aside before, it takes no more than it wants (aside.h) */
+	uint64_t from, to; /* of a large file, only these bytes are; 0, 0: all */
+	bool partly; /* ... and were: it stays owed */
+	struct made *made; /* or NULL */
 	const char *what; /* is being compared */
 };
 

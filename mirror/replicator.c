@@ -8,7 +8,6 @@
  *
  *   live       directories that will be compared by themselves: files that have no place yet are
  *              looked for only when there are none
- *   waiting    what the retriever has to bring first
  */
 #include "replicator.h"
 
@@ -17,19 +16,15 @@
 #include <string.h>
 
 #include "aside.h"
+#include "carry.h"
 #include "desk.h"
-#include "fills.h"
-#include "rounds.h"
 #include "walk.h"
 
 #define READ	  256
 #define QUEUE_MAX 1024
 #define IDLE_MS	  200
-#define HOT_MS	  1000
-#define LATER_MS  1000
-#define FULL_MS	  10000
-#define PARKED_MS 60000
 #define ASIDE_MS  300
+#define FEW	  256 /* objects that are owed all the time where clients are at work */
 
 struct queue {
 	struct stub_owed at[QUEUE_MAX];
@@ -45,116 +40,9 @@ struct replicator {
 	bool stopping, woken;
 	pthread_t reader, *worker;
 	unsigned int workers;
-	_Atomic uint64_t turns, live, waiting;
+	_Atomic uint64_t turns, live;
 	uint64_t aside_ms;
 };
-
-/* ---- one object ---- */
-
-int compare_object(struct task *t)
-{
-	int r = task_look(t);
-
-	if (r != EQUAL || t->fd < 0)
-		return r;
-	if (S_ISDIR(t->st.st_mode))
-		return compare_dir(t);
-	if (task_waits(t)) {
-		fills_want(t->m->fills, &t->o.h);
-		return WAITS;
-	}
-	if (S_ISREG(t->st.st_mode))
-		return compare_file(t);
-	return compare_attr(t, false);
-}
-
-/* What is not known over there: a directory is made by its parent's comparison, which may be about to: it stays
- * owed until it is compared itself.  Of a file nobody knows the parent. */
-static int unplaced(struct task *t)
-{
-	bool known;
-	int r;
-
-	if (t->root)
-		return AWAY;
-	if (!S_ISDIR(t->st.st_mode)) {
-		walker_stray(t->m->walker, t->st.st_ino);
-		return UNPLACED;
-	}
-	/* it may have to wait until that has gone which is aside, and belongs elsewhere */
-	t->names_done = aside_count(t->m->aside, &known) && dir_want(t) == 0;
-	r = task_owe_parent(t);
-	return r < 0 ? r : UNMADE;
-}
-
-static void strike(struct replicator *r, struct task *t, bool compared)
-{
-	bool known;
-	int e;
-
-	if (compared && aside_count(t->m->aside, &known))
-		aside_want(t->m->aside, &t->place);
-	t->o.gone = !compared;
-	e = stub_ledger_strike(t->m->ledger, &t->o);
-	if (e < 0)
-		mirror_log(t->m, STUB_LOG_ERROR, "the mirror's ledger: %s", strerror(-e));
-	if (e == 0 && compared)
-		atomic_fetch_add(&t->m->objects, 1);
-	rounds_right(t->m->rounds, e == 0 ? ROUNDS_STRUCK : t->begun, &t->o.h, true);
-	desk_rest(t->m->desk, &t->o.h, DESK_HOT, HOT_MS, e == 0);
-}
-
-static void put_back(struct replicator *r, struct task *t, int v)
-{
-	static const struct {
-		enum desk_why why;
-		unsigned int ms;
-	} how[] = {
-		[AGAIN] = { DESK_LATER, LATER_MS },
-		[WAITS] = { DESK_WAITS, LATER_MS },
-		[UNPLACED] = { DESK_UNPLACED, LATER_MS },
-		[UNMADE] = { DESK_UNMADE, LATER_MS },
-		[AWAY] = { DESK_HOT, LATER_MS },
-		[FULL] = { DESK_FULL, FULL_MS },
-		[REFUSED] = { DESK_PARKED, PARKED_MS },
-	};
-	char path[4096];
-
-	if (v < 0) {
-		task_path(t, path, sizeof(path));
-		desk_park(t->m->desk, &t->o.h, path, t->what ? t->what : "", v);
-		v = REFUSED;
-	}
-	if (v == WAITS)
-		atomic_fetch_add(&r->waiting, 1);
-	desk_rest(t->m->desk, &t->o.h, how[v].why, how[v].ms, false);
-}
-
-static void compare(struct replicator *r, const struct stub_owed *o, unsigned int tries)
-{
-	struct task t = { .m = r->m, .o = *o, .tries = tries, .fd = -1 };
-	int v = stub_ledger_begin(r->m->ledger, &t.o);
-
-	if (v < 0) { /* -ENOENT: struck since it was read */
-		if (v == -ENOENT)
-			rounds_right(r->m->rounds, ROUNDS_STRUCK, &o->h, true);
-		desk_rest(r->m->desk, &o->h, DESK_HOT, HOT_MS, v == -ENOENT);
-		return;
-	}
-	t.begun = rounds_now(r->m->rounds);
-	v = compare_object(&t);
-	if (v == UNPLACED)
-		v = unplaced(&t);
-	if (t.names_done)
-		rounds_right(r->m->rounds, t.begun, &t.o.h, false);
-	if (v == AGAIN && t.newer)
-		rounds_right(r->m->rounds, t.begun, &t.o.h, true);
-	if (v == EQUAL)
-		strike(r, &t, t.fd >= 0);
-	else
-		put_back(r, &t, v);
-	task_close(&t);
-}
 
 /* ---- workers ---- */
 
@@ -183,7 +71,7 @@ static void *worker_thread(void *arg)
 		}
 		pthread_cond_signal(&r->room);
 		pthread_mutex_unlock(&r->lock);
-		compare(r, &o, tries);
+		carry(&(struct carried){ .m = r->m, .o = o, .tries = tries });
 		pthread_mutex_lock(&r->lock);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -285,6 +173,18 @@ static void look_around(struct replicator *r)
 		mirror_log(r->m, STUB_LOG_WARN, "what is held aside at the mirror: %s", strerror(-e));
 }
 
+/* Is there hardly more than what cannot be carried over now? */
+static void caught_up(struct replicator *r, int64_t owed)
+{
+	struct desk_counts n;
+
+	atomic_store(&r->m->behind_ms, 0);
+	desk_counts(r->m->desk, &n);
+	if (owed <= (int64_t)(n.of[DESK_WAITS] + n.of[DESK_PARKED] + n.of[DESK_UNPLACED] + n.of[DESK_UNMADE]) + FEW &&
+	    !stub_ledger_unknown(r->m->ledger))
+		atomic_store(&r->m->caught_up, true);
+}
+
 static void *reader_thread(void *arg)
 {
 	struct replicator *r = arg;
@@ -299,15 +199,15 @@ static void *reader_thread(void *arg)
 			continue;
 		begun = stub_now_ms();
 		atomic_store(&r->live, 0);
-		atomic_store(&r->waiting, 0);
+		atomic_store(&r->m->waits_now, 0);
 		if (n > 0)
 			atomic_store(&r->m->behind_ms, begun);
 		n = read_all(r);
 		if (n < 0)
 			mirror_log(r->m, STUB_LOG_ERROR, "the mirror's ledger: %s", strerror((int)-n));
 		else
-			atomic_store(&r->m->behind_ms, 0);
-		atomic_store(&r->m->waiting, atomic_load(&r->waiting));
+			caught_up(r, n);
+		atomic_store(&r->m->waiting, atomic_load(&r->m->waits_now));
 		look_around(r);
 		/* much that rests is not read all the time */
 		if (stub_now_ms() - begun > ms)

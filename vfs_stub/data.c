@@ -109,13 +109,18 @@ static void write_done(struct tevent_req *sub)
 {
 	struct write_state *s = tevent_req_callback_data(sub, struct write_state);
 	struct tevent_req *req = s->req;
+	int r;
 
 	s->done = SMB_VFS_PWRITE_RECV(sub, &s->aio);
 	TALLOC_FREE(sub);
 	talloc_set_destructor(s, NULL);
-	glue_flight_end(&s->flight);
+	r = glue_flight_end(&s->flight, req && s->done >= 0);
 	if (!req) {
 		talloc_free(s);
+		return;
+	}
+	if (r < 0) {
+		tevent_req_error(req, glue_errno(r));
 		return;
 	}
 	if (s->done < 0) {
@@ -153,9 +158,11 @@ struct tevent_req *stubvfs_pwrite_send(struct vfs_handle_struct *handle, TALLOC_
 		tevent_req_error(req, glue_errno(r));
 		return tevent_req_post(req, ev);
 	}
+	s->flight.entered.from = (uint64_t)offset;
+	s->flight.entered.to = (uint64_t)offset + n;
 	sub = SMB_VFS_NEXT_PWRITE_SEND(s, ev, handle, fsp, data, n, offset);
 	if (tevent_req_nomem(sub, req)) {
-		glue_flight_end(&s->flight);
+		glue_flight_end(&s->flight, false);
 		return tevent_req_post(req, ev);
 	}
 	if (s->flight.x)

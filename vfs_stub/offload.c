@@ -157,7 +157,7 @@ struct copy_state {
  * nothing of it comes any more that is not in flight by itself. */
 static int copy_state_free(struct copy_state *s)
 {
-	glue_flight_end(&s->flight);
+	glue_flight_end(&s->flight, false);
 	return 0;
 }
 
@@ -192,9 +192,12 @@ static void copy_next_done(struct tevent_req *sub)
 	struct copy_state *s = tevent_req_data(req, struct copy_state);
 	NTSTATUS status = SMB_VFS_NEXT_OFFLOAD_WRITE_RECV(s->handle, sub, &s->copied);
 	struct stub_front to;
+	int r;
 
 	TALLOC_FREE(sub);
-	glue_flight_end(&s->flight);
+	r = glue_flight_end(&s->flight, NT_STATUS_IS_OK(status));
+	if (r < 0)
+		status = map_nt_error_from_unix(glue_errno(r));
 	/* pages may have been dropped before they were copied: the client has to repeat it */
 	if (NT_STATUS_IS_OK(status) && s->from_stub && !still_valid(s))
 		status = NT_STATUS_IO_DEVICE_ERROR;

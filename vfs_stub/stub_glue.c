@@ -252,14 +252,17 @@ int glue_flight_begin(const struct stub_front *o, unsigned int owes, struct glue
 	return 0;
 }
 
-void glue_flight_end(struct glue_flight *f)
+int glue_flight_end(struct glue_flight *f, bool done)
 {
 	struct stubvfs *x = f->x;
+	int r;
 
 	if (!x)
-		return;
+		return 0;
 	f->x = NULL;
 	stub_front_leave(&f->o, &f->entered);
+	r = done ? stub_front_await(&f->o, &f->entered) : 0;
 	if (--x->flying == 0 && x->over)
 		talloc_free(x);
+	return r;
 }

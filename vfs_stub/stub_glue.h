@@ -95,8 +95,9 @@ struct glue_flight {
 
 /* 0, or -errno: it must not be changed. */
 int glue_flight_begin(const struct stub_front *o, unsigned int owes, struct glue_flight *f);
-/* Nothing of the change can come any more.  Again: nothing. */
-void glue_flight_end(struct glue_flight *f);
+/* Nothing of the change can come any more.  Again: nothing.  @done: it is to be acknowledged, so the mirror is
+ * waited for: as stub_front_await(). */
+int glue_flight_end(struct glue_flight *f, bool done);
 
 /* ---- edge.c ---- */
 

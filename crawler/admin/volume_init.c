@@ -283,7 +283,9 @@ static int fill_root(const struct target *t, const struct source_facts *facts)
 static int create(struct verdict *v, const struct target *t, const struct stub_volume_info *info,
 		  const struct source_facts *facts, bool way_back)
 {
-	struct stub_mirror_conf c = { STUB_MIRROR_WAY_BACK, STUB_MIRROR_ASYNC, STUB_MIRROR_CONTINUE, "" };
+	struct stub_mirror_conf c = {
+		.kind = STUB_MIRROR_WAY_BACK, .mode = STUB_MIRROR_ASYNC, .gone = STUB_MIRROR_CONTINUE
+	};
 	bool dummy = has_meta(facts);
 	int r;
 

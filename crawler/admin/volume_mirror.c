@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -139,6 +140,8 @@ static int print_mirror(const char *path, const struct stub_volume *volume,
 	if (c) {
 		json_str(&j, "kind", stub_mirror_kind_word(c->kind));
 		json_str(&j, "mode", stub_mirror_mode_word(c->mode));
+		json_str(&j, "gone", stub_mirror_gone_word(c->gone));
+		json_u64(&j, "lag_bound_seconds", c->lag_s);
 		json_str(&j, "uri", c->uri);
 		json_bool(&j, "rolled_back", stub_ledger_frozen(volume) == STUB_FROZEN_FOR_GOOD);
 	}
@@ -166,8 +169,9 @@ int volume_mirror_add(struct verdict *v, int argc, char **argv)
 {
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
 						 { 0 } };
-	static struct adding a = { .conf = { STUB_MIRROR_BACKUP, STUB_MIRROR_ASYNC,
-					     STUB_MIRROR_CONTINUE, "" } };
+	static struct adding a = {
+		.conf = { .kind = STUB_MIRROR_BACKUP, .mode = STUB_MIRROR_ASYNC, .gone = STUB_MIRROR_CONTINUE }
+	};
 	const char *config = NULL;
 	int c, r;
 
@@ -218,6 +222,88 @@ int volume_mirror(struct verdict *v, int argc, char **argv)
 	r = read_conf(v, &o, &c);
 	if (r >= 0)
 		r = print_mirror(o.path, o.volume, r == 0 ? &c : NULL);
+	opened_close(&o);
+	return r;
+}
+
+/* One of a kind's words: its number; 0. */
+static unsigned int word_in(const char *const words[], const char *word)
+{
+	for (unsigned int i = 1; words[i]; i++)
+		if (!strcmp(words[i], word))
+			return i;
+	return 0;
+}
+
+static int take_lag(struct verdict *v, const char *text, struct stub_mirror_conf *c)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || n > STUB_MIRROR_LAG_MAX)
+		return verdict_fail(v, FAIL_USAGE, "mirror-mode: --lag %s: want seconds, at most %u; 0: no bound", text,
+				    STUB_MIRROR_LAG_MAX);
+	c->lag_s = (uint32_t)n;
+	return 0;
+}
+
+struct mode_options {
+	const char *mode, *gone, *lag;
+};
+
+static int take_mode(struct verdict *v, const struct mode_options *o, struct stub_mirror_conf *c)
+{
+	const char *const modes[] = { "", stub_mirror_mode_word(1), stub_mirror_mode_word(2), stub_mirror_mode_word(3), NULL };
+	const char *const rules[] = { "", stub_mirror_gone_word(1), stub_mirror_gone_word(2), NULL };
+	unsigned int mode = o->mode ? word_in(modes, o->mode) : c->mode;
+	unsigned int gone = o->gone ? word_in(rules, o->gone) : c->gone;
+
+	if (!mode)
+		return verdict_fail(v, FAIL_USAGE, "mirror-mode: --mode %s: want sync, partly-async or async", o->mode);
+	if (!gone)
+		return verdict_fail(v, FAIL_USAGE, "mirror-mode: --gone %s: want continue or refuse", o->gone);
+	c->mode = mode;
+	c->gone = gone;
+	return o->lag ? take_lag(v, o->lag, c) : 0;
+}
+
+static int set_mode(struct verdict *v, const struct opened *o, const struct mode_options *m)
+{
+	struct stub_mirror_conf c;
+	int r = read_conf(v, o, &c);
+
+	if (r == 1)
+		return verdict_fail(v, FAIL_MIRRORED, "%s has no mirror", o->path);
+	if (r < 0 || take_mode(v, m, &c) < 0)
+		return -1;
+	r = stub_mirror_conf_write(o->volume, &c);
+	if (r < 0)
+		return verdict_fail(v, FAIL_TARGET, "cannot write %s/" STUB_DIR "/mirror/conf: %s", o->path, strerror(-r));
+	return print_mirror(o->path, o->volume, &c);
+}
+
+int volume_mirror_mode(struct verdict *v, int argc, char **argv)
+{
+	static const struct option options[] = { { "mode", required_argument, NULL, 'm' },
+						 { "gone", required_argument, NULL, 'g' },
+						 { "lag", required_argument, NULL, 'l' },
+						 { 0 } };
+	struct mode_options m = { NULL, NULL, NULL };
+	struct opened o = { .volume = NULL };
+	int c, r;
+
+	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		if (c == '?')
+			return verdict_fail(v, FAIL_USAGE, "mirror-mode: unknown option (see --help)");
+		*(c == 'm' ? &m.mode : c == 'g' ? &m.gone : &m.lag) = optarg;
+	}
+	if (argc - optind != 1 || !argv[optind][0])
+		return verdict_fail(v, FAIL_USAGE, "mirror-mode: want exactly one DIR");
+	if (volume_tool_open(v, argv[optind], o.path, &o.volume) < 0)
+		return -1;
+	r = set_mode(v, &o, &m);
 	opened_close(&o);
 	return r;
 }

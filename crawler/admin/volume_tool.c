@@ -44,6 +44,8 @@ static const struct command {
 	{ "mirror-add", volume_mirror_add, "mirror-add [--config FILE] URI DIR",
 	  "try the empty export nfs://host/path, and make it the volume's mirror" },
 	{ "mirror-remove", volume_mirror_remove, "mirror-remove DIR", "it has none any more" },
+	{ "mirror-mode", volume_mirror_mode, "mirror-mode [--gone RULE] [--lag SECONDS] [--mode MODE] DIR",
+	  "what is acknowledged when" },
 	{ "mirror-thaw", volume_mirror_thaw, "mirror-thaw DIR", "a rollback did not take place" },
 	{ "moved", volume_moved, "moved DIR",
 	  "the file system was copied block by block or has another UUID: this is the volume now" },

@@ -60,6 +60,7 @@ int volume_order(struct verdict *v, int argc, char **argv); /* volume_order.c */
 int volume_mirror(struct verdict *v, int argc, char **argv); /* volume_mirror.c */
 int volume_mirror_add(struct verdict *v, int argc, char **argv);
 int volume_mirror_remove(struct verdict *v, int argc, char **argv);
+int volume_mirror_mode(struct verdict *v, int argc, char **argv);
 int volume_mirror_thaw(struct verdict *v, int argc, char **argv);
 int volume_moved(struct verdict *v, int argc, char **argv); /* volume_moved.c */
 int volume_verify(struct verdict *v, int argc, char **argv); /* volume_verify.c */

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What clients wait for: in `sync` each change is on both sides when it is acknowledged, in `partly-async` all
+but what is written; what happens while the mirror is away, or behind."""
+import json
+import os
+import random
+import signal
+import stat
+import threading
+import time
+
+import pytest
+
+from lib.migration import Migration, SmbMigration
+from lib.mirror import Mirror
+from lib.wait import wait_until
+from nfsclient import NfsError
+from nfsclient.errors import DELAY, EXIST, IO, ROFS
+from nfsclient.rpc import RpcBroken
+from smb2client import wire
+
+class Mirrored:
+    """A migration with a way back that is over; @tree is the old server's."""
+
+    def __init__(self, home, server, tree, volume, rpcshim, kind=Migration, **more):
+        self.server, self.tree, self.volume = server, tree, volume
+        self.m = kind(home, server.url(), volume, shim=rpcshim, **more)
+        self.m.way_back = True
+        self.m.init().start()
+        self.mirror = Mirror(home / "r", volume).start()
+        self.m.crawl()
+        wait_until(lambda: self.m.status()["state"] == "complete", 60, "the end")
+        self.mirror.equal(tree)
+
+    def mode(self, *words):
+        answer = json.loads(self.m.postcopy("mirror", "mode", "--json", self.volume, *words).stdout)
+        if self.mirror.process.poll() is None and answer["mode"] != "async":
+            wait_until(lambda: self.mirror.status()["awaited"], 60, "clients wait")
+        return answer
+
+
+@pytest.fixture(scope="module")
+def it(moddir, loop_xfs, old_server, rpcshim):
+    tree, volume = loop_xfs.path / "old", loop_xfs.path / "new"
+    for top in (tree, volume):
+        top.mkdir()
+    (tree / "dir").mkdir()
+    for i in range(5):
+        (tree / "dir" / ("f%d" % i)).write_bytes(b"%d" % i * 1000)
+    (tree / "big").write_bytes(os.urandom(9 << 20))
+    made = Mirrored(moddir / "m", old_server(str(tree)), tree, volume, rpcshim)
+    yield made
+    made.mirror.stop()
+    made.m.stop()
+
+
+@pytest.fixture
+def sync(it):
+    it.mode("sync")
+    yield it
+    if not it.server.alive:
+        it.server.start()
+    if it.mirror.process.poll() is not None:
+        it.mirror.start()
+    it.mode("async", "--gone", "continue", "--lag", "0")
+    it.mirror.equal(it.tree)
+
+
+def test_sync(sync):
+    """Looked at over there as soon as it is acknowledged here."""
+    t = sync.tree
+    for proto in ("v4.1", "v3"):
+        with sync.m.client(proto) as c:
+            top = "sync " + proto
+            c.mkdir(top)
+            assert (t / top).is_dir()
+            c.write_file(top + "/f", b"x" * 70000)
+            assert (t / top / "f").read_bytes() == b"x" * 70000
+            c.write(top + "/f", 10, b"more")
+            assert (t / top / "f").read_bytes()[8:16] == b"xxmorexx"
+            c.setattr(top + "/f", mode=0o711, uid=12, gid=34)
+            st = (t / top / "f").stat()
+            assert (stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid) == (0o711, 12, 34)
+            c.setattr(top + "/f", size=5)
+            assert (t / top / "f").read_bytes() == b"xxxxx"
+            c.rename(top + "/f", "dir/g")
+            assert (t / "dir/g").read_bytes() == b"xxxxx" and not (t / top / "f").exists()
+            c.link("dir/g", top + "/l")
+            assert (t / top / "l").samefile(t / "dir/g")
+            c.symlink(top + "/s", "some where")
+            assert os.readlink(t / top / "s") == "some where"
+            c.remove("dir/g")
+            assert not (t / "dir/g").exists()
+            c.write("big", 5 << 20, b"in the middle")
+            with open(t / "big", "rb") as f:
+                f.seek((5 << 20) - 1)
+                assert f.read(15)[1:-1] == b"in the middle"
+            for name in ("s", "l"):
+                c.remove(top + "/" + name)
+            c.rmdir(top)
+            assert not (t / top).exists()
+
+
+def test_sync_smb(moddir, loop_xfs, old_server, rpcshim):
+    """The same through Samba."""
+    tree, volume = loop_xfs.path / "smb-old", loop_xfs.path / "smb-new"
+    for top in (tree, volume):
+        top.mkdir()
+    (tree / "dir").mkdir()
+    s = Mirrored(moddir / "s", old_server(str(tree)), tree, volume, rpcshim, SmbMigration,
+                 more="nt acl support = no")      # the old server has no ACLs
+    s.mode("sync")
+    try:
+        with s.m.client() as c:
+            c.mkdir("smb")
+            assert (tree / "smb").is_dir()
+            c.write_file("smb/f", b"y" * 70000)
+            assert (tree / "smb/f").read_bytes() == b"y" * 70000
+            c.rename("smb/f", "dir/g")
+            assert (tree / "dir/g").is_file() and not (tree / "smb/f").exists()
+            with c.open("dir/g", wire.READ_DATA | wire.WRITE_DATA | wire.DELETE) as f:
+                f.write(100, b"changed")
+                assert (tree / "dir/g").read_bytes()[99:108] == b"ychangedy"
+                f.truncate(102)
+                assert (tree / "dir/g").read_bytes()[99:] == b"ych"
+            c.remove("dir/g")
+            assert not (tree / "dir/g").exists()
+        s.mirror.equal(tree)
+    finally:
+        s.mirror.stop()
+        s.m.stop()
+
+
+def test_partly_async(it, sync):
+    """Names and attributes are waited for, what is written comes later."""
+    it.mode("partly-async")
+    with it.m.client("v3") as c:
+        c.mkdir("partly")
+        assert (it.tree / "partly").is_dir()
+        c.create("partly/f")
+        assert (it.tree / "partly/f").is_file()
+        it.mirror.process.send_signal(signal.SIGSTOP)
+        try:
+            c.write("partly/f", 0, b"later")
+        finally:
+            it.mirror.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: (it.tree / "partly/f").read_bytes() == b"later", 60, "what was written")
+        c.setattr("partly/f", mode=0o600)
+        assert stat.S_IMODE((it.tree / "partly/f").stat().st_mode) == 0o600
+
+
+def test_async(it):
+    """Nobody waits."""
+    assert it.mode("async")["mode"] == "async"
+    it.mirror.process.send_signal(signal.SIGSTOP)
+    try:
+        with it.m.client("v3") as c:
+            c.mkdir("nobody")
+    finally:
+        it.mirror.process.send_signal(signal.SIGCONT)
+    it.mirror.equal(it.tree)
+
+
+# ---- the mirror is gone ----
+
+@pytest.mark.parametrize("how", ["mirror", "replicator"])
+def test_gone_and_continue(sync, how):
+    """Clients wait for a moment, and go on alone; later both sides are equal again, and who changes something waits."""
+    name = "alone-" + how
+    if how == "mirror":
+        sync.server.stop()
+    else:
+        sync.mirror.kill()
+    with sync.m.client("v3").patient(30) as c:
+        c.mkdir(name)
+        begun = time.monotonic()
+        c.write_file(name + "/f", b"here only")
+        assert time.monotonic() - begun < 5
+    assert not (sync.tree / name).exists()
+    if how == "mirror":
+        wait_until(lambda: not sync.mirror.status()["awaited"], 60, "nobody waits any more")
+        text = sync.m.postcopy("mirror", "status", sync.volume).stdout
+        assert "degraded" in text, text
+        sync.server.start()
+    else:
+        sync.mirror.start()
+    wait_until(lambda: sync.mirror.status()["awaited"], 60, "clients wait again")
+    sync.mirror.equal(sync.tree)
+    with sync.m.client("v3") as c:
+        c.mkdir(name + "/again")
+        assert (sync.tree / name / "again").is_dir()
+
+
+@pytest.mark.parametrize("how,mode", [("mirror", "sync"), ("replicator", "async")])
+def test_gone_and_refuse(sync, how, mode):
+    """Nothing is changed; clients try again, and hear of it after a while."""
+    name = "refused-%s-%s" % (how, mode)
+    sync.mode(mode, "--gone", "refuse")
+    sync.m.server.allow += ("NFS3ERR_IO but was set non-retryable",)     # what was under way
+    with sync.m.client("v3") as c:
+        c.mkdir(name)
+        if how == "mirror":
+            sync.server.stop()
+        else:
+            sync.mirror.kill()
+        # what was under way is here, and was not acknowledged
+        wait_until(lambda: refusal(c, name + "/perhaps") == DELAY, 60, "try again")
+        wait_until(lambda: refusal(c, name + "/no") == ROFS, 60, "refused")
+        assert b"no" not in [e.name for e in c.listdir(name)]       # there is still reading
+        if how == "mirror":
+            sync.server.start()
+        else:
+            sync.mirror.start()
+        c.patient(60)
+        wait_until(lambda: refusal(c, name + "/yes") is None, 60, "it is there again")
+    sync.mirror.equal(sync.tree)
+    names = {p.name for p in (sync.tree / name).iterdir()}
+    assert "yes" in names and "no" not in names
+
+
+def refusal(c, path):
+    try:
+        c.mkdir(path)
+    except NfsError as err:
+        if err.status == EXIST:
+            return None
+        assert err.status in (DELAY, IO, ROFS), err
+        return err.status
+    return None
+
+
+# ---- one side dies ----
+
+class Worker(threading.Thread):
+    """Changes a directory of its own, and knows what was acknowledged."""
+
+    def __init__(self, client, top, seed):
+        super().__init__()
+        self.c, self.top, self.rng = client, top, random.Random(seed)
+        self.files = {}             # name: bytes
+        self.doubt = set()          # names of the operation that was not answered
+        self.done, self.error = 0, None
+
+    def run(self):
+        try:
+            while True:
+                self.step()
+                self.done += 1
+        except Exception as e:
+            self.error = e
+
+    def step(self):
+        rng, names = self.rng, sorted(self.files)
+        what = rng.choice(("new", "new", "write", "rename", "remove", "cut"))
+        name = rng.choice(names) if names else None
+        if what == "new" or not names:
+            name, data = "n%d" % rng.randrange(10 ** 6), rng.randbytes(rng.choice((0, 10, 9000)))
+            self.doubt = {name}
+            self.c.write_file(self.top + "/" + name, data)
+            self.files[name] = data
+        elif what == "write":
+            at, data = rng.randrange(5000), rng.randbytes(100)
+            self.doubt = {name}
+            self.c.write(self.top + "/" + name, at, data)
+            was = self.files[name].ljust(at, b"\0")
+            self.files[name] = was[:at] + data + was[at + 100:]
+        elif what == "cut":
+            self.doubt = {name}
+            self.c.setattr(self.top + "/" + name, size=7)
+            self.files[name] = self.files[name][:7].ljust(7, b"\0")
+        elif what == "rename":
+            to = "r%d" % rng.randrange(10 ** 6)
+            self.doubt = {name, to}
+            self.c.rename(self.top + "/" + name, self.top + "/" + to)
+            self.files[to] = self.files.pop(name)
+        else:
+            self.doubt = {name}
+            self.c.remove(self.top + "/" + name)
+            del self.files[name]
+        self.doubt = set()
+
+    def check(self, tree):
+        top = tree / self.top
+        there = {p.name: p.read_bytes() for p in top.iterdir() if p.name not in self.doubt}
+        known = {n: b for n, b in self.files.items() if n not in self.doubt}
+        assert there == known, (self.top, sorted(there.keys() ^ known.keys()),
+                                [n for n in there if n in known and there[n] != known[n]], self.doubt)
+
+
+def test_everything_dies(sync):
+    """What was acknowledged is over there at that moment, without anybody who could bring it."""
+    seed = int(os.environ.get("POSTCOPY_SEED") or random.SystemRandom().randrange(1 << 32))
+    print("POSTCOPY_SEED=%d" % seed)
+    rng = random.Random(seed)
+    with sync.m.client("v3") as c:
+        for i in range(3):
+            c.mkdir("w%d" % i)
+    for turn in range(4):
+        workers = [Worker(sync.m.client(proto), "w%d" % i, rng.random()) for i, proto in
+                   enumerate(("v3", "v4.1", "v3"))]
+        for w in workers:
+            w.files = {p.name: p.read_bytes() for p in (sync.volume / w.top).iterdir()}
+            w.start()
+        wait_until(lambda: all(w.done > 20 or w.error for w in workers), 60, "work")
+        time.sleep(rng.random())
+        sync.m.server.kill9()
+        sync.mirror.kill()
+        for w in workers:
+            w.join(60)
+            assert isinstance(w.error, RpcBroken), repr(w.error)
+            w.check(sync.tree)
+        sync.m.server.start()
+        sync.mirror.start()
+        wait_until(lambda: sync.mirror.status()["awaited"], 60, "clients wait again")
+        sync.mirror.equal(sync.tree)
+
+
+# ---- the lag ----
+
+def test_words(it):
+    """What is not said stays; what is wrong is refused."""
+    it.mode("sync", "--lag", "30", "--gone", "refuse")
+    a = it.mode("--lag", "5")
+    assert (a["mode"], a["gone"], a["lag_bound_seconds"]) == ("sync", "refuse", 5), a
+    for words in (("--lag", "-1"), ("--lag", "86401"), ("--lag", "x"), ("--gone", "x"), ("x", "sync"), ()):
+        done = it.m.postcopy("mirror", "mode", it.volume, *words, check=False)
+        assert done.returncode == 2, (words, done)
+    a = it.mode("async", "--gone", "continue", "--lag", "0")
+    assert (a["mode"], a["gone"], a["lag_bound_seconds"]) == ("async", "continue", 0), a
