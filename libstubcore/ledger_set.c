@@ -68,11 +68,13 @@ void stub_set_pack(const struct stub_handle *h, uint64_t key[STUB_SET_KEY])
 
 bool stub_set_unpack(const uint64_t key[STUB_SET_KEY], struct stub_handle *h)
 {
+	uint32_t len = (uint32_t)key[0];
+
 	memset(h, 0, sizeof(*h));
-	h->type = (int32_t)(key[0] >> 32);
-	h->len = (uint32_t)key[0];
-	if (h->len == 0 || h->len > STUB_HANDLE_MAX)
+	if (len == 0 || len > STUB_HANDLE_MAX)
 		return false;
+	h->type = (int32_t)(key[0] >> 32);
+	h->len = (uint8_t)len;
 	memcpy(h->bytes, key + 1, h->len);
 	return true;
 }

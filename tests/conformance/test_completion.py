@@ -34,7 +34,7 @@ def command_table():
                 words.update(action.choices)
                 for name, below in action.choices.items():
                     look(below, (*path, name))
-            elif action.choices:
+            elif action.choices and not action.option_strings:
                 words.update(action.choices)
         table[path] = words
 
@@ -48,6 +48,7 @@ REASONS = {r["code"] for r in json.loads(subprocess.run(
 # words that argparse does not know of
 POSITIONAL = {("window",): {"show", "none"},
               ("order",): {"show", "default", "recent", "small", "large", "ahead=", "first=", "last="},
+              ("mirror", "mode"): {"sync", "partly-async", "async"},
               ("retry",): REASONS}
 
 

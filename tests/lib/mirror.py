@@ -44,12 +44,12 @@ class Handle(ctypes.Structure):
 
 class Entered(ctypes.Structure):
     _fields_ = [("map", ctypes.c_void_p), ("flight", ctypes.c_uint32), ("what", ctypes.c_uint32),
-                ("h", Handle)]
+                ("h", Handle), ("from_", ctypes.c_uint64), ("to", ctypes.c_uint64)]
 
 
 class Conf(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int), ("mode", ctypes.c_int), ("gone", ctypes.c_int),
-                ("uri", ctypes.c_char * URI_MAX)]
+                ("lag_s", ctypes.c_uint32), ("uri", ctypes.c_char * URI_MAX)]
 
 
 def core():
@@ -92,7 +92,7 @@ class Volume:
 
 def make(path, url, kind=BACKUP, everything=True):
     with Volume(path) as v:
-        conf = Conf(kind, ASYNC, CONTINUE, url.encode())
+        conf = Conf(kind, ASYNC, CONTINUE, 0, url.encode())
         done(v.lib.stub_mirror_create(v.v, ctypes.byref(conf), everything), "mirror")
 
 
