@@ -123,6 +123,7 @@ static int make_one(struct comparing *c, unsigned int i)
 	if (r < 0)
 		return fail(c, c->name[i], r);
 	c->placed = true;
+	desk_wake(c->t->m->desk, &c->owed[i].h);
 	if (c->t->made && c->t->made->n < MADE_MAX)
 		c->t->made->o[c->t->made->n++] = c->owed[i];
 	return 0;
@@ -336,6 +337,8 @@ static int compare_names(struct task *t)
 	c->unlisted = t->view.needs & STUB_NEEDS_ENTRIES;
 	task_path(t, c->path, sizeof(c->path));
 	r = compare_all(c);
+	if (c->placed)
+		atomic_store(&t->m->made, true);
 	t->names_done = r == 0 && !c->unknown;
 	if (r == 0)
 		r = c->full ? FULL : c->parked ? REFUSED : c->again || c->newer ? AGAIN : EQUAL;

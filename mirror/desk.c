@@ -18,7 +18,7 @@ struct told {
 struct seat {
 	struct seat *next;
 	struct stub_handle h;
-	bool busy, right;
+	bool busy, right, woken;
 	enum desk_why why;
 	uint64_t first_ms, taken_ms, until_ms;
 	struct told *told, *news; /* of before; of the comparison that is under way */
@@ -146,7 +146,8 @@ void desk_rest(struct desk *d, const struct stub_handle *h, enum desk_why why, u
 		s->right = right;
 		s->why = why;
 		s->tries = why == DESK_LATER ? s->tries + 1 : why == DESK_PARKED ? s->tries : 0;
-		s->until_ms = s->taken_ms + ms;
+		s->until_ms = s->woken ? 0 : s->taken_ms + ms;
+		s->woken = false;
 	}
 	pthread_mutex_unlock(&d->lock);
 }
@@ -182,6 +183,19 @@ void desk_again(struct desk *d)
 	for (size_t i = 0; i < SUMS; i++)
 		for (struct seat *s = d->at[i]; s; s = s->next)
 			s->until_ms = 0;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void desk_wake(struct desk *d, const struct stub_handle *h)
+{
+	struct seat *s;
+
+	pthread_mutex_lock(&d->lock);
+	s = *find(d, h);
+	if (s && s->busy)
+		s->woken = true;
+	else if (s)
+		s->until_ms = 0;
 	pthread_mutex_unlock(&d->lock);
 }
 

@@ -33,6 +33,8 @@ void desk_rest(struct desk *d, const struct stub_handle *h, enum desk_why why, u
 void desk_park(struct desk *d, const struct stub_handle *h, const char *path, const char *what,
 	       int error);
 void desk_again(struct desk *d); /* nothing rests any more */
+/* @h does not, or will not when it is put back: what it rests for may have come. */
+void desk_wake(struct desk *d, const struct stub_handle *h);
 void desk_sweep(struct desk *d); /* forget what rests no more, and is right */
 
 /* How many rest for each reason; how long the longest of what is owed is known, ms. */

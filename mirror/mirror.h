@@ -78,6 +78,7 @@ struct mirror {
 	_Atomic uint64_t objects, bytes, foreign, waiting, waits_now;
 	_Atomic uint64_t behind_ms; /* since when the ledger was not read to its end; 0: it was */
 	atomic_bool paused, stopping;
+	atomic_bool made; /* something was, over there: what waited for that can go on */
 	atomic_bool caught_up; /* hardly anything was owed, since the mirror is there */
 	pthread_mutex_t ino_lock[MIRROR_INO_LOCKS];
 	pthread_mutex_t root_lock;

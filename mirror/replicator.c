@@ -24,6 +24,7 @@
 #define QUEUE_MAX 1024
 #define IDLE_MS	  200
 #define ASIDE_MS  300
+#define AWAY_MS	  50 /* between two looks for a mirror that is away */
 #define FEW	  256 /* objects that are owed all the time where clients are at work */
 
 struct queue {
@@ -43,6 +44,14 @@ struct replicator {
 	_Atomic uint64_t turns, live;
 	uint64_t aside_ms;
 };
+
+void replicator_wake(struct replicator *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->woken = true;
+	pthread_cond_broadcast(&r->room);
+	pthread_mutex_unlock(&r->lock);
+}
 
 /* ---- workers ---- */
 
@@ -72,6 +81,8 @@ static void *worker_thread(void *arg)
 		pthread_cond_signal(&r->room);
 		pthread_mutex_unlock(&r->lock);
 		carry(&(struct carried){ .m = r->m, .o = o, .tries = tries });
+		if (atomic_exchange(&r->m->made, false))
+			replicator_wake(r);
 		pthread_mutex_lock(&r->lock);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -99,15 +110,15 @@ static void seat(struct replicator *r, const struct stub_owed *o)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* @ms, or until it is woken. */
-static bool rest(struct replicator *r, unsigned int ms)
+/* @ms, or @least, and until it is woken. */
+static bool rest(struct replicator *r, unsigned int least, unsigned int ms)
 {
-	uint64_t until = stub_now_ms() + ms;
+	uint64_t now = stub_now_ms(), first = now + least, until = now + (ms > least ? ms : least);
 	bool go_on;
 
 	pthread_mutex_lock(&r->lock);
-	while (!r->stopping && !r->woken && stub_now_ms() < until)
-		stub_cond_wait_until(&r->room, &r->lock, until);
+	while (!r->stopping && (now = stub_now_ms()) < until && !(r->woken && now >= first))
+		stub_cond_wait_until(&r->room, &r->lock, r->woken ? first : until);
 	r->woken = false;
 	go_on = !r->stopping;
 	pthread_mutex_unlock(&r->lock);
@@ -190,13 +201,17 @@ static void *reader_thread(void *arg)
 	struct replicator *r = arg;
 	int64_t n = 0;
 	uint64_t begun;
-	unsigned int ms = 0;
+	unsigned int took = 0, ms = 0;
 
-	while (rest(r, ms)) {
+	while (rest(r, took, ms)) {
 		ms = IDLE_MS;
 		atomic_fetch_add(&r->turns, 1);
-		if (atomic_load(&r->m->paused) || !there(r))
+		if (atomic_load(&r->m->paused))
 			continue;
+		if (!there(r)) {
+			ms = AWAY_MS;
+			continue;
+		}
 		begun = stub_now_ms();
 		atomic_store(&r->live, 0);
 		atomic_store(&r->m->waits_now, 0);
@@ -210,8 +225,7 @@ static void *reader_thread(void *arg)
 		atomic_store(&r->m->waiting, atomic_load(&r->m->waits_now));
 		look_around(r);
 		/* much that rests is not read all the time */
-		if (stub_now_ms() - begun > ms)
-			ms = (unsigned int)(stub_now_ms() - begun);
+		took = (unsigned int)(stub_now_ms() - begun);
 	}
 	return NULL;
 }
@@ -221,14 +235,6 @@ static void *reader_thread(void *arg)
 uint64_t replicator_turns(struct replicator *r)
 {
 	return atomic_load(&r->turns);
-}
-
-void replicator_wake(struct replicator *r)
-{
-	pthread_mutex_lock(&r->lock);
-	r->woken = true;
-	pthread_cond_broadcast(&r->room);
-	pthread_mutex_unlock(&r->lock);
 }
 
 static void end(struct replicator *r)
