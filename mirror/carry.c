@@ -106,6 +106,13 @@ static int put_back(struct mirror *m, struct task *t, int v)
 	return v;
 }
 
+/* Attributes are compared in any case; the rest that is owed, later. */
+static void only_awaited(struct task *t, uint32_t what)
+{
+	t->partly = t->o.what & ~what & (STUB_OWED_DATA | STUB_OWED_NAMES);
+	t->o.what = what;
+}
+
 int carry(struct carried *c)
 {
 	struct task t = { .m = c->m, .o = c->o, .tries = c->tries, .fd = -1, .from = c->from, .to = c->to, .made = c->made };
@@ -118,7 +125,8 @@ int carry(struct carried *c)
 		desk_rest(c->m->desk, &c->o.h, DESK_HOT, HOT_MS, v == -ENOENT);
 		return EQUAL;
 	}
-	t.o.what |= c->o.what;
+	if (c->awaited)
+		only_awaited(&t, c->o.what);
 	t.begun = rounds_now(c->m->rounds);
 	v = compare_object(&t);
 	if (v == UNPLACED)

@@ -14,7 +14,7 @@
 
 #define BLOCK  (1u << 20)
 #define PAGE   4096u
-#define LARGE  (4 * BLOCK) /* of a file up to this all is compared, whatever is waited for */
+#define LARGE  65536u /* of a file up to this all is compared, whatever is waited for */
 #define ROUNDS 4 /* a server that begins anew so often meanwhile gets time */
 
 struct copying {
@@ -25,6 +25,7 @@ struct copying {
 	uint32_t read_max, write_max;
 	uint64_t verf;
 	bool wrote, torn; /* by two lives of the server */
+	bool anyway; /* what is looked at has just been written here: it is written there, unread */
 	uint8_t *here, *there;
 };
 
@@ -145,6 +146,8 @@ static int compare_block(struct copying *c, uint64_t at, uint32_t len)
 		c->t->what = "this side's data";
 		return r;
 	}
+	if (c->anyway)
+		return write_there(c, at, 0, len);
 	if (at < c->known)
 		r = read_there(c, at, len);
 	else
@@ -230,8 +233,8 @@ static int compare_data(struct task *t, struct stub_attr *now, bool *moved)
 	struct stub_attr want;
 	int r = limits(&c);
 
-	t->partly = t->to > t->from && c.size > LARGE;
-	if (t->partly) {
+	if (t->to > t->from && c.size > LARGE) {
+		t->partly = c.anyway = true;
 		c.from = t->from;
 		c.to = t->to;
 	}

@@ -11,11 +11,13 @@ import time
 
 import pytest
 
+from lib.line import line
 from lib.migration import Migration, SmbMigration
 from lib.mirror import Mirror
 from lib.wait import wait_until
 from nfsclient import NfsError
 from nfsclient.errors import DELAY, EXIST, IO, ROFS
+from nfsclient.nfstypes import FIFO
 from nfsclient.rpc import RpcBroken
 from smb2client import wire
 
@@ -64,6 +66,22 @@ def sync(it):
         it.mirror.start()
     it.mode("async", "--gone", "continue", "--lag", "0")
     it.mirror.equal(it.tree)
+
+
+def shown(path):
+    st = path.lstat()
+    return stat.S_IFMT(st.st_mode), stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid, st.st_nlink, st.st_mtime_ns
+
+
+def test_new_objects_are_whole(sync):
+    """What is new is over there with all that it has, not only by its name."""
+    with sync.m.client("v3") as c:
+        for i in range(20):
+            c.mkdir("whole %d" % i, mode=0o2750, uid=5, gid=6)
+            c.create("whole %d/f" % i, mode=0o604, uid=7, gid=8)
+            c.mknod("whole %d/p" % i, FIFO, mode=0o600, uid=9)
+            for name in ("whole %d" % i, "whole %d/f" % i, "whole %d/p" % i):
+                assert shown(sync.tree / name) == shown(sync.volume / name), name
 
 
 def test_sync(sync):
@@ -327,3 +345,44 @@ def test_words(it):
         assert done.returncode == 2, (words, done)
     a = it.mode("async", "--gone", "continue", "--lag", "0")
     assert (a["mode"], a["gone"], a["lag_bound_seconds"]) == ("async", "continue", 0), a
+
+
+class Far:
+    """The same server, at the end of a long line."""
+
+    def __init__(self, server, port):
+        self.near, self.port = server, port
+
+    def url(self):
+        return self.near.url().replace("nfsport=%d" % self.near.port, "nfsport=%d" % self.port)
+
+
+def test_lag(moddir, loop_xfs, old_server, rpcshim):
+    """Where the mirror is behind by more than the bound, clients are slowed down; no more when it has caught up."""
+    tree, volume = loop_xfs.path / "far-old", loop_xfs.path / "far-new"
+    for top in (tree, volume):
+        top.mkdir()
+    (tree / "dir").mkdir()
+    server = old_server(str(tree))
+    with line(server.host, server.port, 5000) as end:
+        far = Mirrored(moddir / "far", Far(server, end.port), tree, volume, rpcshim)
+        far.mode("--lag", "1")
+        try:
+            with far.m.client("v3") as c:
+                assert far.mirror.status()["delay_us"] == 0
+                made = 0
+                while far.mirror.status()["delay_us"] < 2000:
+                    for _ in range(20):
+                        made += 1
+                        c.write_file("dir/%d" % made, b"x" * 1000)
+                    assert made < 20000
+                begun = time.monotonic()
+                for i in range(5):
+                    c.setattr("dir/1", mode=0o600 + i)
+                assert time.monotonic() - begun > 5 * 0.001
+                assert "slowed down" in far.m.postcopy("mirror", "status", volume).stdout
+                wait_until(lambda: far.mirror.status()["delay_us"] == 0, 120, "no delay any more")
+            far.mirror.equal(tree)
+        finally:
+            far.mirror.stop()
+            far.m.stop()
