@@ -126,6 +126,7 @@ class Bed:
     def one_cut(self, number, crawl):
         """Clients work; then the power of one side goes."""
         rng, victim = self.rng, self.rng.choice((VOLUME, VOLUME, OLD))
+        self.m.postcopy("mirror", "mode", self.volume, rng.choice(("sync", "partly-async", "async")))
         if crawl:
             self.m.start_crawler(stay=True)
         workers = Workers([self.m.client(rng.choice(("v3", "v4.1"))).patient(20) for _ in range(CLIENTS)],
