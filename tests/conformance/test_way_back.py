@@ -17,6 +17,8 @@ from lib.twotrees import compare
 from lib.wait import wait_until
 from nfsclient import NfsError
 
+MODES = ("async", "sync", "partly-async")
+
 
 class WayBack:
     """A migration from an old server, whose tree is @old, with a way back."""
@@ -91,6 +93,7 @@ def test_random_work(way_back, seed):
     """Before anything was listed, while it is, and after it is complete."""
     w = way_back(conf="block_size = 65536\n")
     rng = random.Random(seed)
+    w.m.postcopy("mirror", "mode", w.volume, MODES[seed % 3])
     work = Work(w.client("v3"), rng, w.client("v4.1"))
     for _ in range(150):
         work.step()
@@ -109,6 +112,7 @@ def test_many_clients_and_deaths(way_back, seed):
     """Replicator, retriever and old server are killed while clients work; nobody loses anything."""
     w = way_back(conf="block_size = 65536\nmax_tries = 100\n")
     rng = random.Random(seed)
+    w.m.postcopy("mirror", "mode", w.volume, MODES[seed])
     workers = Workers([w.client(rng.choice(("v3", "v4.1"))) for _ in range(3)], seed)
     workers.start()
     try:
