@@ -117,6 +117,18 @@ static void add_target(struct mirror *m, const struct source_state *s, struct js
 	json_object_object_add(o, "target", in);
 }
 
+/* What NFSv3 cannot say: SMB clients have set it here. */
+static void add_not_mirrored(struct json_object *o)
+{
+	static const char *const what[] = { "extended attributes", "streams", "security descriptors of Windows",
+					    "DOS attributes", "creation times" };
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < sizeof(what) / sizeof(what[0]); i++)
+		json_object_array_add(list, json_object_new_string(what[i]));
+	json_object_object_add(o, "not_mirrored", list);
+}
+
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
 {
 	struct mirror *m = c->m;
@@ -148,6 +160,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "bytes_total", atomic_load(&m->bytes));
 	add_u(o, "foreign_total", atomic_load(&m->foreign));
 	add_u(o, "lag_seconds", s.owed ? s.lag_s : 0);
+	add_not_mirrored(o);
 	add_target(m, &s.target, o);
 	return o;
 }

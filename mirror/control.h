@@ -6,7 +6,7 @@
  *                               path, what, error, text; parked_count has all), waiting_for_fill,
  *                               objects_total, bytes_total, foreign_total, lag_seconds, paused,
  *                               target: connected, lost_seconds, trouble
- *                               gone; awaited: clients wait for the mirror; lag_bound_seconds, delay_us of each change
+ *                               not_mirrored: what NFSv3 cannot carry; gone; awaited: clients wait for the mirror; lag_bound_seconds, delay_us of each change
  *   {"cmd":"drained"}           "drained": nothing is owed, parked, aside or unknown, durably
  *   {"cmd":"sync","timeout_s":N} answers when what is owed now has been carried over; "synced": false
  *                               if that took longer (60)

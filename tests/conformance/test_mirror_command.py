@@ -72,6 +72,7 @@ def test_story(place, mirrored):
     assert (s["state"], s["kind"], s["mode"], s["owed"]) == ("following", "backup", "async", 0), s
     text = good("mirror", "status", place.volume).stdout
     assert "following" in text and "backup, async" in text and place.server.url() in text, text
+    assert "streams" in s["not_mirrored"] and "streams" in text, text
     with Changes(place.volume) as c:
         c.write("later", b"later")
         good("mirror", "pause", place.volume)
