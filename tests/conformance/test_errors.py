@@ -274,6 +274,20 @@ def killed_at(m, call, n):
     return process
 
 
+def end_trace(m, trace):
+    """strace that is told to end at the moment in which what it traces dies waits for ever for a thread group's leader
+    that is gone, and the others stay where they are, stopped: until it is killed."""
+    if m.retriever.poll() is None:
+        trace.terminate()
+    try:
+        trace.wait(10)
+    except subprocess.TimeoutExpired:
+        trace.kill()
+        trace.wait(60)
+        m.retriever.wait(60)
+    trace.stderr.close()
+
+
 def test_killed_while_skipping(new_migration, fresh_dir):
     """At any moment: the object is parked still, or skipped and recorded."""
     tree = Tree()
@@ -291,10 +305,7 @@ def test_killed_while_skipping(new_migration, fresh_dir):
         for name, (call, n) in zip(names, KILLED):
             trace = killed_at(m, call, n)
             m.postcopy("skip", m.volume, name, check=False)
-            if m.retriever.poll() is None:
-                trace.terminate()
-            trace.wait(60)
-            trace.stderr.close()
+            end_trace(m, trace)
             if m.retriever.poll() is not None:
                 died += 1
                 m.start_retriever()
