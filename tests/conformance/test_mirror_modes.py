@@ -364,7 +364,7 @@ def test_lag(moddir, loop_xfs, old_server, rpcshim):
         top.mkdir()
     (tree / "dir").mkdir()
     server = old_server(str(tree))
-    with line(server.host, server.port, 5000) as end:
+    with line(server.host, server.port, 15_000) as end:
         far = Mirrored(moddir / "far", Far(server, end.port), tree, volume, rpcshim)
         far.mode("--lag", "1")
         try:
