@@ -17,11 +17,9 @@
 
 /* ---- the ledger ---- */
 
-/* As root. */
+/* As root; *e is empty. */
 static int enter_one(struct stub_front *f, unsigned int what, struct stub_entered *e)
 {
-	e->map = NULL;
-	e->what = 0;
 	/* what is not known cannot be owed, so it must not be changed */
 	return f->h.len ? stub_ledger_enter(f->gate->volume, &f->h, what, e) : -EIO;
 }

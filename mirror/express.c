@@ -227,17 +227,14 @@ static void read_conf(struct express *e)
 }
 
 /* A lag over its bound slows clients down, more and more; below it that goes away. */
-static uint32_t delay_of(struct express *e)
+static uint32_t delay_of(struct express *e, const struct desk_counts *n)
 {
-	struct mirror *m = e->m;
-	uint64_t behind = atomic_load(&m->behind_ms), now = stub_now_ms(), bound = e->lag_s * UINT64_C(1000);
+	uint64_t behind = atomic_load(&e->m->behind_ms), now = stub_now_ms(), bound = e->lag_s * UINT64_C(1000);
 	uint32_t delay = atomic_load(&e->delay_us);
-	struct desk_counts n;
 
 	if (!bound)
 		return 0;
-	desk_counts(m->desk, &n);
-	if ((behind && now - behind > bound) || n.behind_ms > bound)
+	if ((behind && now - behind > bound) || n->behind_ms > bound)
 		return delay < DELAY_MIN_US ? DELAY_MIN_US : delay * 2 > DELAY_MAX_US ? DELAY_MAX_US : delay * 2;
 	return delay / 2 < DELAY_MIN_US ? 0 : delay / 2;
 }
@@ -262,7 +259,7 @@ static void pulse(struct express *e)
 	p.follows = atomic_load(&m->caught_up) && !atomic_load(&m->paused);
 	atomic_store(&e->follows, p.follows);
 	read_conf(e);
-	p.delay_us = delay_of(e);
+	p.delay_us = delay_of(e, &n);
 	atomic_store(&e->delay_us, p.delay_us);
 	stub_waits_pulse(e->waits, &p);
 }

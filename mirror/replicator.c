@@ -164,14 +164,26 @@ static int64_t read_all(struct replicator *r)
 	return n < 0 ? n : all;
 }
 
-/* Between two turns through the ledger. */
-static void look_around(struct replicator *r)
+/* Is there hardly more than what cannot be carried over now? */
+static void caught_up(struct replicator *r, int64_t owed, const struct desk_counts *n)
+{
+	const uint64_t *of = n->of;
+
+	if (owed <= (int64_t)(of[DESK_WAITS] + of[DESK_PARKED] + of[DESK_UNPLACED] + of[DESK_UNMADE]) + FEW &&
+	    !stub_ledger_unknown(r->m->ledger))
+		atomic_store(&r->m->caught_up, true);
+}
+
+/* Between two turns through the ledger, of which the last one found so many @owed, or failed. */
+static void look_around(struct replicator *r, int64_t owed)
 {
 	struct desk_counts n;
 	int e = 0;
 
 	desk_sweep(r->m->desk);
 	desk_counts(r->m->desk, &n);
+	if (owed >= 0)
+		caught_up(r, owed, &n);
 	/* what does not come by itself is no reason to wait */
 	if (n.of[DESK_UNPLACED] && !n.busy &&
 	    atomic_load(&r->live) <= n.of[DESK_PARKED] + n.of[DESK_WAITS] + n.of[DESK_UNMADE])
@@ -182,18 +194,6 @@ static void look_around(struct replicator *r)
 	}
 	if (e < 0 && mirror_verdict(r->m, e) < 0)
 		mirror_log(r->m, STUB_LOG_WARN, "what is held aside at the mirror: %s", strerror(-e));
-}
-
-/* Is there hardly more than what cannot be carried over now? */
-static void caught_up(struct replicator *r, int64_t owed)
-{
-	struct desk_counts n;
-
-	atomic_store(&r->m->behind_ms, 0);
-	desk_counts(r->m->desk, &n);
-	if (owed <= (int64_t)(n.of[DESK_WAITS] + n.of[DESK_PARKED] + n.of[DESK_UNPLACED] + n.of[DESK_UNMADE]) + FEW &&
-	    !stub_ledger_unknown(r->m->ledger))
-		atomic_store(&r->m->caught_up, true);
 }
 
 static void *reader_thread(void *arg)
@@ -221,9 +221,9 @@ static void *reader_thread(void *arg)
 		if (n < 0)
 			mirror_log(r->m, STUB_LOG_ERROR, "the mirror's ledger: %s", strerror((int)-n));
 		else
-			caught_up(r, n);
+			atomic_store(&r->m->behind_ms, 0);
 		atomic_store(&r->m->waiting, atomic_load(&r->m->waits_now));
-		look_around(r);
+		look_around(r, n);
 		/* much that rests is not read all the time */
 		took = (unsigned int)(stub_now_ms() - begun);
 	}

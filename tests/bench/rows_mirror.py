@@ -160,6 +160,7 @@ class Bed:
 
 @contextlib.contextmanager
 def mirrored(old, home):
+    (home / "backup").mkdir(exist_ok=True)
     with disk(home / "backup") as tree, migration(home, old, "few") as m:
         b = Bed(home / "backup", old, m, tree)
         try:
@@ -170,7 +171,6 @@ def mirrored(old, home):
 
 def on_and_off(old, home, mode, pace=None):
     """Before, with, and after it."""
-    (home / "backup").mkdir(exist_ok=True)
     with mirrored(old, home) as b:
         off = [b.work(pace)]
         b.add(mode)
@@ -192,7 +192,6 @@ def response(old, home, mode):
 
 def catch_up(old, home):
     """Files that came while the mirror was away, to a copy of as many there by `cp -a` and a sync."""
-    (home / "backup").mkdir(exist_ok=True)
     with mirrored(old, home) as b, disk(home / "plain") as plain:
         b.add("async")
         b.mirror.stop()
