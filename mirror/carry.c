@@ -55,7 +55,7 @@ static int owed_no_more(struct carried *c, struct task *t)
 {
 	int e;
 
-	if (!c->begun) /* it stands in a list that has not been taken over yet */
+	if (!c->begun) /* it stands in a list that has not been taken over yet, or was struck meanwhile */
 		return 1;
 	t->o.gone = t->fd < 0;
 	e = stub_ledger_strike(c->m->ledger, &t->o);
@@ -75,11 +75,12 @@ static void strike(struct carried *c, struct task *t)
 	if (e == 0 && compared)
 		atomic_fetch_add(&c->m->objects, 1);
 	rounds_right(c->m->rounds, e == 0 ? ROUNDS_STRUCK : t->begun, &t->o.h, true);
-	desk_rest(c->m->desk, &t->o.h, DESK_HOT, HOT_MS, e == 0);
+	desk_rest(c->m->desk, &t->o.h, DESK_HOT, HOT_MS, e == 0 || !c->begun);
 }
 
-static int put_back(struct mirror *m, struct task *t, int v)
+static int put_back(struct carried *c, struct task *t, int v)
 {
+	struct mirror *m = c->m;
 	static const struct {
 		enum desk_why why;
 		unsigned int ms;
@@ -102,7 +103,7 @@ static int put_back(struct mirror *m, struct task *t, int v)
 	}
 	if (v == WAITS)
 		atomic_fetch_add(&m->waits_now, 1);
-	desk_rest(m->desk, &t->o.h, how[v].why, how[v].ms, false);
+	desk_rest(m->desk, &t->o.h, how[v].why, how[v].ms, !c->begun);
 	return v;
 }
 
@@ -139,7 +140,7 @@ int carry(struct carried *c)
 	if (v == EQUAL && !t.partly)
 		strike(c, &t);
 	else
-		v = put_back(c->m, &t, v);
+		v = put_back(c, &t, v);
 	task_close(&t);
 	return v;
 }

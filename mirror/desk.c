@@ -102,13 +102,13 @@ static bool take(struct desk *d, const struct stub_handle *h, bool at_once, unsi
 		}
 	}
 	s = *at;
-	if (s && s->right && !s->busy) { /* owed anew */
-		s->right = false;
-		s->first_ms = now;
-	}
 	if (s && !s->busy && (at_once || now >= s->until_ms)) {
 		s->busy = free_now = true;
 		s->taken_ms = now;
+		if (s->right) { /* not before: what asks may be older than what was found right */
+			s->right = false;
+			s->first_ms = now;
+		}
 		if (tries)
 			*tries = s->tries;
 	}

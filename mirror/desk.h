@@ -26,7 +26,7 @@ void desk_destroy(struct desk *d);
 bool desk_take(struct desk *d, const struct stub_handle *h, unsigned int *tries);
 /* Now, although it rests. */
 bool desk_take_now(struct desk *d, const struct stub_handle *h);
-/* Not before @ms from when it was taken; @right: nothing is owed of it. */
+/* Not before @ms from when it was taken; @right: nothing is owed of it, or the ledger will tell. */
 void desk_rest(struct desk *d, const struct stub_handle *h, enum desk_why why, unsigned int ms,
 	       bool right);
 /* Why @h will be parked when it rests; several, for several names.  Told again, they are as before. */

@@ -208,7 +208,7 @@ static bool hand_out(struct express *e, unsigned int n)
 		if (j)
 			queue(e, j);
 		else
-			desk_rest(e->m->desk, &e->list[i].h, DESK_LATER, AGAIN_MS, false);
+			desk_rest(e->m->desk, &e->list[i].h, DESK_LATER, AGAIN_MS, true);
 	}
 	pthread_mutex_unlock(&e->lock);
 	return more;
@@ -252,7 +252,7 @@ static void pulse(struct express *e)
 	source_state(m->target, &s);
 	desk_counts(m->desk, &n);
 	p.there = s.connected && !m->root_wrong && !n.of[DESK_FULL];
-	if (p.there)
+	if (p.there && !atomic_load(&m->paused))
 		e->there_ms = stub_now_ms();
 	else if (stub_now_ms() - e->there_ms > HOLDS_MS)
 		atomic_store(&m->caught_up, false);

@@ -141,7 +141,7 @@ static bool there(struct replicator *r)
 	return s.connected && mirror_root(r->m, &root) == EQUAL;
 }
 
-/* Through the ledger once: how many are owed, or -errno. */
+/* Through the ledger once: how many are owed, or -errno; -EINTR: paused, or at its end. */
 static int64_t read_all(struct replicator *r)
 {
 	struct stub_owed *o = malloc(READ * sizeof(*o));
@@ -161,16 +161,23 @@ static int64_t read_all(struct replicator *r)
 		atomic_fetch_add(&r->turns, 1);
 	}
 	free(o);
-	return n < 0 ? n : all;
+	return n < 0 ? n : n == READ ? -EINTR : all;
+}
+
+/* No directory of those that are owed is compared soon, so none makes what has no place. */
+static bool none_makes(const struct replicator *r, const uint64_t *of)
+{
+	return atomic_load(&r->live) <= of[DESK_PARKED] + of[DESK_WAITS] + of[DESK_UNMADE];
 }
 
 /* Is there hardly more than what cannot be carried over now? */
-static void caught_up(struct replicator *r, int64_t owed, const struct desk_counts *n)
+static void caught_up(struct replicator *r, int64_t owed, const uint64_t *of)
 {
-	const uint64_t *of = n->of;
+	uint64_t cannot = of[DESK_WAITS] + of[DESK_PARKED];
 
-	if (owed <= (int64_t)(of[DESK_WAITS] + of[DESK_PARKED] + of[DESK_UNPLACED] + of[DESK_UNMADE]) + FEW &&
-	    !stub_ledger_unknown(r->m->ledger))
+	if (none_makes(r, of))
+		cannot += of[DESK_UNPLACED] + of[DESK_UNMADE];
+	if ((uint64_t)owed <= cannot + FEW && !stub_ledger_unknown(r->m->ledger))
 		atomic_store(&r->m->caught_up, true);
 }
 
@@ -183,10 +190,9 @@ static void look_around(struct replicator *r, int64_t owed)
 	desk_sweep(r->m->desk);
 	desk_counts(r->m->desk, &n);
 	if (owed >= 0)
-		caught_up(r, owed, &n);
+		caught_up(r, owed, n.of);
 	/* what does not come by itself is no reason to wait */
-	if (n.of[DESK_UNPLACED] && !n.busy &&
-	    atomic_load(&r->live) <= n.of[DESK_PARKED] + n.of[DESK_WAITS] + n.of[DESK_UNMADE])
+	if (n.of[DESK_UNPLACED] && !n.busy && none_makes(r, n.of))
 		walker_find_strays(r->m->walker);
 	if (stub_now_ms() >= r->aside_ms) {
 		e = aside_work(r->m->aside);
@@ -218,10 +224,10 @@ static void *reader_thread(void *arg)
 		if (n > 0)
 			atomic_store(&r->m->behind_ms, begun);
 		n = read_all(r);
-		if (n < 0)
-			mirror_log(r->m, STUB_LOG_ERROR, "the mirror's ledger: %s", strerror((int)-n));
-		else
+		if (n >= 0)
 			atomic_store(&r->m->behind_ms, 0);
+		else if (n != -EINTR)
+			mirror_log(r->m, STUB_LOG_ERROR, "the mirror's ledger: %s", strerror((int)-n));
 		atomic_store(&r->m->waiting, atomic_load(&r->m->waits_now));
 		look_around(r, n);
 		/* much that rests is not read all the time */
