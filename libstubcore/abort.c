@@ -299,7 +299,7 @@ static int walk_dir(struct walk *w, const struct stub_handle *h)
 	return r < 0 ? r : 0;
 }
 
-/* A directory in the root that takes an inode of any project (project.c). */
+/* A directory in the root that takes an inode of any project (staging.c). */
 static int open_nameless(struct walk *w)
 {
 	struct timespec times[2];

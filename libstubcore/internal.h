@@ -245,6 +245,16 @@ struct stub_folder;
 struct stub_hub;
 struct stub_enterer;
 
+/* Where the directories in staging/ are (staging.c). */
+#define STUB_SPREAD	  16
+#define STUB_STAGING_TOP  16
+#define STUB_STAGING_NAME 24
+struct stub_spread {
+	pthread_mutex_t lock;
+	char top[STUB_STAGING_TOP]; /* above these; "": not known */
+	uint64_t ino[STUB_SPREAD];  /* 0: there was no room for it */
+};
+
 struct stub_volume {
 	struct stub_log log;
 	struct stub_volume_info info;
@@ -271,6 +281,7 @@ struct stub_volume {
 	unsigned int n_hidden;
 	_Atomic bool elsewhere; /* logged already: the retriever there serves another copy */
 	atomic_uint_fast64_t staged; /* number of the next name in staging/ */
+	struct stub_spread spread;
 	struct stub_ask_pool *pool;
 	struct stub_notes *notes;
 	struct stub_folder *folder; /* NULL without STUB_OPEN_FOLD */
@@ -441,12 +452,20 @@ void stub_provisional_of_entry(const struct stub_entry *e, char out[STUB_PROVISI
 int stub_provisional_unlink(struct stub_volume *v, const struct stub_record *rec);
 bool stub_provisional_exists(const struct stub_volume *v, const struct stub_record *rec);
 
-/* ---- project.c: project quotas ---- */
+/* ---- staging.c: where to make what gets its name later ---- */
 
-#define STUB_PROJECT_NAME 16
-/* The directory, named as seen from staging/, in which to make what is to be moved into the
- * directory @dir_fd; "." if that hands no project on. */
-int stub_project_staging(struct stub_volume *v, int dir_fd, char out[STUB_PROJECT_NAME]);
+struct stub_staging {
+	int fd;			      /* -1: not opened */
+	char name[STUB_STAGING_NAME]; /* as seen from staging/ */
+};
+
+/* Of what is to be moved into the directory @dir, if it is not open.  -ENOSPC, -EDQUOT: a project's
+ * first one cannot be made. */
+int stub_staging_open(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *out);
+void stub_staging_close(struct stub_staging *s);
+#define CLEANUP_STAGING __attribute__((cleanup(stub_staging_close)))
+/* How many are there that have got their names nowhere else, added to *n. */
+int stub_staging_left(struct stub_volume *v, uint64_t *n);
 /* Make the directory @fd hand no project on. */
 int stub_project_none(int fd);
 
@@ -476,12 +495,13 @@ struct stub_staged {
 /* The size to keep in the record of an object with these attributes. */
 uint64_t stub_size_kept(const struct stub_attr *a);
 
-int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
-	       struct stub_staged *out);
+/* @at, for as many of @dir as are made in a row, is opened when it is needed. */
+int stub_stage(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,
+	       const struct stub_entry *e, struct stub_staged *out);
 /* A regular file of one name with all its bytes @data, and without a record (docs/decisions/0066).
- * @place: stub_project_staging().  -errno: nothing is staged. */
-int stub_stage_whole(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
-		     const char *place, const void *data, struct stub_staged *out);
+ * -errno: nothing is staged. */
+int stub_stage_whole(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,
+		     const struct stub_entry *e, const void *data, struct stub_staged *out);
 /* There is no time to sync it: make it a stub whose bytes are all here. */
 int stub_staged_hurry(struct stub_volume *v, const struct stub_object *dir,
 		      const struct stub_entry *e, struct stub_staged *s);

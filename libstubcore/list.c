@@ -47,7 +47,7 @@ struct batch {
 	size_t n_staged, n_entries, n_whole;
 	uint64_t n_plain, plain_bytes; /* linked, and miss nothing */
 	struct stub_whole *whole;	/* NULL: none */
-	char place[STUB_PROJECT_NAME]; /* "": not known yet */
+	struct stub_staging at;
 };
 
 /* 0 if the entry is fine, or if it is left out and noted in @refused. */
@@ -82,7 +82,7 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 	}
 	if (errno != ENOENT)
 		return -errno;
-	r = stub_stage(v, dir, e, &b->staged[b->n_staged]);
+	r = stub_stage(v, dir, &b->at, e, &b->staged[b->n_staged]);
 	if (r < 0)
 		return r;
 	if (b->staged[b->n_staged].journalled)
@@ -97,10 +97,8 @@ static int batch_prepare_whole(struct stub_volume *v, const struct stub_object *
 			       const struct stub_entry *e, size_t index, struct batch *b)
 {
 	const void *data = b->whole->data[index];
-	int r = b->place[0] ? 0 : stub_project_staging(v, dir->fd, b->place);
+	int r = stub_stage_whole(v, dir, &b->at, e, data, &b->staged[b->n_staged]);
 
-	if (r == 0)
-		r = stub_stage_whole(v, dir, e, b->place, data, &b->staged[b->n_staged]);
 	if (r < 0)
 		return r;
 	b->digest[b->n_staged] = b->whole->digest ? b->whole->digest[index] : NULL;
@@ -116,13 +114,13 @@ static int refuse(struct stub_refused *refused, const struct stub_entry *e, int 
 }
 
 /* It was not synced: @done says why not. */
-static int make_stub(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
-		     int done, struct stub_staged *s)
+static int make_stub(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,
+		     const struct stub_entry *e, int done, struct stub_staged *s)
 {
 	if (done == -EAGAIN)
 		return stub_staged_hurry(v, dir, e, s);
 	stub_staged_drop(v, s); /* its bytes may be lost */
-	return stub_stage(v, dir, e, s);
+	return stub_stage(v, dir, at, e, s);
 }
 
 /* Wait for the sync of what was made whole; what has not got it becomes stubs. */
@@ -139,7 +137,7 @@ static int batch_sync(struct stub_volume *v, struct stub_journal *j, const struc
 		/* in another era a sync has failed since its bytes were written */
 		if (!s->whole || (done == 0 && s->boot == stub_volume_boot(v)))
 			continue;
-		r = make_stub(v, dir, b->of[i], done, s);
+		r = make_stub(v, dir, &b->at, b->of[i], done, s);
 		if (r < 0) {
 			stub_staged_drop(v, s);
 			r = refuse(refused, b->of[i], r);
@@ -297,6 +295,7 @@ STUB_PUBLIC int stub_list_whole(struct stub_volume *v, struct stub_journal *j,
 	if (!b)
 		return -ENOMEM;
 	b->whole = w;
+	b->at.fd = -1;
 	for (size_t i = 0; i < n && r == 0;) {
 		size_t end = n - i > BATCH_MAX ? i + BATCH_MAX : n;
 
@@ -309,6 +308,7 @@ STUB_PUBLIC int stub_list_whole(struct stub_volume *v, struct stub_journal *j,
 		stub_journal_plain(j, b->n_plain, b->plain_bytes);
 		batch_drop(v, b);
 	}
+	stub_staging_close(&b->at);
 	return r;
 }
 
@@ -464,14 +464,14 @@ static int note_lookup(struct stub_volume *v, const struct stub_object *dir,
  * none comes back by this. */
 static int make_locked(struct stub_volume *v, const struct stub_object *dir,
 		       const struct stub_entry *e, const char *name, struct stub_record *rec,
-		       struct stub_staged *s)
+		       struct stub_staging *at, struct stub_staged *s)
 {
 	int r = 0;
 
 	if (!(rec->flags & STUB_FLAG_UNLISTED))
 		return 0;
 	if (s->kind == STUB_STAGED_NONE)
-		r = stub_stage(v, dir, e, s);
+		r = stub_stage(v, dir, at, e, s);
 	if (r == 0)
 		r = note_lookup(v, dir, rec);
 	if (r == 0)
@@ -485,6 +485,7 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 				const struct stub_entry *e)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stub_staging at CLEANUP_STAGING = { .fd = -1 };
 	struct stub_staged s = { .kind = STUB_STAGED_NONE, .fd = -1 };
 	char name[STUB_NAME_MAX + 1];
 	struct stat st;
@@ -503,14 +504,14 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 	 * whatever becomes of this name, so none may be made after the directory was
 	 * listed.  The inode may be complete by then, and nobody would remove the file. */
 	if (!stub_entry_linked(e))
-		r = stub_stage(v, dir, e, &s);
+		r = stub_stage(v, dir, &at, e, &s);
 	if (r == 0 && stub_place_alone(v, &s))
 		r = stub_place_sync(v);
 	if (r < 0)
 		return r;
 	r = stub_lock_record(v, dir, &ino, &st, rec);
 	if (r == 0) {
-		r = make_locked(v, dir, e, name, rec, &s);
+		r = make_locked(v, dir, e, name, rec, &at, &s);
 		if (r == 0)
 			r = stub_times_restore(dir->fd, rec);
 		stub_unlock(&v->locks, &ino, 1);
@@ -519,41 +520,4 @@ STUB_PUBLIC int stub_make_entry(struct stub_volume *v, const struct stub_object 
 	}
 	stub_staged_drop(v, &s);
 	return r;
-}
-
-/* Remove all that is in the directory @fd, which is closed. */
-static int clean(int fd)
-{
-	DIR *dir = fdopendir(fd);
-	struct dirent *d;
-	int r = 0, sub;
-
-	if (!dir) {
-		r = -errno;
-		close(fd);
-		return r;
-	}
-	while ((d = readdir(dir))) {
-		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
-			continue;
-		if (unlinkat(fd, d->d_name, d->d_type == DT_DIR ? AT_REMOVEDIR : 0) == 0)
-			continue;
-		if (errno != ENOTEMPTY) {
-			r = -errno;
-			continue;
-		}
-		/* a project's directory; a directory that was being made is empty */
-		sub = openat(fd, d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		if (sub < 0 || clean(sub) < 0 || unlinkat(fd, d->d_name, AT_REMOVEDIR) < 0)
-			r = -errno;
-	}
-	closedir(dir);
-	return r;
-}
-
-STUB_PUBLIC int stub_staging_clean(struct stub_volume *v)
-{
-	int fd = openat(v->staging_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : clean(fd);
 }

@@ -148,6 +148,7 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 	stub_local_forget(v);
 	v->fd = v->dir_fd = v->staging_fd = v->provisional_fd = v->lock_fd = v->state_fd = -1;
 	v->places_fd = -ENOENT;
+	pthread_mutex_init(&v->spread.lock, NULL);
 	atomic_init(&v->finished_fd, -1);
 	atomic_init(&v->digests_fd, -1);
 	r = find_root(v, path, flags);
@@ -201,5 +202,6 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 	stub_cleanup_close(&v->staging_fd);
 	stub_cleanup_close(&v->dir_fd);
 	stub_cleanup_close(&v->fd);
+	pthread_mutex_destroy(&v->spread.lock);
 	free(v);
 }

@@ -162,6 +162,7 @@ STUB_PUBLIC int stub_refused_make(struct stub_volume *v, struct stub_journal *j,
 				  const struct stub_entry *e)
 {
 	struct stub_record *rec CLEANUP_FREE = malloc(sizeof(*rec));
+	struct stub_staging at CLEANUP_STAGING = { .fd = -1 };
 	struct stub_staged s = { .kind = STUB_STAGED_NONE, .fd = -1 };
 	struct stat st;
 	uint64_t ino;
@@ -172,7 +173,7 @@ STUB_PUBLIC int stub_refused_make(struct stub_volume *v, struct stub_journal *j,
 	if (e) {
 		r = stub_entry_check(dir, e);
 		if (r == 0)
-			r = stub_stage(v, dir, e, &s);
+			r = stub_stage(v, dir, &at, e, &s);
 		if (r == 0 && s.journalled)
 			r = stub_journal_add(j, &s.entry, 1);
 	}

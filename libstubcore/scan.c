@@ -348,7 +348,7 @@ STUB_PUBLIC int stub_scan_calling(struct stub_volume *v, const struct stub_scan_
 	}
 	out->leftovers = out->provisional;
 	if (r == 0)
-		r = count_names(v->staging_fd, &out->leftovers);
+		r = stub_staging_left(v, &out->leftovers);
 	if (!calls->journal)
 		stub_journal_close(c->j);
 	free(c->todo);

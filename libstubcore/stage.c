@@ -7,7 +7,7 @@
  * (directories, symlinks, special files) is prepared under a number in
  * .postcopy/staging/ and renamed into place.  Everything is made in .postcopy/,
  * never in the directory itself, where a watcher would see it, but with the project that
- * it would have there (project.c).
+ * it would have there, and close to it (staging.c).
  *
  * Order for one inode: owner (clears setuid), mode, size, record, times.  If the source is also the
  * mirror, the place of the inode over there is noted before: it is durable before the record goes,
@@ -165,17 +165,21 @@ static int dress(struct stub_volume *v, const struct stub_object *dir, const str
 	return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-static int stage_file(struct stub_volume *v, const struct stub_object *dir,
+static int unnamed(const struct stub_staging *at)
+{
+	return openat(at->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
+
+static int stage_file(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,
 		      const struct stub_entry *e, struct stub_staged *out)
 {
 	bool stub = e->attr.size > 0 || e->dummy || stub_entry_linked(e);
-	char place[STUB_PROJECT_NAME];
 	struct stub_handle h;
-	int r = stub_project_staging(v, dir->fd, place), fd CLEANUP_CLOSE = -1;
+	int r = stub_staging_open(v, dir, at), fd CLEANUP_CLOSE = -1;
 
 	if (r < 0)
 		return r;
-	fd = openat(v->staging_fd, place, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	fd = unnamed(at);
 	if (fd < 0)
 		return -errno;
 	if (e->attr.size > 0 && ftruncate(fd, (off_t)e->attr.size) < 0)
@@ -211,13 +215,16 @@ static int write_whole(int fd, const char *data, size_t size)
 	return r;
 }
 
-int stub_stage_whole(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
-		     const char *place, const void *data, struct stub_staged *out)
+int stub_stage_whole(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,
+		     const struct stub_entry *e, const void *data, struct stub_staged *out)
 {
 	uint64_t boot = stub_volume_boot(v); /* of before the first byte */
-	int r, fd CLEANUP_CLOSE = openat(v->staging_fd, place, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int r = stub_staging_open(v, dir, at), fd CLEANUP_CLOSE = -1;
 
 	*out = (struct stub_staged){ .fd = -1 };
+	if (r < 0)
+		return r;
+	fd = unnamed(at);
 	if (fd < 0)
 		return -errno;
 	r = write_whole(fd, data, e->attr.size);
@@ -278,17 +285,16 @@ static int make_named(int dirfd, const char *name, const struct stub_entry *e)
 	}
 }
 
-static int stage_named(struct stub_volume *v, const struct stub_object *dir,
+static int stage_named(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,
 		       const struct stub_entry *e, struct stub_staged *out)
 {
 	bool stub = S_ISDIR(e->attr.mode) || stub_entry_linked(e);
-	char place[STUB_PROJECT_NAME];
 	struct stub_handle h;
-	int r = stub_project_staging(v, dir->fd, place), fd CLEANUP_CLOSE = -1;
+	int r = stub_staging_open(v, dir, at), fd CLEANUP_CLOSE = -1;
 
 	if (r < 0)
 		return r;
-	snprintf(out->name, sizeof(out->name), "%s/%" PRIu64, place,
+	snprintf(out->name, sizeof(out->name), "%s/%" PRIu64, at->name,
 		 (uint64_t)atomic_fetch_add(&v->staged, 1));
 	r = make_named(v->staging_fd, out->name, e);
 	if (r < 0)
@@ -351,8 +357,8 @@ static int make_provisional(struct stub_volume *v, const struct stub_entry *e,
 	return r == -EEXIST ? 0 : r; /* another directory's listing was first */
 }
 
-int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
-	       struct stub_staged *out)
+int stub_stage(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,
+	       const struct stub_entry *e, struct stub_staged *out)
 {
 	int r;
 
@@ -362,7 +368,7 @@ int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struc
 		if (r != -ENOENT)
 			return r;
 	}
-	r = S_ISREG(e->attr.mode) ? stage_file(v, dir, e, out) : stage_named(v, dir, e, out);
+	r = S_ISREG(e->attr.mode) ? stage_file(v, dir, at, e, out) : stage_named(v, dir, at, e, out);
 	if (r < 0) {
 		stub_staged_drop(v, out);
 		return r;
@@ -377,12 +383,9 @@ int stub_stage(struct stub_volume *v, const struct stub_object *dir, const struc
 
 int stub_staged_link(struct stub_volume *v, struct stub_staged *s, int dir_fd, const char *name)
 {
-	char path[32];
-
 	switch (s->kind) {
 	case STUB_STAGED_FD:
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
-		return linkat(AT_FDCWD, path, dir_fd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+		return linkat(s->fd, "", dir_fd, name, AT_EMPTY_PATH) < 0 ? -errno : 0;
 	case STUB_STAGED_LINK:
 		return linkat(v->provisional_fd, s->name, dir_fd, name, 0) < 0 ? -errno : 0;
 	case STUB_STAGED_NAME:

@@ -132,7 +132,8 @@ def to_the_end(m, crawler, truth, nfstree, skip=()):
     wait_until(lambda: m.status()["state"] == "complete", 60, "complete")
     m.audit(complete=True)
     for name in ("staging", "provisional"):
-        assert os.listdir(m.volume / ".postcopy" / name) == []
+        assert [n for n in os.listdir(m.volume / ".postcopy" / name) if not n.startswith(".")] == []
+    assert m.scan()["leftovers"] == 0
     ours = manifest(nfstree, m.server.url(), m.workdir / "manifest")
     lines = []
     for path in (truth, ours):

@@ -27,8 +27,8 @@ def inside(world):
     """Everything in .postcopy but what changes by itself."""
     found = []
     for top, dirs, files in os.walk(world.volume / ".postcopy"):
-        # the first file that is whole brings the one of digests
-        found += [os.path.join(top, n) for n in dirs + files if n != "digests"]
+        # the first file that is whole brings the one of digests, the first that is made the directories for that
+        found += [os.path.join(top, n) for n in dirs + files if n != "digests" and not n.startswith(".a")]
     return sorted(found)
 
 

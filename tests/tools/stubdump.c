@@ -292,17 +292,22 @@ static int objects(struct dump *d)
 
 /* ---- .postcopy ---- */
 
-static int hidden_names(int dirfd, const char *key, bool with_ino)
+/* In @name of @dirfd, and in what begins with a dot there. */
+static int hidden_names(int dirfd, const char *name, const char *key, bool with_ino)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
+	int r = 0;
 
 	if (!dir)
 		return fail(key, -errno);
-	while ((e = readdir(dir))) {
-		if (e->d_name[0] == '.')
+	while (r == 0 && (e = readdir(dir))) {
+		if (e->d_name[0] == '.') {
+			if (e->d_name[1] && e->d_name[1] != '.')
+				r = hidden_names(fd, e->d_name, key, with_ino);
 			continue;
+		}
 		putchar('{');
 		print_bytes(key, e->d_name);
 		if (with_ino)
@@ -310,7 +315,7 @@ static int hidden_names(int dirfd, const char *key, bool with_ino)
 		puts("}");
 	}
 	closedir(dir);
-	return 0;
+	return r;
 }
 
 static void entry(struct dump *d, const struct stub_journal_entry *e)
@@ -424,9 +429,9 @@ static int dump(struct dump *d, const char *dir)
 	if (r == 0)
 		r = objects(d);
 	if (r == 0)
-		r = hidden_names(d->v->provisional_fd, "provisional", true);
+		r = hidden_names(d->v->provisional_fd, ".", "provisional", true);
 	if (r == 0)
-		r = hidden_names(d->v->staging_fd, "staging", false);
+		r = hidden_names(d->v->staging_fd, ".", "staging", false);
 	if (r == 0)
 		r = entries(d);
 	if (r == 0)

@@ -270,15 +270,16 @@ static void in_a_hurry_and_then_dead(void **state)
 	struct fixture *x = *state;
 	struct stub_entry e = fixture_entry("a", S_IFREG | 0644, 5);
 	struct stub_object o = fixture_root(x);
+	struct stub_staging at = { .fd = -1 };
 	struct stub_staged s;
-	const char *place = ".";
 
 	/* as list.c does it, but nobody finishes it */
-	assert_int_equal(stub_stage_whole(x->v, &o, &e, place, "bytes", &s), 0);
+	assert_int_equal(stub_stage_whole(x->v, &o, &at, &e, "bytes", &s), 0);
 	assert_int_equal(stub_staged_hurry(x->v, &o, &e, &s), 0);
 	assert_int_equal(stub_journal_add(x->j, &s.entry, 1), 0);
 	assert_int_equal(stub_staged_link(x->v, &s, o.fd, "a"), 0);
 	stub_staged_drop(x->v, &s);
+	stub_staging_close(&at);
 	stub_object_close(&o);
 	assert_int_equal(fixture_view(x, "a").needs, STUB_NEEDS_FINISH);
 	assert_int_equal(stub_volume_new_era(x->v), 0);
