@@ -8,7 +8,8 @@
  * which writes only what is still missing).  Until the client's first bytes have come no other READ
  * is sent: the line, the old server and the processors are theirs.  A READ's answer arrives on a
  * thread of the source; it is copied into a buffer and handed to the worker, so that nothing but a
- * copy happens there.  Buffers come from a budget of their own for clients and crawler.
+ * copy happens there.  Of a client that reads in order the READs after that do not wait, and the next
+ * blocks are read ahead, by transfers of their own.  Buffers come from a budget of their own for clients and crawler.
  *
  * A fill for the crawler ends after SLICE_MS, done or not: the crawler asks again, and what
  * came in between has its turn.  A file of 100 TiB, all hole, holds nobody up.  What was on its
@@ -26,6 +27,7 @@
 #include "jobs/job_holes.h"
 
 #define WINDOW 8		 /* READs in flight for one transfer */
+#define AHEAD_MOST 4		 /* blocks */
 #define FIRST_READ (128 * 1024u) /* the waiting client's first: small and alone, so fast */
 #define SLICE_MS	5000   /* so long one file is filled for the crawler without a break */
 #define ROOM_BYTES	(64u << 20)  /* about as much is fetched to make room once */
@@ -55,7 +57,9 @@ struct transfer {
 	uint64_t wrap_end; /* ... to where the first leg began */
 	const struct stub_map *only; /* nothing but these ranges; NULL: all */
 	bool small_first; /* the next READ is the one that a client waits for */
-	bool first_only; /* it is in flight: no other one is sent */
+	bool in_order; /* the client is one that will need the rest */
+	bool first_only; /* what a client waits for is in flight: no other one is sent */
+	bool ahead; /* what comes next was asked for */
 	struct holes holes; /* of a whole file */
 	bool touched; /* note_touched() has counted it */
 	int pass_fd; /* read into it what is asked for, not what is missing; -1: fill */
@@ -226,7 +230,7 @@ static int send_reads(struct transfer *t)
 			t->error = -EAGAIN; /* the rest another time */
 			break;
 		}
-		t->first_only = t->small_first;
+		t->first_only = t->small_first && !t->in_order;
 		t->small_first = false;
 		if (t->holes.wanted && leave_hole(t, &range))
 			continue;
@@ -385,6 +389,60 @@ int jobs_know_limits(struct jobs *j)
 	return 0;
 }
 
+/* ---- reading ahead ---- */
+
+/* How many blocks before @block are here, 1, 2 or 4 of them, as after a client that reads in order; 0: none. */
+static unsigned int here_before(struct jobs *j, const struct stub_object *o, uint64_t block)
+{
+	uint64_t start = block * j->c.block_bytes;
+	unsigned int here = 0;
+	struct stub_range range;
+
+	for (unsigned int n = 1; n <= AHEAD_MOST && n <= block; n *= 2) {
+		int r = stub_fill_next(j->c.volume, o, start - (uint64_t)n * j->c.block_bytes, &range);
+
+		if (r < 0 || (r > 0 && range.start < start))
+			break;
+		here = n;
+	}
+	return here;
+}
+
+/* Has a client asked for a byte of @job; more than once? */
+static bool asked_for(struct jobs *j, const struct job *job, bool *more)
+{
+	bool asked;
+
+	pthread_mutex_lock(&j->table.lock);
+	asked = !job->background || job->wanted;
+	*more = job->joined > 0;
+	pthread_mutex_unlock(&j->table.lock);
+	return asked;
+}
+
+/*
+ * A client that has come to a block in order will want the next ones: the more, the longer it has done
+ * so.  They are asked for when it has its first bytes, or has come to a block that is being read ahead.
+ * Of the first block nobody knows until it asks once more: it may have been for a look at the beginning.
+ */
+static void read_ahead(struct transfer *t)
+{
+	struct jobs *j = t->j;
+	uint64_t block = t->job->block;
+	unsigned int n;
+	bool more;
+
+	if (t->ahead || t->job->kind != STUB_ASK_DATA || t->pass_fd >= 0 || t->only ||
+	    !asked_for(j, t->job, &more) || (block == 0 && !more))
+		return;
+	t->ahead = true;
+	n = block == 0 ? 1 : 2 * here_before(j, t->o, block);
+	for (unsigned int i = 1; i <= n && i <= AHEAD_MOST && (block + i) * j->c.block_bytes < t->o->size; i++)
+		jobs_read_ahead(j, &t->o->h, block + i);
+}
+
+/* ---- a transfer ---- */
+
 /* Drive the transfer to its end.  0, or what the waiters get. */
 static int transfer_run(struct transfer *t)
 {
@@ -405,6 +463,7 @@ static int transfer_run(struct transfer *t)
 		}
 		if (r == 0 && t->pass_fd < 0 && t->job->kind != STUB_ASK_FILL) {
 			job_answer_ready(&t->j->table, t->job, &t->missing);
+			read_ahead(t);
 			digests_later(&t->j->digests, t->o, c->offset, &c->data, c->length);
 		}
 		chunk_free(c);
@@ -529,20 +588,6 @@ static void waiters_range(struct jobs *j, struct job *job, uint64_t *first, uint
 		*end = most;
 }
 
-/* A client that has come to a block over the one before will want the next. */
-static void read_ahead(struct jobs *j, struct job *job, const struct stub_object *o)
-{
-	uint64_t start = job->block * j->c.block_bytes, next = start + j->c.block_bytes;
-	struct stub_range range;
-
-	if (job->background || job->block == 0 || next >= o->size)
-		return;
-	if (stub_fill_next(j->c.volume, o, start - j->c.block_bytes, &range) == 1 &&
-	    range.start < start)
-		return;
-	jobs_read_ahead(j, &o->h, job->block + 1);
-}
-
 int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 {
 	uint64_t start = job->block * j->c.block_bytes, first;
@@ -553,6 +598,7 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 	t.next = t.wrap_end = first;
 	t.wrap = start;
 	t.small_first = !job->background;
+	t.in_order = t.small_first && here_before(j, o, job->block) > 0;
 	share(&t, start, t.end);
 	r = transfer_run(&t);
 	o->missing.end = 0; /* no longer right */
@@ -566,8 +612,6 @@ int job_data(struct jobs *j, struct job *job, struct stub_object *o)
 		return job_fill_file(j, job, o);
 	if (r == 0 && t.left == 0)
 		hand_in(j, o, t.left);
-	if (r == 0)
-		read_ahead(j, job, o);
 	return r;
 }
 

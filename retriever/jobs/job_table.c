@@ -154,6 +154,7 @@ void job_join(struct job *other, struct job *job)
 		end = &(*end)->next;
 	*end = job->waiters;
 	job->waiters = NULL;
+	other->joined += !job->background;
 }
 
 /* ---- queues ---- */

@@ -38,6 +38,7 @@ struct job {
 	bool background;
 	bool running;
 	bool wanted; /* a client joined while it ran in the background */
+	unsigned int joined; /* asks of clients, after the first one */
 	/* called then, under the lock; NULL: nothing */
 	void (*hurry)(void *arg);
 	void *hurry_arg;

@@ -50,6 +50,16 @@ def sync(path):
     subprocess.run(["sync", "-f", str(path)], check=True)
 
 
+def touch_memory(disk, size):
+    """A virtual machine may have to get memory from its host first: 2 s for a GiB, ten times as long as
+    all that is done with it."""
+    path = disk / "touch"
+    with open(path, "wb") as f:
+        for _ in range(size // MIB):
+            f.write(b"x" * MIB)
+    path.unlink()
+
+
 def tool(*argv):
     done = subprocess.run([str(a) for a in argv], check=True, capture_output=True, text=True,
                           timeout=LIMIT_S)

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from bed import (ENTRIES, NFSTREE, PARCOPY, PER_DIR, SMALL, SOURCECAT, WORKER, ask_status,
-                 check_whole, crawl_seconds, disk, line, migration, smb_migration, timed, tool)
+                 check_whole, crawl_seconds, disk, line, migration, smb_migration, timed, tool, touch_memory)
 from lib.ganesha import Ganesha
 from nfsclient import connect
 
@@ -108,6 +108,7 @@ def cold_width(old, home):
 def stream(old, there, begun, read):
     """Bytes/s of a reader who does nothing else, to those at the old server: more is faster."""
     with begun as m:
+        touch_memory(m.volume.parent, old.size)
         here = timed(read, m.server.url())
         if ask_status(m.control)["bytes_done"] < old.size:
             raise RuntimeError("not all of the file has come")

@@ -53,3 +53,59 @@ def test_what_a_client_waits_for_is_asked_for_alone(m, old, at):
         data = got.result(120)
     assert data[0] == old.tree.big.content.read(at, 1)
     wait_until(lambda: len(reads(old)) > 1, 60, "the rest of it")
+
+
+BLOCK = 64 << 10        # block_size of these
+
+
+@pytest.fixture
+def small_blocks(new_migration, fresh_dir, old):
+    return new_migration(old.url(), fresh_dir, conf="block_size = %d\n" % BLOCK).init().start()
+
+
+def blocks(old):
+    return {call.offset // BLOCK for call in reads(old)}
+
+
+def test_who_reads_in_order_finds_more(small_blocks, old):
+    """The next blocks, the more the longer it does so; and not all of the file."""
+    with small_blocks.client("v3") as c:
+        for here, asked in ((3, {3}), (4, {3, 4, 5, 6}), (7, set(range(3, 12)))):
+            assert c.read(b"big", here * BLOCK, 1000)[0] == old.tree.big.content.read(here * BLOCK, 1000)
+            wait_until(lambda want=asked: blocks(old) >= want, 60, "read ahead of %d" % here)
+            small_blocks.drain()
+            assert blocks(old) == asked
+        # what is here is not asked for; behind it there are four blocks again
+        for here in range(8, 13):
+            c.read(b"big", here * BLOCK, 1000)
+        wait_until(lambda: blocks(old) >= set(range(3, 17)), 60, "read ahead again")
+        small_blocks.drain()
+        assert blocks(old) == set(range(3, 17))
+
+
+def test_who_reads_here_and_there_finds_no_more(small_blocks, old):
+    with small_blocks.client("v3") as c:
+        for here in (0, 9, 5, 20):
+            c.read(b"big", here * BLOCK, 1000)
+    small_blocks.drain()
+    assert blocks(old) == {0, 9, 5, 20}
+
+
+def test_who_waits_for_what_is_read_ahead_finds_more(small_blocks, old):
+    """Before it has come, so that a long line stays full."""
+    gate = hooks.Gate()
+    ahead = range(4 * BLOCK, 7 * BLOCK)
+    old.hook("READ", hooks.only(lambda call: call.node is old.tree.big and call.offset in ahead, gate))
+    with concurrent.futures.ThreadPoolExecutor(1) as beside, small_blocks.client("v3", timeout=120) as c, \
+            small_blocks.client("v3", timeout=120) as waits:
+        c.read(b"big", 2 * BLOCK, 1000)
+        c.read(b"big", 3 * BLOCK, 1000)
+        try:
+            wait_until(lambda: gate.waiting == 2, 60, "two blocks are read ahead")
+            assert blocks(old) == {2, 3, 4, 5}
+            got = beside.submit(waits.read, b"big", 4 * BLOCK, 1000)
+            wait_until(lambda: small_blocks.status()["joined"] == 1, 60, "it waits for one of them")
+        finally:
+            gate.open()
+        assert got.result(120)[0] == old.tree.big.content.read(4 * BLOCK, 1000)
+        wait_until(lambda: blocks(old) >= set(range(2, 9)), 60, "read ahead of that")
