@@ -39,17 +39,25 @@ static void found_normal(struct stub_front *f)
 		atomic_store(&f->known->normal, true);
 }
 
-STUB_PUBLIC int stub_front_look(struct stub_front *f, struct stub_view *view)
+STUB_PUBLIC int stub_front_look_fd(struct stub_front *f, int fd, struct stub_view *view)
 {
 	int r;
 
 	memset(view, 0, sizeof(*view));
 	if (!f->maybe)
 		return 0;
-	AS_ROOT(f->gate, r, stub_view(f->gate->volume, &f->h, view));
+	if (fd < 0 || !f->h.len)
+		AS_ROOT(f->gate, r, stub_view(f->gate->volume, &f->h, view));
+	else
+		AS_ROOT(f->gate, r, stub_view_path(f->gate->volume, fd, &f->h, view));
 	if (r == 0 && view->needs == 0)
 		found_normal(f);
 	return r;
+}
+
+STUB_PUBLIC int stub_front_look(struct stub_front *f, struct stub_view *view)
+{
+	return stub_front_look_fd(f, -1, view);
 }
 
 STUB_PUBLIC void stub_front_going(struct stub_front *f)

@@ -316,6 +316,11 @@ STUB_PUBLIC int stub_view(struct stub_volume *v, const struct stub_handle *h, st
 	return view_fd(v, fd, true, h, out);
 }
 
+int stub_view_path(struct stub_volume *v, int fd, const struct stub_handle *h, struct stub_view *out)
+{
+	return view_fd(v, fd, true, h, out);
+}
+
 STUB_PUBLIC int stub_view_fd(struct stub_volume *v, int fd, struct stub_view *out)
 {
 	struct stub_handle h;

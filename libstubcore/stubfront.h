@@ -151,6 +151,8 @@ struct stub_front {
 /* How the object is shown now; view->needs 0: it is normal, and stays so.  Errors: as
  * stub_view(). */
 int stub_front_look(struct stub_front *f, struct stub_view *view);
+/* The same; @fd is the object, may be O_PATH, and spares opening it; -1: none. */
+int stub_front_look_fd(struct stub_front *f, int fd, struct stub_view *view);
 
 /* Call it before a name of @f is removed: if @f is the copy of a stub, whose record is not its
  * own and cannot be brought up to date, it is left out of brackets from then on. */

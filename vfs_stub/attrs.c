@@ -50,16 +50,13 @@ static void show(struct vfs_handle_struct *handle, const struct stub_view *view,
 		st->st_ex_blocks = (st->st_ex_size + 511) / 512;
 }
 
-static bool has_dosattrib(const struct stubvfs *x, const struct stub_handle *h)
+static bool has_dosattrib(int fd)
 {
 	char path[32];
 	bool root = glue_root_enter(), has;
-	int fd = stub_handle_open_at(stub_volume_fd(x->gate.volume), h, O_PATH | O_CLOEXEC);
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	has = fd >= 0 && getxattr(path, SAMBA_XATTR_DOS_ATTRIB, NULL, 0) > 0;
-	if (fd >= 0)
-		close(fd);
+	has = getxattr(path, SAMBA_XATTR_DOS_ATTRIB, NULL, 0) > 0;
 	glue_root_leave(root);
 	return has;
 }
@@ -69,13 +66,13 @@ static bool has_dosattrib(const struct stubvfs *x, const struct stub_handle *h)
  * known?  Type, size and times are those of each stub, and with its DOS attributes there is nothing
  * else: only what came with the old server's own listing has these before it has its other
  * attributes (retriever/smb).  Those are not waited for; whoever opens it, or asks for it by
- * name, waits as ever.  *view is for show() then.
+ * name, waits as ever.  *view is for show() then.  @fd is the object.
  */
-static bool is_told(const struct stubvfs *x, struct stub_front *o, struct stub_view *view)
+static bool is_told(const struct stubvfs *x, struct stub_front *o, int fd, struct stub_view *view)
 {
-	if (!x->turn || stub_front_look(o, view) < 0 || !(view->needs & STUB_NEEDS_ATTRS))
+	if (!x->turn || fd < 0 || stub_front_look_fd(o, fd, view) < 0 || !(view->needs & STUB_NEEDS_ATTRS))
 		return false;
-	view->withheld = has_dosattrib(x, &o->h);
+	view->withheld = has_dosattrib(fd);
 	return view->withheld;
 }
 
@@ -85,12 +82,12 @@ static bool is_told(const struct stubvfs *x, struct stub_front *o, struct stub_v
  * attributes do not come in time is withheld too; and if no retriever runs, a thousand entries
  * do not each wait for one.
  */
-static int show_entry(struct stub_front *o, ino_t ino, struct stub_view *view)
+static int show_entry(struct stub_front *o, ino_t ino, int fd, struct stub_view *view)
 {
 	const struct stubvfs *x = o->maybe ? glue_connection(o) : NULL;
 	struct stub_wait wait = { .once = x && x->entry && x->entry == ino };
 
-	if (wait.once && is_told(x, o, view))
+	if (wait.once && is_told(x, o, fd, view))
 		return 0;
 	return stub_need_shown(o, &wait, view, NULL);
 }
@@ -112,7 +109,7 @@ int stubvfs_fstat(struct vfs_handle_struct *handle, struct files_struct *fsp, SM
 	int r;
 
 	glue_of_fsp(handle, fsp, &o);
-	r = show_entry(&o, ino_of(&o, fsp), &view);
+	r = show_entry(&o, ino_of(&o, fsp), fsp_get_pathref_fd(fsp), &view);
 	if (r < 0)
 		return glue_fail(r);
 	r = SMB_VFS_NEXT_FSTAT(handle, fsp, st);
@@ -146,13 +143,17 @@ static int stat_once(struct by_path *p, int dirfd, bool follow)
 {
 	struct stub_view view;
 	struct stub_front o;
-	int r, error;
+	int r, error, fd = glue_open_path(dirfd, p->name->base_name, follow);
 
-	r = glue_of_path(p->handle, dirfd, p->name->base_name, follow, &o);
-	if (r == 0)
-		r = show_entry(&o, o.ino, &view);
-	else
+	if (fd >= 0) {
+		glue_of_fd(p->handle, fd, &o);
+		r = show_entry(&o, o.ino, fd, &view);
+		close(fd);
+	} else {
+		ZERO_STRUCT(o);
 		ZERO_STRUCT(view);
+		r = fd;
+	}
 	if (r < 0 && r != -ENOENT && r != -EACCES && r != -ENOTDIR && r != -ELOOP &&
 	    r != -ENAMETOOLONG)
 		return glue_fail(r);
@@ -307,7 +308,7 @@ static bool is_offline(struct vfs_handle_struct *handle, struct files_struct *fs
 	struct stub_front o;
 
 	glue_of_fsp(handle, fsp, &o);
-	if (stub_front_look(&o, &view) < 0 || !(view.needs & STUB_NEEDS_DATA))
+	if (stub_front_look_fd(&o, fsp_get_pathref_fd(fsp), &view) < 0 || !(view.needs & STUB_NEEDS_DATA))
 		return false;
 	if (o.known)
 		glue_known(&o)->offline = true;

@@ -108,18 +108,23 @@ void glue_of_fsp(struct vfs_handle_struct *handle, const struct files_struct *fs
 	o->known = &known->known;
 }
 
+int glue_open_path(int dirfd, const char *path, bool follow)
+{
+	bool root = glue_root_enter();
+	int fd = openat(dirfd, path, O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)), error = errno;
+
+	glue_root_leave(root);
+	return fd < 0 ? -error : fd;
+}
+
 int glue_of_path(struct vfs_handle_struct *handle, int dirfd, const char *path, bool follow,
 		 struct stub_front *o)
 {
-	bool root;
-	int fd;
+	int fd = glue_open_path(dirfd, path, follow);
 
 	ZERO_STRUCTP(o);
-	root = glue_root_enter();
-	fd = openat(dirfd, path, O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
-	glue_root_leave(root);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	glue_of_fd(handle, fd, o);
 	close(fd);
 	return 0;

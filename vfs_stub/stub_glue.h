@@ -50,7 +50,9 @@ uint64_t glue_era(const struct vfs_handle_struct *handle);
 void glue_of_fsp(struct vfs_handle_struct *handle, const struct files_struct *fsp,
 		 struct stub_front *o);
 void glue_of_fd(struct vfs_handle_struct *handle, int fd, struct stub_front *o);
-/* The front of what @path names.  -errno of open(2): -ENOENT ... */
+/* What @path names, O_PATH, to be closed; or -errno of open(2): -ENOENT ... */
+int glue_open_path(int dirfd, const char *path, bool follow);
+/* The front of it.  -errno likewise. */
 int glue_of_path(struct vfs_handle_struct *handle, int dirfd, const char *path, bool follow,
 		 struct stub_front *o);
 

@@ -2,6 +2,7 @@
 """A cold directory of an SMB source, listed through the new smbd: it costs the old server its own
 listing, not something for each entry.  What is shown is the old server's, what a client asks of
 an entry is complete, and nobody gets a right that he will not have."""
+import collections
 import os
 import signal
 import subprocess
@@ -118,6 +119,28 @@ def test_the_old_server_is_asked_for_the_list_only(make, moddir, old):
         for i in range(0, MANY, 100):
             assert c.stat("many/f%04d" % i).size == 0
         assert (old.counts - before)[CREATE] >= MANY / 100
+
+
+def test_the_new_smbd_looks_at_each_entry_through_what_is_open(make, moddir, server):
+    """So many calls for an entry, none of which opens it by its handle."""
+    m = make(server.url(), call_timeout=CALL_MS).init().start()
+    with Samba(moddir / "traced", module_dir=MODULES,
+               shares=[Share(str(m.volume), vfs=STACK, more=PATIENCE)]) as new, \
+            new.client(timeout=120) as c:
+        c.stat("many")
+        out = new.workdir / "listing.strace"
+        tracer = subprocess.Popen(["strace", "-f", "-o", str(out), "-p", str(new.pid_of(c))],
+                                  stderr=subprocess.PIPE, text=True)
+        try:
+            assert "attached" in tracer.stderr.readline()
+            assert len(c.names("many")) == MANY
+        finally:
+            tracer.send_signal(signal.SIGINT)
+            tracer.communicate(timeout=30)
+    calls = collections.Counter(line.split()[1].partition("(")[0] for line in out.read_text().splitlines())
+    assert calls["getxattr"] >= MANY, calls
+    assert calls["open_by_handle_at"] < MANY / 10, calls
+    assert sum(calls.values()) <= 30 * MANY, calls
 
 
 def test_all_that_a_listing_shows(m, new, server):
