@@ -100,7 +100,7 @@ static fsal_status_t make_begin(struct making *m, struct fsal_obj_handle *dir, c
 		status = stubfs_meet(&m->meeting, m->dir, name, NAME_COMES);
 	if (FSAL_IS_ERROR(status))
 		return status;
-	status = glue_status(glue_begin(&m->change, &m->dir, names_dir_owes, 1, GLUE_STAY));
+	status = glue_status(glue_begin(&m->change, &m->dir, names_dir_owes, &name, 1, GLUE_STAY));
 	if (FSAL_IS_ERROR(status))
 		stubfs_part(&m->meeting);
 	return status;
@@ -177,6 +177,7 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 	struct fsal_obj_handle *sub = stubfs_below(obj);
 	static const unsigned int owes[2] = { STUB_OWED_ATTRS, GLUE_NAMES };
 	struct stubfs_obj *in[2] = { stubfs_obj(obj), stubfs_obj(dir) }, *found;
+	const char *const names[2] = { NULL, name };
 	struct stubfs_meeting meeting;
 	struct stub_wait wait = { 0 };
 	struct stub_bracket change;
@@ -190,7 +191,7 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 		status = stubfs_meet(&meeting, in[1], name, NAME_COMES);
 	if (FSAL_IS_ERROR(status))
 		return status;
-	status = glue_status(glue_begin(&change, in, owes, 2, GLUE_STAY));
+	status = glue_status(glue_begin(&change, in, owes, names, 2, GLUE_STAY));
 	if (!FSAL_IS_ERROR(status)) {
 		status = below(sub->obj_ops->link(sub, stubfs_below(dir), name NO_DIR_ATTRS));
 		stub_change_links(&change.c, 0, 1);
@@ -233,10 +234,11 @@ static fsal_status_t unlink_below(struct stubfs_obj *const in[2], struct stub_wa
 				  const char *name)
 {
 	static const unsigned int owes[2] = { GLUE_NAMES, STUB_OWED_ATTRS };
+	const char *const names[2] = { name, NULL };
 	struct fsal_obj_handle *sub = in[0]->below;
 	bool dir = in[1]->handle.type == DIRECTORY;
 	struct stub_bracket change;
-	fsal_status_t status = glue_status(glue_begin(&change, in, owes, 2, 1));
+	fsal_status_t status = glue_status(glue_begin(&change, in, owes, names, 2, 1));
 	int64_t before;
 
 	if (FSAL_IS_ERROR(status))
@@ -340,10 +342,11 @@ static fsal_status_t rename_below(struct stubfs_obj *const in[], struct stub_wai
 		[MOVED] = STUB_OWED_ATTRS, [REPLACED] = STUB_OWED_ATTRS,
 		[OLD_DIR] = GLUE_NAMES,	   [NEW_DIR] = GLUE_NAMES,
 	};
+	const char *const names[RENAME_OBJECTS] = { [OLD_DIR] = old_name, [NEW_DIR] = new_name };
 	struct fsal_obj_handle *sub = in[OLD_DIR]->below;
 	struct stub_bracket change;
 	fsal_status_t status =
-		glue_status(glue_begin(&change, in, owes, RENAME_OBJECTS, REPLACED));
+		glue_status(glue_begin(&change, in, owes, names, RENAME_OBJECTS, REPLACED));
 
 	if (FSAL_IS_ERROR(status))
 		return status;

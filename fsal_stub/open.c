@@ -174,7 +174,7 @@ static fsal_status_t open_found(struct opening *op, struct stubfs_obj *found)
 	if (found) /* an open that may create is checked against its local mode */
 		r = stub_need_attrs(FRONT(found), &op->wait, &view);
 	else if (op->mode != FSAL_NO_CREATE)
-		r = glue_begin(&change, &op->obj, names_dir_owes, 1, GLUE_STAY);
+		r = glue_begin(&change, &op->obj, names_dir_owes, &op->name, 1, GLUE_STAY);
 	if (r < 0)
 		return glue_status(r);
 	status = found ? truncate_allowed(op, found) : fsalstat(ERR_FSAL_NO_ERROR, 0);

@@ -227,7 +227,7 @@ const struct stub_gate_ops glue_gate_ops = {
 /* ---- changing ---- */
 
 int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], const unsigned int owes[],
-	       unsigned int n, unsigned int going)
+	       const char *const names[], unsigned int n, unsigned int going)
 {
 	struct stub_front front[STUB_CHANGE_OBJECTS], *in[STUB_CHANGE_OBJECTS] = { NULL };
 
@@ -236,6 +236,7 @@ int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], const unsig
 			continue;
 		front[i] = glue_front(o[i]);
 		front[i].owes = owes[i];
+		front[i].name = names[i];
 		in[i] = &front[i];
 		if (i == going)
 			stub_front_going(in[i]);

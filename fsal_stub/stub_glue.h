@@ -49,11 +49,11 @@ struct stub_front glue_front(struct stubfs_obj *o);
 #define GLUE_DATA  (STUB_OWED_DATA | STUB_OWED_ATTRS)
 #define GLUE_NAMES (STUB_OWED_NAMES | STUB_OWED_ATTRS)
 
-/* stub_bracket_begin(); @owes: what each object owes a mirror then; @going: the object a name of
+/* stub_bracket_begin(); @owes: what each object owes a mirror then, @names: of directories, for what name; @going: the object a name of
  * which goes, see stub_front_going(), or GLUE_STAY. */
 #define GLUE_STAY STUB_CHANGE_OBJECTS
 int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], const unsigned int owes[],
-	       unsigned int n, unsigned int going);
+	       const char *const names[], unsigned int n, unsigned int going);
 /* stub_bracket_end(): the operation's status in, the answer's out. */
 fsal_status_t glue_end(struct stub_bracket *b, fsal_status_t status);
 

@@ -20,8 +20,14 @@
 /* As root; *e is empty. */
 static int enter_one(struct stub_front *f, unsigned int what, struct stub_entered *e)
 {
-	/* what is not known cannot be owed, so it must not be changed */
-	return f->h.len ? stub_ledger_enter(f->gate->volume, &f->h, what, e) : -EIO;
+	int r;
+
+	if (!f->h.len) /* what is not known cannot be owed, so it must not be changed */
+		return -EIO;
+	r = stub_ledger_enter(f->gate->volume, &f->h, what, e);
+	if (r == 0 && f->name && strlen(f->name) < sizeof(e->name))
+		strcpy(e->name, f->name);
+	return r;
 }
 
 STUB_PUBLIC int stub_front_enter(struct stub_front *f, unsigned int what, struct stub_entered *e)

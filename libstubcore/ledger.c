@@ -107,6 +107,7 @@ STUB_PUBLIC int stub_ledger_enter(struct stub_volume *v, const struct stub_handl
 	e->map = NULL;
 	e->what = 0;
 	e->from = e->to = 0;
+	e->name[0] = '\0';
 	if (!stub_ledger_is(v))
 		return 0;
 	if (what == 0 || what > STUB_OWED_ALL || h->len == 0 || h->len > STUB_HANDLE_MAX)

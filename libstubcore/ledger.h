@@ -24,7 +24,7 @@
 
 /* ---- ledger_set.c ---- */
 
-#define STUB_SET_MAGIC	 0x32736f63505f5473u
+#define STUB_SET_MAGIC	 0x33736f63505f5473u
 #define STUB_SET_WAYS	 8u
 #define STUB_SET_PLACES	 8192u
 #define STUB_SET_FLIGHTS 4096u
@@ -45,6 +45,7 @@ struct stub_set_wait {
 	uint32_t what;
 	uint64_t from, to;
 	uint64_t key[STUB_SET_KEY];
+	char name[STUB_NAME_MAX + 1];
 };
 
 struct stub_set {

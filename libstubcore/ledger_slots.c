@@ -79,6 +79,7 @@ bool stub_slot_take(struct stub_set *s, uint32_t owner, const struct stub_entere
 		w->what = e->what;
 		w->from = e->from;
 		w->to = e->to;
+		memcpy(w->name, e->name, sizeof(w->name));
 		stub_set_pack(&e->h, w->key);
 		atomic_store(&w->word, then(atomic_load(&w->word), WAITS, owner));
 		*at = (from + i) % STUB_SET_WAITS;
@@ -106,6 +107,7 @@ bool stub_slot_read(const struct stub_set *s, uint32_t at, struct stub_awaited *
 	if (!stub_slot_waits(s, at, &word))
 		return false;
 	*out = (struct stub_awaited){ .what = w->what, .from = w->from, .to = w->to, .at = at, .word = word, .set = s->id };
+	memcpy(out->name, w->name, sizeof(out->name) - 1);
 	return stub_set_unpack(w->key, &out->h) && atomic_load(&w->word) == word;
 }
 

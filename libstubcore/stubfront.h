@@ -143,6 +143,7 @@ struct stub_front {
 	/* what the caller is going to change of it (STUB_OWED_...), for a mirror; 0: attributes.  Set
 	 * it before a bracket is begun */
 	unsigned int owes;
+	const char *name; /* likewise, the name that comes to this directory, or goes; NULL: not told */
 	uint64_t ino; /* for the plugin's use, as is mode */
 	mode_t mode;
 	struct stub_handle h; /* len 0: not known; if `maybe` is set, every look fails then */

@@ -37,6 +37,7 @@ struct stub_entered {
 	uint32_t what; /* 0: nothing was entered */
 	struct stub_handle h;
 	uint64_t from, to; /* of a write: the bytes that it changes, set by who writes; 0, 0: whatever */
+	char name[STUB_NAME_MAX + 1]; /* of a directory: the name that comes or goes, likewise; "": any */
 };
 
 /*
@@ -109,6 +110,7 @@ struct stub_awaited {
 	struct stub_handle h;
 	uint32_t what; /* STUB_OWED_... */
 	uint64_t from, to; /* as in struct stub_entered */
+	char name[STUB_NAME_MAX + 1];
 	uint64_t set; /* for release() */
 	uint32_t at, word;
 };

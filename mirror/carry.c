@@ -110,13 +110,14 @@ static int put_back(struct carried *c, struct task *t, int v)
 /* Attributes are compared in any case; the rest that is owed, later. */
 static void only_awaited(struct task *t, uint32_t what)
 {
-	t->partly = t->o.what & ~what & (STUB_OWED_DATA | STUB_OWED_NAMES);
+	t->partly = t->names || t->o.what & ~what & (STUB_OWED_DATA | STUB_OWED_NAMES);
 	t->o.what = what;
 }
 
 int carry(struct carried *c)
 {
-	struct task t = { .m = c->m, .o = c->o, .tries = c->tries, .fd = -1, .from = c->from, .to = c->to, .made = c->made };
+	struct task t = { .m = c->m, .o = c->o, .tries = c->tries, .fd = -1, .from = c->from, .to = c->to,
+			  .name = c->name, .names = c->names, .made = c->made };
 	int v = stub_ledger_begin(c->m->ledger, &t.o);
 
 	c->begun = v == 0;

@@ -14,6 +14,8 @@ struct carried {
 	/* somebody waits for it (express.c): it is compared whether it stands in the ledger or not */
 	bool awaited;
 	uint64_t from, to;   /* of these bytes only, if it is large; 0, 0: of all */
+	const char *const *name; /* of a directory, of these names only; none: of all */
+	unsigned int names;
 	struct made *made;   /* what is made by that is noted; NULL: it is not */
 	/* out */
 	bool begun;

@@ -7,6 +7,9 @@
  * What a name that is refused stands for is parked, and the other names go on.  Where the mirror is full,
  * nothing new is made, but all else is done: it is by removals that there will be room.
  *
+ * Of a name that somebody waits for nothing else is compared, so that it takes no longer in a larger directory; the
+ * rest stays owed.
+ *
  * What the migration has not listed yet keeps all its names over there, and on the way back gets only such
  * that last here (mirror.h): no change of the directory is under way, and it was synced since they were seen.
  */
@@ -303,16 +306,36 @@ static int load_refused(struct comparing *c)
 	return c->refused ? stub_refused_load(c->t->m->volume, &c->t->o.h, c->refused) : -ENOMEM;
 }
 
+static int list_there(struct comparing *c)
+{
+	const struct task *t = c->t;
+
+	return t->names ? there_look(t->m, &t->place, t->name, t->names, &c->there) :
+			  there_list(t->m, &t->place, &c->there);
+}
+
+static int each_here(struct comparing *c)
+{
+	const struct task *t = c->t;
+	int r = 0;
+
+	if (!t->names)
+		return here_each(t->m, t->fd, on_name, c);
+	for (unsigned int i = 0; i < t->names && r == 0; i++)
+		r = on_name(c, t->name[i], 0);
+	return r;
+}
+
 static int compare_all(struct comparing *c)
 {
-	int r = there_list(c->t->m, &c->t->place, &c->there);
+	int r = list_there(c);
 
 	if (r < 0)
 		return mirror_verdict(c->t->m, r == -ENOTDIR ? -ESTALE : r);
 	c->t->what = "this side's names";
 	r = load_refused(c);
 	if (r == 0)
-		r = here_each(c->t->m, c->t->fd, on_name, c);
+		r = each_here(c);
 	if (r == 0)
 		r = bring_late(c);
 	if (r == 0)
@@ -339,7 +362,7 @@ static int compare_names(struct task *t)
 	r = compare_all(c);
 	if (c->placed)
 		atomic_store(&t->m->made, true);
-	t->names_done = r == 0 && !c->unknown;
+	t->names_done = r == 0 && !c->unknown && !t->names;
 	if (r == 0)
 		r = c->full ? FULL : c->parked ? REFUSED : c->again || c->newer ? AGAIN : EQUAL;
 	t->newer = r == AGAIN && !c->again;

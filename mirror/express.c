@@ -26,6 +26,7 @@
 #define HOLDS_MS   5000 /* so long a client waits for a replicator that says nothing */
 #define AGAIN_MS   3 /* what cannot be done at once is looked at again */
 #define MADE_TRIES 200
+#define NAMES_MOST 16 /* that are compared one by one; more: all of the directory is */
 #define DELAY_MAX_US 200000
 #define DELAY_MIN_US 500
 
@@ -94,11 +95,38 @@ static void carry_made(struct express *e, const struct stub_owed *o)
 	}
 }
 
+static bool is_among(const char *const *name, unsigned int n, const char *one)
+{
+	while (n && strcmp(name[n - 1], one) != 0)
+		n--;
+	return n > 0;
+}
+
+/* The names that are waited for, each once: how many; 0: too many, or not all of them are known. */
+static unsigned int names_of(const struct job *j, const char *name[NAMES_MOST])
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < j->n; i++) {
+		const char *one = j->slot[i].name;
+
+		if (!(j->slot[i].what & STUB_OWED_NAMES) || is_among(name, n, one))
+			continue;
+		/* other processes have written it */
+		if (n == NAMES_MOST || stub_name_check(one, strlen(one)) < 0 || !strcmp(one, STUB_DIR))
+			return 0;
+		name[n++] = one;
+	}
+	return n;
+}
+
 /* True: who waits for it may go on. */
 static bool do_job(struct express *e, struct job *j)
 {
 	struct made made = { .n = 0 };
-	struct carried c = { .m = e->m, .o = j->o, .awaited = true, .from = j->from, .to = j->to, .made = &made };
+	const char *name[NAMES_MOST];
+	struct carried c = { .m = e->m, .o = j->o, .awaited = true, .from = j->from, .to = j->to,
+			     .name = name, .names = names_of(j, name), .made = &made };
 	int v = carry(&c);
 
 	if (!is_done(v, c.newer))

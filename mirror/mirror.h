@@ -119,6 +119,8 @@ struct task {
 	bool newer; /* AGAIN only because of changes since it began: what was owed before is right */
 	bool names_done; /* of what was aside before, it takes no more than it wants (aside.h) */
 	uint64_t from, to; /* of a large file, only these bytes are; 0, 0: all */
+	const char *const *name; /* of a directory, only these names are, so many of them; none: all */
+	unsigned int names;
 	bool partly; /* not all that is owed is compared: it stays owed */
 	struct made *made; /* or NULL */
 	const char *what; /* is being compared */

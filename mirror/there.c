@@ -88,6 +88,24 @@ int there_list(struct mirror *m, const struct stub_origin *dir, struct there *ou
 	return r < 0 ? r : source_list(m->target, SOURCE_BACKGROUND, dir, NULL, take, out);
 }
 
+int there_look(struct mirror *m, const struct stub_origin *dir, const char *const *name, unsigned int n,
+	       struct there *out)
+{
+	int r;
+
+	memset(out, 0, sizeof(*out));
+	r = grow(out);
+	for (unsigned int i = 0; i < n && r == 0; i++) {
+		struct stub_origin is;
+		struct stub_entry e = { .name = name[i], .name_len = strlen(name[i]), .origin = is.bytes };
+
+		r = source_lookup(m->target, SOURCE_BACKGROUND, dir, NULL, e.name, e.name_len, &is, &e.attr);
+		e.origin_len = is.len;
+		r = r == 0 ? add(out, &e) : r == -ENOENT ? 0 : r;
+	}
+	return r;
+}
+
 void there_free(struct there *t)
 {
 	for (size_t i = 0; i < t->n; i++) {

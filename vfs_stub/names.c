@@ -31,6 +31,7 @@ static int place_open(struct vfs_handle_struct *handle, const struct files_struc
 	if (!slash) {
 		glue_of_fsp(handle, dirfsp, &p->dir);
 		p->dir.owes = NAMES;
+		p->dir.name = p->name;
 		return 0;
 	}
 	if ((size_t)(slash - path) >= sizeof(parent))
@@ -47,6 +48,7 @@ static int place_open(struct vfs_handle_struct *handle, const struct files_struc
 	p->name = slash + 1;
 	glue_of_fd(handle, p->fd, &p->dir);
 	p->dir.owes = NAMES;
+	p->dir.name = p->name;
 	return 0;
 }
 

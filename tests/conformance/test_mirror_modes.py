@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import stat
+import subprocess
 import threading
 import time
 
@@ -117,6 +118,65 @@ def test_sync(sync):
                 c.remove(top + "/" + name)
             c.rmdir(top)
             assert not (t / top).exists()
+
+
+def test_names_take_each_other_over(sync):
+    """Of each change only the names that it is about are compared: they are right over there all the same."""
+    t, v = sync.tree / "over", sync.volume / "over"
+
+    def right():
+        for top in ("a", "b"):
+            assert sorted(p.name for p in (t / top).iterdir()) == sorted(p.name for p in (v / top).iterdir()), top
+            for p in (v / top).iterdir():
+                there = t / top / p.name
+                assert there.is_dir() == p.is_dir() and (p.is_dir() or there.read_bytes() == p.read_bytes()), p
+
+    with sync.m.client("v3") as c:
+        for name in ("over", "over/a", "over/b", "over/a/dir", "over/a/dir/in"):
+            c.mkdir(name)
+        for i in range(4):
+            c.write_file("over/a/%d" % i, b"%d" % i * 100)
+        for old, new in (("a/0", "a/1"),                                    # over another one
+                         ("a/2", "b/2"), ("a/3", "b/2"), ("b/2", "a/1"),    # there and back
+                         ("a/dir", "a/renamed"), ("a/renamed", "b/dir"), ("b/dir/in", "a/out")):
+            c.rename("over/" + old, "over/" + new)
+            right()
+        c.link("over/a/1", "over/b/link")
+        right()
+        c.rename("over/b/link", "over/a/1")     # two names of one file: nothing happens
+        right()
+        c.remove("over/a/1")
+        c.mkdir("over/a/1")                     # what had that name is still held aside
+        right()
+        c.rmdir("over/a/1")
+        c.rename("over/b/link", "over/a/1")
+        right()
+        c.rename("over/b/dir", "over/a/out")    # over an empty directory
+        right()
+
+
+def test_a_name_in_a_large_directory(sync):
+    """It is not listed for each."""
+    names = 100
+    with sync.m.client("v3") as c:
+        c.mkdir("large")
+        out = sync.mirror.workdir / "lists.strace"
+        tracer = subprocess.Popen(["strace", "-f", "-e", "trace=getdents64", "-o", str(out), "-p",
+                                   str(sync.mirror.process.pid)], stderr=subprocess.PIPE, text=True)
+        try:
+            assert "attached" in tracer.stderr.readline()
+            begun = time.monotonic()
+            for i in range(names):
+                c.create("large/%d" % i)
+                assert (sync.tree / "large" / str(i)).is_file()
+            took = time.monotonic() - begun
+        finally:
+            tracer.send_signal(signal.SIGINT)
+            tracer.communicate(timeout=30)
+    lists = out.read_text().count("getdents64(")
+    # as part of what is owed it is listed, once in a second
+    assert lists < names / 2 + 8 * took, (lists, took)
+    sync.mirror.equal(sync.tree)
 
 
 def test_sync_smb(moddir, loop_xfs, old_server, rpcshim):

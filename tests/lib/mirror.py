@@ -44,7 +44,8 @@ class Handle(ctypes.Structure):
 
 class Entered(ctypes.Structure):
     _fields_ = [("map", ctypes.c_void_p), ("flight", ctypes.c_uint32), ("what", ctypes.c_uint32),
-                ("h", Handle), ("from_", ctypes.c_uint64), ("to", ctypes.c_uint64)]
+                ("h", Handle), ("from_", ctypes.c_uint64), ("to", ctypes.c_uint64),
+                ("name", ctypes.c_char * 256)]
 
 
 class Conf(ctypes.Structure):

@@ -63,6 +63,8 @@ static void *change(void *arg)
 	assert_int_equal(stub_ledger_enter(c->x->v, &root, c->what, &c->e), 0);
 	c->e.from = 5;
 	c->e.to = 10;
+	assert_string_equal(c->e.name, "");
+	memset(c->e.name, 'n', sizeof(c->e.name) - 1);
 	stub_ledger_leave(c->x->v, &c->e);
 	atomic_store(&c->result, stub_ledger_await(c->x->v, &c->e, 1));
 	return NULL;
@@ -108,6 +110,8 @@ static void test_until_it_is_released(void **state)
 	assert_int_equal(a.what, STUB_OWED_DATA);
 	assert_int_equal(a.from, 5);
 	assert_int_equal(a.to, 10);
+	assert_int_equal(strlen(a.name), STUB_NAME_MAX);
+	assert_memory_equal(a.name, c.e.name, sizeof(a.name));
 	assert_int_equal(c.result, 1);
 	other = a; /* of somebody who waited there before */
 	other.word -= 1u << 13;
