@@ -66,6 +66,12 @@ def tool(*argv):
     return done.stdout
 
 
+def commit():
+    done = subprocess.run(["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty"],
+                          capture_output=True, text=True)
+    return done.stdout.strip()
+
+
 def cpu_of(pid):
     """Seconds of processor time, of all its threads that ever were."""
     return time.clock_gettime(~pid << 3 | 2)    # CLOCK_PROCESS_CPUTIME_ID of another process
