@@ -408,14 +408,14 @@ static unsigned int here_before(struct jobs *j, const struct stub_object *o, uin
 	return here;
 }
 
-/* Has a client asked for a byte of @job; more than once? */
+/* Has a client asked for a byte of @job; for more than the first one did? */
 static bool asked_for(struct jobs *j, const struct job *job, bool *more)
 {
 	bool asked;
 
 	pthread_mutex_lock(&j->table.lock);
 	asked = !job->background || job->wanted;
-	*more = job->joined > 0;
+	*more = job->wants_more;
 	pthread_mutex_unlock(&j->table.lock);
 	return asked;
 }
@@ -423,7 +423,7 @@ static bool asked_for(struct jobs *j, const struct job *job, bool *more)
 /*
  * A client that has come to a block in order will want the next ones: the more, the longer it has done
  * so.  They are asked for when it has its first bytes, or has come to a block that is being read ahead.
- * Of the first block nobody knows until it asks once more: it may have been for a look at the beginning.
+ * Of the first block nobody knows until it asks for more: it may have been for a look at the beginning.
  */
 static void read_ahead(struct transfer *t)
 {

@@ -76,6 +76,7 @@ struct job *job_create(const struct stub_ask *ask, uint32_t block_bytes)
 	job->background = ask->kind == STUB_ASK_FILL;
 	if (ask->kind == STUB_ASK_DATA) {
 		job->block = ask->offset / block_bytes;
+		job->first = ask->offset;
 		strcpy(job->who, ask->who);
 	}
 	if (ask->kind == STUB_ASK_PASS) {
@@ -154,7 +155,8 @@ void job_join(struct job *other, struct job *job)
 		end = &(*end)->next;
 	*end = job->waiters;
 	job->waiters = NULL;
-	other->joined += !job->background;
+	/* not who asks once more, since the answer takes long */
+	other->wants_more = other->wants_more || (!job->background && job->first > other->first);
 }
 
 /* ---- queues ---- */

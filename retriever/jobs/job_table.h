@@ -38,7 +38,8 @@ struct job {
 	bool background;
 	bool running;
 	bool wanted; /* a client joined while it ran in the background */
-	unsigned int joined; /* asks of clients, after the first one */
+	uint64_t first; /* DATA: byte of the first ask */
+	bool wants_more; /* a client has asked for bytes behind that */
 	/* called then, under the lock; NULL: nothing */
 	void (*hurry)(void *arg);
 	void *hurry_arg;

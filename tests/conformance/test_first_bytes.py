@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The first bytes of a cold file, for which a client waits."""
 import concurrent.futures
+import contextlib
 
 import pytest
 
 from lib.wait import wait_until
-from nfsclient import hooks
+from nfsclient import NfsError, hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 
@@ -69,7 +70,7 @@ def blocks(old):
 
 def test_who_reads_in_order_finds_more(small_blocks, old):
     """The next blocks, the more the longer it does so; and not all of the file."""
-    with small_blocks.client("v3") as c:
+    with small_blocks.client("v3").patient(120) as c:
         for here, asked in ((3, {3}), (4, {3, 4, 5, 6}), (7, set(range(3, 12)))):
             assert c.read(b"big", here * BLOCK, 1000)[0] == old.tree.big.content.read(here * BLOCK, 1000)
             wait_until(lambda want=asked: blocks(old) >= want, 60, "read ahead of %d" % here)
@@ -84,7 +85,7 @@ def test_who_reads_in_order_finds_more(small_blocks, old):
 
 
 def test_who_reads_here_and_there_finds_no_more(small_blocks, old):
-    with small_blocks.client("v3") as c:
+    with small_blocks.client("v3").patient(120) as c:
         for here in (0, 9, 5, 20):
             c.read(b"big", here * BLOCK, 1000)
     small_blocks.drain()
@@ -96,16 +97,57 @@ def test_who_waits_for_what_is_read_ahead_finds_more(small_blocks, old):
     gate = hooks.Gate()
     ahead = range(4 * BLOCK, 7 * BLOCK)
     old.hook("READ", hooks.only(lambda call: call.node is old.tree.big and call.offset in ahead, gate))
-    with concurrent.futures.ThreadPoolExecutor(1) as beside, small_blocks.client("v3", timeout=120) as c, \
-            small_blocks.client("v3", timeout=120) as waits:
+    with concurrent.futures.ThreadPoolExecutor(1) as beside, small_blocks.client("v3", timeout=120).patient(120) as c, \
+            small_blocks.client("v3", timeout=120).patient(120) as waits:
         c.read(b"big", 2 * BLOCK, 1000)
         c.read(b"big", 3 * BLOCK, 1000)
         try:
             wait_until(lambda: gate.waiting == 2, 60, "two blocks are read ahead")
             assert blocks(old) == {2, 3, 4, 5}
+            before = small_blocks.status()["joined"]
             got = beside.submit(waits.read, b"big", 4 * BLOCK, 1000)
-            wait_until(lambda: small_blocks.status()["joined"] == 1, 60, "it waits for one of them")
+            wait_until(lambda: small_blocks.status()["joined"] > before, 60, "it waits for one of them")
         finally:
             gate.open()
         assert got.result(120)[0] == old.tree.big.content.read(4 * BLOCK, 1000)
         wait_until(lambda: blocks(old) >= set(range(2, 9)), 60, "read ahead of that")
+
+
+def try_once(client, path, at, count):
+    with contextlib.suppress(NfsError):     # DELAY
+        client.read(path, at, count)
+
+
+def test_who_goes_on_in_the_first_block_finds_more(small_blocks, old):
+    gate = hooks.Gate()
+    old.hook("READ", hooks.only(lambda call: call.node is old.tree.big, gate))
+    with concurrent.futures.ThreadPoolExecutor(2) as beside, small_blocks.client("v3", timeout=120) as one, \
+            small_blocks.client("v3", timeout=120).patient(120) as other:
+        looks = beside.submit(try_once, one, b"big", 0, 1000)
+        try:
+            wait_until(lambda: gate.waiting, 60, "its READ")
+            goes_on = beside.submit(other.read, b"big", BLOCK // 2, 1000)
+            wait_until(lambda: small_blocks.status()["joined"] > 0, 60, "it waits for the same block")
+        finally:
+            gate.open()
+        looks.result(120)
+        assert goes_on.result(120)[0] == old.tree.big.content.read(BLOCK // 2, 1000)
+        wait_until(lambda: blocks(old) >= {0, 1}, 60, "the next block")
+        small_blocks.drain()
+        assert blocks(old) == {0, 1}
+
+
+def test_who_looks_at_the_beginning_finds_no_more(small_blocks, old):
+    """Although it asks again, since the answer takes long."""
+    gate = hooks.Gate()
+    old.hook("READ", hooks.only(lambda call: call.node is old.tree.big, gate))
+    with concurrent.futures.ThreadPoolExecutor(1) as beside, \
+            small_blocks.client("v3", timeout=120).patient(120) as c:
+        looks = beside.submit(c.read, b"big", 0, 1000)
+        try:
+            wait_until(lambda: small_blocks.status()["joined"] > 0, 60, "it asks again")
+        finally:
+            gate.open()
+        assert looks.result(120)[0] == old.tree.big.content.read(0, 1000)
+    small_blocks.drain()
+    assert blocks(old) == {0}
