@@ -318,9 +318,10 @@ def told(m):
     return sum(any(data[at:at + 152]) for at in range(0, len(data), 152))
 
 
-def test_folders_that_were_looked_into_come_first(new_migration, fresh_dir, folders):
+def test_the_folder_that_was_looked_into_last_is_listed_first(new_migration, fresh_dir, folders):
     """None of them is listed: a name was looked up. Nothing follows until somebody crawls."""
-    m = new_migration(folders.url(), fresh_dir, conf=ONE_BY_ONE).init().start()
+    # its listings are begun one after the other
+    m = new_migration(folders.url(), fresh_dir, conf=ONE_BY_ONE + "demand_workers = 1\n").init().start()
     with m.client() as c:
         for n, name in enumerate(("d2", "d4")):
             assert c.read(name + "/f1", 0, 2000)[0] == Pattern(
@@ -332,5 +333,7 @@ def test_folders_that_were_looked_into_come_first(new_migration, fresh_dir, fold
     m.drain()
     read = folders_read(folders)
     assert len(read) == FOLDERS * EACH
-    # both are being listed at once, the last one first; whichever listing ends first is gone through first
+    listed = [call.node for call in list(folders.calls) if call.proc == "READDIRPLUS"]
+    assert listed[0] is dict(folders.tree.root.entries)[b"d4"]
+    # the crawler looks every 20 ms whether that has ended; d2, listed meanwhile, may be gone through first
     assert sorted(read[:2 * EACH]) == ["d2"] * EACH + ["d4"] * EACH, read
