@@ -49,8 +49,8 @@ struct stub_front glue_front(struct stubfs_obj *o);
 #define GLUE_DATA  (STUB_OWED_DATA | STUB_OWED_ATTRS)
 #define GLUE_NAMES (STUB_OWED_NAMES | STUB_OWED_ATTRS)
 
-/* stub_bracket_begin(); @owes: what each object owes a mirror then, @names: of directories, for what name; @going: the object a name of
- * which goes, see stub_front_going(), or GLUE_STAY. */
+/* stub_bracket_begin(); @owes: what each object owes a mirror then, @names: of directories, for what
+ * name; @going: the object a name of which goes, see stub_front_going(), or GLUE_STAY. */
 #define GLUE_STAY STUB_CHANGE_OBJECTS
 int glue_begin(struct stub_bracket *b, struct stubfs_obj *const o[], const unsigned int owes[],
 	       const char *const names[], unsigned int n, unsigned int going);

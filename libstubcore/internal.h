@@ -343,10 +343,10 @@ bool stub_record_absent(int path_fd);
 int stub_record_load(const struct stub_volume *v, int fd, const struct stub_handle *h,
 		     struct stat *st, struct stub_record *out);
 /* The same of a descriptor that was opened with O_PATH: one system call less. */
-/* stub_view() of the object @fd, which may be O_PATH, with the handle @h. */
-int stub_view_path(struct stub_volume *v, int fd, const struct stub_handle *h, struct stub_view *out);
 int stub_record_load_path(const struct stub_volume *v, int fd, const struct stub_handle *h,
 			  struct stat *st, struct stub_record *out);
+/* stub_view() of the object @fd, which may be O_PATH, with the handle @h. */
+int stub_view_path(struct stub_volume *v, int fd, const struct stub_handle *h, struct stub_view *out);
 /*
  * The same under the exclusion, by who is going to store it.  The bracket before may not have ended:
  * its process died or dropped it, or the record could not be stored.  What it made of the write

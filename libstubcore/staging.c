@@ -202,18 +202,29 @@ void stub_staging_close(struct stub_staging *s)
 
 /* ---- what was left ---- */
 
+/* The directory @fd, which is the stream's then; after an error it is closed. */
+static int read_from(int fd, DIR **out)
+{
+	int r;
+
+	*out = fdopendir(fd);
+	if (*out)
+		return 0;
+	r = -errno;
+	close(fd);
+	return r;
+}
+
 /* In the directory @fd, which is closed, and in ours there. */
 static int count(int fd, uint64_t *n)
 {
-	DIR *dir = fdopendir(fd);
 	struct dirent *d;
-	int r = 0, sub;
+	int r, sub;
+	DIR *dir;
 
-	if (!dir) {
-		r = -errno;
-		close(fd);
+	r = read_from(fd, &dir);
+	if (r < 0)
 		return r;
-	}
 	while (r == 0 && (d = readdir(dir))) {
 		if (d->d_name[0] != '.') {
 			++*n;
@@ -243,15 +254,13 @@ int stub_staging_left(struct stub_volume *v, uint64_t *n)
 /* Remove all that is in the directory @fd, which is closed. */
 static int clean(int fd)
 {
-	DIR *dir = fdopendir(fd);
 	struct dirent *d;
-	int r = 0, sub;
+	int r, sub;
+	DIR *dir;
 
-	if (!dir) {
-		r = -errno;
-		close(fd);
+	r = read_from(fd, &dir);
+	if (r < 0)
 		return r;
-	}
 	while ((d = readdir(dir))) {
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
 			continue;
