@@ -9,7 +9,8 @@
  *     they are the client's (invariant 2).  It does not wait for the old server.
  *   - What is acknowledged as stable is on the disk, and its record too.
  *   - What changes content is in the mirror's ledger before, until it is done, of a normal file
- *     too.  COMMIT changes nothing: what it makes durable was entered by its write.
+ *     too.  COMMIT changes nothing: what it makes durable was entered by its write.  What a
+ *     client has not asked to be stable is waited for at its COMMIT, here and over there.
  */
 #include "config.h"
 #include "fsal.h"
@@ -237,6 +238,7 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 	if (stub)
 		io->fsal_stable = false; /* one sync, with the record, is enough */
 	status = io_below(o->below->obj_ops->write2, o->below, bypass, io);
+	change.later = !stable && !io->fsal_stable;
 	status = range_end(&change, &f, status, io->offset, io->io_amount);
 	if (stub && stable && !FSAL_IS_ERROR(status)) {
 		status = commit_own(o, io->offset, io->io_amount, era);
@@ -247,14 +249,16 @@ static fsal_status_t write_within(struct stubfs_obj *o, bool bypass, struct fsal
 	return status;
 }
 
-static void write_done(struct fsal_obj_handle *sub, fsal_status_t status, void *io, void *arg)
+static void write_done(struct fsal_obj_handle *sub, fsal_status_t status, void *arg_io, void *arg)
 {
+	const struct fsal_io_arg *io = arg_io;
 	struct passing *p = arg;
 
 	stub_front_leave(&p->front, &p->entered);
 	if (!FSAL_IS_ERROR(status))
-		status = glue_status(stub_front_await(&p->front, &p->entered));
-	passing_done(sub, status, io, p);
+		status = glue_status(io->fsal_stable ? stub_front_await(&p->front, &p->entered) :
+						       stub_front_await_later(&p->front, &p->entered));
+	passing_done(sub, status, arg_io, p);
 }
 
 /* A normal file: no bracket, only the ledger.  No bytes are no change. */

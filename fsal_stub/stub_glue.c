@@ -315,6 +315,7 @@ fsal_status_t glue_commit_client(struct stubfs_obj *o, off_t offset, size_t leng
 {
 	struct stub_handle h;
 	bool due = stub_sync_due(&stubfs_export()->gate) && handle_of(o->below, &h) == 0;
+	fsal_status_t status = commit(o, due ? &h : NULL, offset, length);
 
-	return commit(o, due ? &h : NULL, offset, length);
+	return FSAL_IS_ERROR(status) ? status : glue_status(stub_front_await_noted(FRONT(o)));
 }

@@ -63,6 +63,26 @@ STUB_PUBLIC int stub_front_await(struct stub_front *f, const struct stub_entered
 	return r;
 }
 
+STUB_PUBLIC int stub_front_await_later(struct stub_front *f, const struct stub_entered *e)
+{
+	int r;
+
+	if (!e->what)
+		return 0;
+	AS_ROOT(f->gate, r, stub_ledger_await_later(f->gate->volume, e));
+	return r;
+}
+
+STUB_PUBLIC int stub_front_await_noted(struct stub_front *f)
+{
+	int r;
+
+	if (!f->gate || !f->h.len || !stub_gate_mirrored(f->gate))
+		return 0;
+	AS_ROOT(f->gate, r, stub_ledger_await_noted(f->gate->volume, &f->h));
+	return r;
+}
+
 /* @done: something was changed. */
 static int leave(struct stub_bracket *b, bool done)
 {
@@ -76,7 +96,9 @@ static int leave(struct stub_bracket *b, bool done)
 	root = stub_gate_enter(b->gate);
 	for (unsigned int i = 0; i < ARRAY_LEN(b->entered); i++)
 		stub_ledger_leave(b->gate->volume, &b->entered[i]);
-	if (done)
+	if (done && b->later)
+		r = stub_ledger_await_later(b->gate->volume, &b->entered[0]);
+	else if (done)
 		r = stub_ledger_await(b->gate->volume, b->entered, ARRAY_LEN(b->entered));
 	stub_gate_leave(b->gate, root);
 	return r;

@@ -241,6 +241,7 @@ struct stub_state_page { /* .postcopy/state, mapped shared by all processes */
 
 struct stub_ask_pool;
 struct stub_notes;
+struct stub_later;
 struct stub_folder;
 struct stub_hub;
 struct stub_enterer;
@@ -284,6 +285,7 @@ struct stub_volume {
 	struct stub_spread spread;
 	struct stub_ask_pool *pool;
 	struct stub_notes *notes;
+	struct stub_later *later;
 	struct stub_folder *folder; /* NULL without STUB_OPEN_FOLD */
 	struct stub_hub *hub; /* NULL without STUB_OPEN_NEWS */
 	struct stub_enterer *enterer;
@@ -325,6 +327,11 @@ uint64_t stub_volume_boot(const struct stub_volume *v);
 int stub_era_draw(const struct stub_volume *v, uint32_t *era);
 int stub_notes_create(struct stub_notes **out);
 void stub_notes_destroy(struct stub_notes *s);
+
+/* ---- ledger_later.c ---- */
+
+int stub_later_create(struct stub_later **out);
+void stub_later_destroy(struct stub_later *l);
 
 /* ---- enter.c ---- */
 

@@ -8,6 +8,7 @@
  *   ledger.c       who changes the volume: enter, leave
  *   ledger_slots.c ... and that of who waits until the mirror has it, too
  *   ledger_wait.c  who waits, and the replicator's answer
+ *   ledger_later.c ... at a COMMIT, for the unstable writes before
  *   ledger_owed.c  what the replicator has taken over: LMDB
  *   ledger_take.c  the replicator: lists into owed, begin, strike
  */
@@ -104,6 +105,11 @@ bool stub_slot_read(const struct stub_set *s, uint32_t at, struct stub_awaited *
 /* Who waits there, and has since @word, goes on. */
 void stub_slot_done(struct stub_set *s, uint32_t at, uint32_t word);
 void stub_slots_bury(struct stub_set *s, uint32_t owner);
+
+/* ---- ledger_wait.c ---- */
+
+/* Is @e, which was changed, waited for in this mode? */
+bool stub_ledger_awaits(struct stub_volume *v, const struct stub_entered *e);
 
 /* ---- ledger_map.c ---- */
 

@@ -64,6 +64,13 @@ static int wait_one(const struct stub_volume *v, const struct stub_enter_map *m,
 	return r;
 }
 
+bool stub_ledger_awaits(struct stub_volume *v, const struct stub_entered *e)
+{
+	struct stub_enter_map *m;
+
+	return stub_ledger_is(v) && stub_enterer_map(v, &m) == 0 && is_awaited(stub_set_mode(m->set), e);
+}
+
 STUB_PUBLIC int stub_ledger_await(struct stub_volume *v, const struct stub_entered *e, size_t n)
 {
 	uint64_t now, until;

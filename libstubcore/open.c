@@ -165,6 +165,8 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 	if (r == 0)
 		r = stub_notes_create(&v->notes);
 	if (r == 0)
+		r = stub_later_create(&v->later);
+	if (r == 0)
 		r = stub_enterer_create(&v->enterer);
 	if (r == 0 && flags & (STUB_OPEN_FOLD | STUB_OPEN_KEEP))
 		r = stub_folder_create(v, flags & STUB_OPEN_KEEP, &v->folder);
@@ -185,6 +187,7 @@ STUB_PUBLIC void stub_volume_close(struct stub_volume *v)
 	stub_folder_destroy(v->folder);
 	stub_hub_destroy(v->hub);
 	stub_notes_destroy(v->notes);
+	stub_later_destroy(v->later);
 	stub_enterer_destroy(v->enterer);
 	stub_ask_pool_destroy(v->pool);
 	if (v->boot)

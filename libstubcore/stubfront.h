@@ -251,6 +251,7 @@ struct stub_bracket {
 	} news[STUB_CHANGE_OBJECTS];
 	struct stub_change c;
 	struct stub_entered entered[STUB_CHANGE_OBJECTS]; /* in the ledger of what is owed */
+	bool later; /* of range(), set before its end: not durable when it is acknowledged, as front_await_later() */
 };
 
 /*
@@ -301,6 +302,10 @@ int stub_front_enter(struct stub_front *f, unsigned int what, struct stub_entere
 void stub_front_leave(struct stub_front *f, struct stub_entered *e);
 /* After leave() of what has changed: as stub_ledger_await(), which brackets do by themselves. */
 int stub_front_await(struct stub_front *f, const struct stub_entered *e);
+/* Instead of await(), of a write that is not durable when it is acknowledged; what was put off so is waited for before
+ * @f's data are acknowledged as durable: as stub_ledger_await_later(), stub_ledger_await_noted(). */
+int stub_front_await_later(struct stub_front *f, const struct stub_entered *e);
+int stub_front_await_noted(struct stub_front *f);
 
 /* ---- sync ------------------------------------------------------------------- */
 

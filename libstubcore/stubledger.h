@@ -57,6 +57,14 @@ void stub_ledger_leave(struct stub_volume *v, struct stub_entered *e);
  *   -EIO  it is gone, and nothing is to be acknowledged that it has not
  */
 int stub_ledger_await(struct stub_volume *v, const struct stub_entered *e, size_t n);
+/*
+ * Instead of it, for a write @e that is acknowledged before it is durable: it is noted, and waited for only where
+ * much of the object, or too many objects, are noted already.  await_noted(): before writes to @h are acknowledged as
+ * durable, until the mirror has all that was noted.  Both lock inside; errors as of stub_ledger_await(), after which it
+ * is noted still.
+ */
+int stub_ledger_await_later(struct stub_volume *v, const struct stub_entered *e);
+int stub_ledger_await_noted(struct stub_volume *v, const struct stub_handle *h);
 /* Both: for what has changed already, under an exclusion of the caller's with the replicator, or
  * while there is none. */
 int stub_ledger_owe(struct stub_volume *v, const struct stub_handle *h, uint32_t what);

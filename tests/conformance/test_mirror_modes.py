@@ -18,7 +18,7 @@ from lib.mirror import Mirror
 from lib.wait import wait_until
 from nfsclient import NfsError
 from nfsclient.errors import DELAY, EXIST, IO, ROFS
-from nfsclient.nfstypes import FIFO
+from nfsclient.nfstypes import FIFO, FILE_SYNC, UNSTABLE
 from nfsclient.rpc import RpcBroken
 from smb2client import wire
 
@@ -118,6 +118,42 @@ def test_sync(sync):
                 c.remove(top + "/" + name)
             c.rmdir(top)
             assert not (t / top).exists()
+
+
+def status_of(operation, *args):
+    """0, or the error's number."""
+    try:
+        operation(*args)
+    except NfsError as err:
+        return err.status
+    return 0
+
+
+@pytest.mark.parametrize("proto", ["v3", "v4.1"])
+def test_unstable(sync, proto):
+    """What a client does not want to be stable yet is on both sides after its COMMIT, and is not waited for before."""
+    sync.mode("sync", "--gone", "refuse")
+    sync.m.server.allow += ("ERR_IO but was set non-retryable",)        # the COMMITs that are refused
+    name, there = "unstable " + proto, sync.tree / ("unstable " + proto)
+    with sync.m.client(proto) as c:
+        c.write_file(name, b"x" * 100000)
+        for at in (0, 70000, 99998):
+            c.write(name, at, b"abc", UNSTABLE)
+        c.commit(name)
+        assert there.read_bytes() == (sync.volume / name).read_bytes()
+        for _ in range(10):             # on a machine that stands still the replicator is gone at once
+            sync.mirror.process.send_signal(signal.SIGSTOP)
+            try:
+                written = status_of(c.write, name, 5, b"more", UNSTABLE)
+                commits = status_of(c.commit, name)
+            finally:
+                sync.mirror.process.send_signal(signal.SIGCONT)
+            wait_until(lambda: sync.mirror.status()["awaited"], 60, "clients wait again")
+            if written == 0:
+                break
+        assert (written, commits) == (0, IO)
+        c.commit(name)
+        assert there.read_bytes() == b"abcxxmore".ljust(70000, b"x") + b"abc".ljust(29998, b"x") + b"abc"
 
 
 def test_names_take_each_other_over(sync):
@@ -297,14 +333,9 @@ def test_gone_and_refuse(sync, how, mode):
 
 
 def refusal(c, path):
-    try:
-        c.mkdir(path)
-    except NfsError as err:
-        if err.status == EXIST:
-            return None
-        assert err.status in (DELAY, IO, ROFS), err
-        return err.status
-    return None
+    status = status_of(c.mkdir, path)
+    assert status in (0, EXIST, DELAY, IO, ROFS), status
+    return None if status in (0, EXIST) else status
 
 
 # ---- one side dies ----
@@ -339,7 +370,10 @@ class Worker(threading.Thread):
         elif what == "write":
             at, data = rng.randrange(5000), rng.randbytes(100)
             self.doubt = {name}
-            self.c.write(self.top + "/" + name, at, data)
+            how = rng.choice((UNSTABLE, FILE_SYNC))
+            self.c.write(self.top + "/" + name, at, data, how)
+            if how == UNSTABLE:
+                self.c.commit(self.top + "/" + name)
             was = self.files[name].ljust(at, b"\0")
             self.files[name] = was[:at] + data + was[at + 100:]
         elif what == "cut":

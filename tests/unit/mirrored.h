@@ -3,6 +3,8 @@
 #ifndef MIRRORED_H
 #define MIRRORED_H
 
+#include <unistd.h>
+
 #include "fixture.h"
 #include "ledger.h"
 
@@ -50,6 +52,60 @@ static inline int mirrored_settle(struct fixture *x, const struct stub_handle *h
 		r = stub_ledger_strike(l, &o);
 	stub_ledger_close(l);
 	return r;
+}
+
+/* ---- who waits for the mirror ---- */
+
+#define MIRRORED_MS 60000
+
+/* fixture_setup() of a volume with a backup. */
+static inline int mirrored_setup(void **state)
+{
+	int r = fixture_setup(state);
+
+	if (r == 0)
+		mirrored_make(*state, STUB_MIRROR_BACKUP, false);
+	return r;
+}
+
+static inline int mirrored_teardown(void **state)
+{
+	struct fixture *x = *state;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s.sock" STUB_SET_SUFFIX, x->dir);
+	unlink(path);
+	return fixture_teardown(state);
+}
+
+static inline void mirrored_rule(struct fixture *x, enum stub_mirror_mode mode, enum stub_mirror_gone gone)
+{
+	struct stub_mirror_conf c;
+
+	assert_int_equal(stub_mirror_conf_read(x->v, &c), 0);
+	c.mode = mode;
+	c.gone = gone;
+	assert_int_equal(stub_mirror_conf_write(x->v, &c), 0);
+}
+
+/* The replicator says how it stands. */
+static inline void mirrored_pulse(struct stub_waits *w, bool there, bool follows, unsigned int ms)
+{
+	const struct stub_pulse p = { there, follows, ms, 0 };
+
+	stub_waits_pulse(w, &p);
+}
+
+/* The one that waits. */
+static inline struct stub_awaited mirrored_waiting(struct stub_waits *w)
+{
+	struct stub_awaited a[4];
+	unsigned int n = 0;
+
+	for (uint64_t until = stub_now_ms() + MIRRORED_MS; n == 0 && stub_now_ms() < until;)
+		n = stub_waits_listen(w, 10, a, ARRAY_LEN(a));
+	assert_int_equal(n, 1);
+	return a[0];
 }
 
 #endif

@@ -9,44 +9,6 @@
 #include "ledger.h"
 #include "mirrored.h"
 
-#define LONG_MS 60000
-
-static int setup(void **state)
-{
-	int r = fixture_setup(state);
-
-	if (r == 0)
-		mirrored_make(*state, STUB_MIRROR_BACKUP, false);
-	return r;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *x = *state;
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s.sock" STUB_SET_SUFFIX, x->dir);
-	unlink(path);
-	return fixture_teardown(state);
-}
-
-static void rule(struct fixture *x, enum stub_mirror_mode mode, enum stub_mirror_gone gone)
-{
-	struct stub_mirror_conf c;
-
-	assert_int_equal(stub_mirror_conf_read(x->v, &c), 0);
-	c.mode = mode;
-	c.gone = gone;
-	assert_int_equal(stub_mirror_conf_write(x->v, &c), 0);
-}
-
-static void pulse(struct stub_waits *w, bool there, bool follows, unsigned int ms)
-{
-	const struct stub_pulse p = { there, follows, ms, 0 };
-
-	stub_waits_pulse(w, &p);
-}
-
 struct changing {
 	struct fixture *x;
 	uint32_t what;
@@ -82,18 +44,6 @@ static int end(struct changing *c)
 	return c->result;
 }
 
-/* The one that waits. */
-static struct stub_awaited listen_one(struct stub_waits *w)
-{
-	struct stub_awaited a[4];
-	unsigned int n = 0;
-
-	for (uint64_t until = stub_now_ms() + LONG_MS; n == 0 && stub_now_ms() < until;)
-		n = stub_waits_listen(w, 10, a, ARRAY_LEN(a));
-	assert_int_equal(n, 1);
-	return a[0];
-}
-
 static void test_until_it_is_released(void **state)
 {
 	struct fixture *x = *state;
@@ -102,10 +52,10 @@ static void test_until_it_is_released(void **state)
 	struct changing c;
 
 	assert_int_equal(stub_waits_open(x->v, &w), 0);
-	rule(x, STUB_MIRROR_SYNC, STUB_MIRROR_CONTINUE);
-	pulse(w, true, true, LONG_MS);
+	mirrored_rule(x, STUB_MIRROR_SYNC, STUB_MIRROR_CONTINUE);
+	mirrored_pulse(w, true, true, MIRRORED_MS);
 	start(&c, x, STUB_OWED_DATA);
-	a = listen_one(w);
+	a = mirrored_waiting(w);
 	assert_true(stub_handle_equal(&a.h, stub_volume_root(x->v)));
 	assert_int_equal(a.what, STUB_OWED_DATA);
 	assert_int_equal(a.from, 5);
@@ -131,14 +81,14 @@ static void test_modes(void **state)
 	struct changing c;
 
 	assert_int_equal(stub_waits_open(x->v, &w), 0);
-	pulse(w, true, true, LONG_MS);
+	mirrored_pulse(w, true, true, MIRRORED_MS);
 	start(&c, x, STUB_OWED_ALL); /* async */
 	assert_int_equal(end(&c), 0);
-	rule(x, STUB_MIRROR_PARTLY, STUB_MIRROR_CONTINUE);
+	mirrored_rule(x, STUB_MIRROR_PARTLY, STUB_MIRROR_CONTINUE);
 	start(&c, x, STUB_OWED_DATA | STUB_OWED_ATTRS);
 	assert_int_equal(end(&c), 0);
 	start(&c, x, STUB_OWED_NAMES);
-	a = listen_one(w);
+	a = mirrored_waiting(w);
 	stub_waits_release(w, &a);
 	assert_int_equal(end(&c), 0);
 	stub_waits_close(w);
@@ -152,19 +102,19 @@ static void test_gone(void **state)
 	struct changing c;
 
 	assert_int_equal(stub_waits_open(x->v, &w), 0);
-	rule(x, STUB_MIRROR_SYNC, STUB_MIRROR_CONTINUE);
+	mirrored_rule(x, STUB_MIRROR_SYNC, STUB_MIRROR_CONTINUE);
 	start(&c, x, STUB_OWED_NAMES); /* it has never been there */
 	assert_int_equal(end(&c), 0);
-	pulse(w, true, false, LONG_MS); /* it catches up */
+	mirrored_pulse(w, true, false, MIRRORED_MS); /* it catches up */
 	start(&c, x, STUB_OWED_NAMES);
 	assert_int_equal(end(&c), 0);
-	pulse(w, true, true, 300); /* and says nothing more */
+	mirrored_pulse(w, true, true, 300); /* and says nothing more */
 	start(&c, x, STUB_OWED_NAMES);
 	assert_int_equal(end(&c), 0);
-	pulse(w, true, true, LONG_MS);
+	mirrored_pulse(w, true, true, MIRRORED_MS);
 	start(&c, x, STUB_OWED_NAMES);
-	a = listen_one(w);
-	pulse(w, true, false, LONG_MS); /* nobody is to wait any more */
+	a = mirrored_waiting(w);
+	mirrored_pulse(w, true, false, MIRRORED_MS); /* nobody is to wait any more */
 	assert_int_equal(end(&c), 0);
 	stub_waits_release(w, &a); /* too late */
 	assert_int_equal(stub_waits_listen(w, 0, &a, 1), 0);
@@ -182,15 +132,15 @@ static void test_refused(void **state)
 	int r;
 
 	assert_int_equal(stub_waits_open(x->v, &w), 0);
-	rule(x, STUB_MIRROR_SYNC, STUB_MIRROR_REFUSE);
+	mirrored_rule(x, STUB_MIRROR_SYNC, STUB_MIRROR_REFUSE);
 	/* the replicator may be about to start */
 	r = stub_ledger_enter(x->v, &root, STUB_OWED_NAMES, &e);
 	assert_true(r == -EAGAIN || r == -EROFS); /* after 30 s */
 	assert_int_equal(e.what, 0);
-	pulse(w, true, true, LONG_MS);
+	mirrored_pulse(w, true, true, MIRRORED_MS);
 	start(&c, x, STUB_OWED_NAMES);
-	a = listen_one(w);
-	pulse(w, true, false, 1); /* it is gone, while somebody waits */
+	a = mirrored_waiting(w);
+	mirrored_pulse(w, true, false, 1); /* it is gone, while somebody waits */
 	assert_int_equal(end(&c), -EIO);
 	stub_waits_release(w, &a);
 	for (int i = 0; i < 1000 && stub_ledger_enter(x->v, &root, STUB_OWED_NAMES, &e) == 0; i++) {
@@ -198,7 +148,7 @@ static void test_refused(void **state)
 		usleep(1000);
 	}
 	assert_int_equal(stub_ledger_enter(x->v, &root, STUB_OWED_NAMES, &e), -EAGAIN);
-	rule(x, STUB_MIRROR_ASYNC, STUB_MIRROR_CONTINUE);
+	mirrored_rule(x, STUB_MIRROR_ASYNC, STUB_MIRROR_CONTINUE);
 	assert_int_equal(stub_ledger_enter(x->v, &root, STUB_OWED_NAMES, &e), 0);
 	stub_ledger_leave(x->v, &e);
 	stub_waits_close(w);
@@ -229,10 +179,10 @@ static void test_buried(void **state)
 	uint64_t n;
 	pid_t child;
 
-	rule(x, STUB_MIRROR_SYNC, STUB_MIRROR_CONTINUE);
+	mirrored_rule(x, STUB_MIRROR_SYNC, STUB_MIRROR_CONTINUE);
 	assert_int_equal(stub_ledger_open(x->v, &l), 0);
 	assert_int_equal(stub_waits_open(x->v, &w), 0);
-	pulse(w, true, true, LONG_MS);
+	mirrored_pulse(w, true, true, MIRRORED_MS);
 	child = fork();
 	if (child == 0) {
 		struct stub_volume *v;
@@ -245,7 +195,7 @@ static void test_buried(void **state)
 		}
 		_exit(1);
 	}
-	a = listen_one(w);
+	a = mirrored_waiting(w);
 	assert_int_equal(kill(child, SIGKILL), 0);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	for (int i = 0; i < 600 && stub_waits_listen(w, 100, &a, 1); i++)
@@ -258,12 +208,12 @@ static void test_buried(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_until_it_is_released, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_modes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_until_it_is_released, mirrored_setup, mirrored_teardown),
+		cmocka_unit_test_setup_teardown(test_modes, mirrored_setup, mirrored_teardown),
+		cmocka_unit_test_setup_teardown(test_gone, mirrored_setup, mirrored_teardown),
+		cmocka_unit_test_setup_teardown(test_refused, mirrored_setup, mirrored_teardown),
 		cmocka_unit_test(test_refused_for_good),
-		cmocka_unit_test_setup_teardown(test_buried, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_buried, mirrored_setup, mirrored_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
