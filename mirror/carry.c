@@ -29,7 +29,7 @@ int compare_object(struct task *t)
 	}
 	if (S_ISREG(t->st.st_mode))
 		return compare_file(t);
-	return compare_attr(t, false);
+	return compare_attr(t);
 }
 
 /* What is not known over there: a directory is made by its parent's comparison, which may be about to: it stays
@@ -117,7 +117,7 @@ static void only_awaited(struct task *t, uint32_t what)
 int carry(struct carried *c)
 {
 	struct task t = { .m = c->m, .o = c->o, .tries = c->tries, .fd = -1, .from = c->from, .to = c->to,
-			  .name = c->name, .names = c->names, .made = c->made };
+			  .name = c->name, .names = c->names, .only_times = c->only_times, .made = c->made };
 	int v = stub_ledger_begin(c->m->ledger, &t.o);
 
 	c->begun = v == 0;

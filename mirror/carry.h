@@ -16,6 +16,7 @@ struct carried {
 	uint64_t from, to;   /* of these bytes only, if it is large; 0, 0: of all */
 	const char *const *name; /* of a directory, of these names only; none: of all */
 	unsigned int names;
+	bool only_times;     /* nobody waits for other attributes of it */
 	struct made *made;   /* what is made by that is noted; NULL: it is not */
 	/* out */
 	bool begun;

@@ -123,34 +123,55 @@ static int compare_rights(struct task *t, const struct stub_attr *want,
 	return refused ? refused : changed;
 }
 
-int compare_attr(struct task *t, bool moved)
+/* Rights first; times if they are others, or @moved. */
+static int compare_all(struct task *t, const struct stub_attr *want, const struct source_meta *meta, bool moved)
 {
-	struct source_meta meta;
-	struct stub_attr want;
-	int r, refused = 0;
+	int refused = 0, r = compare_rights(t, want, meta);
 
-	t->what = "attributes";
-	attr_of(&t->st, &t->view, &want);
-	r = source_meta(t->m->target, SOURCE_BACKGROUND, &t->place, &meta);
-	if (r == 0 && (meta.attr.mode & S_IFMT) != (want.mode & S_IFMT))
-		r = -EBADMSG;
-	if (r == 0) {
-		r = compare_rights(t, &want, &meta);
-		if (r == -EOPNOTSUPP)
-			refused = r;
-		if (r == 1 || refused)
-			moved = true;
-		if (r == 1 || refused)
-			r = 0;
-	}
-	if (r == 0 && (moved || !same_time(want.mtime, meta.attr.mtime) ||
-		       !same_time(want.atime, meta.attr.atime))) {
+	if (r == -EOPNOTSUPP)
+		refused = r;
+	else if (r < 0)
+		return mirror_verdict(t->m, r);
+	if (r != 0 || moved || !same_time(want->mtime, meta->attr.mtime) || !same_time(want->atime, meta->attr.atime)) {
 		const char *what = t->what;
 
-		r = set(t, "times", TARGET_TIMES, &want);
+		r = set(t, "times", TARGET_TIMES, want);
 		if (refused)
 			t->what = what;
 	}
-	source_meta_free(&meta);
 	return r < 0 ? mirror_verdict(t->m, r) : refused ? refused : EQUAL;
+}
+
+int compare_attr_of(struct task *t, struct source_meta *meta, bool moved)
+{
+	struct stub_attr want;
+
+	attr_of(&t->st, &t->view, &want);
+	if ((meta->attr.mode & S_IFMT) != (want.mode & S_IFMT))
+		return -EBADMSG;
+	if (moved) /* who writes takes them away */
+		meta->attr.mode &= ~(uint32_t)(S_ISUID | S_ISGID);
+	return compare_all(t, &want, meta, moved);
+}
+
+int compare_attr(struct task *t)
+{
+	struct source_meta meta;
+	int r;
+
+	t->what = "attributes";
+	r = source_meta(t->m->target, SOURCE_BACKGROUND, &t->place, &meta);
+	r = r < 0 ? mirror_verdict(t->m, r) : compare_attr_of(t, &meta, false);
+	source_meta_free(&meta);
+	return r;
+}
+
+int set_times(struct task *t)
+{
+	struct stub_attr want;
+	int r;
+
+	attr_of(&t->st, &t->view, &want);
+	r = set(t, "times", TARGET_TIMES, &want);
+	return r < 0 ? mirror_verdict(t->m, r) : EQUAL;
 }

@@ -405,6 +405,6 @@ int compare_dir(struct task *t)
 		fills_want(t->m->fills, &t->o.h);
 		return names == EQUAL ? WAITS : names;
 	}
-	r = compare_attr(t, false);
+	r = t->only_times ? set_times(t) : compare_attr(t);
 	return r == EQUAL ? names : r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * compare_file.c - bytes.  Size first: what is behind the size that the file had over there reads
- * as zeros then, and is not read.  What differs is written unstable, and committed; if the server
+ * compare_file.c - bytes.  What is behind the size that the file had over there reads as zeros
+ * when it is larger, and is not read.  A size is set before if it is smaller, behind if no write made it.  What differs is written unstable, and committed; if the server
  * has begun anew in between, what it has is compared once more.
  */
 #include <errno.h>
@@ -23,6 +23,7 @@ struct copying {
 	uint64_t from, to; /* is looked at */
 	uint64_t known; /* what is behind it over there is zeros */
 	uint32_t read_max, write_max;
+	uint64_t end; /* of what was written */
 	uint64_t verf;
 	bool wrote, torn; /* by two lives of the server */
 	bool anyway; /* what is looked at has just been written here: it is written there, unread */
@@ -110,6 +111,8 @@ static int write_there(struct copying *c, uint64_t at, uint32_t from, uint32_t t
 			c->torn |= c->wrote && verf != c->verf;
 			c->verf = verf;
 			c->wrote = true;
+			if (c->end < at + from + n)
+				c->end = at + from + n;
 			atomic_fetch_add(&c->t->m->bytes, n);
 		}
 		from += n;
@@ -190,6 +193,12 @@ static int compare_bytes(struct copying *c)
 
 /* ---- the file ---- */
 
+static int set_size(struct copying *c, const struct stub_attr *want)
+{
+	c->t->what = "size";
+	return target_setattr(c->t->m->target, &c->t->place, TARGET_SIZE, want);
+}
+
 /* Once: 1 if the server has begun anew, so that it is to be done again. */
 static int copy_once(struct copying *c, const struct stub_attr *now, const struct stub_attr *want)
 {
@@ -198,12 +207,13 @@ static int copy_once(struct copying *c, const struct stub_attr *now, const struc
 
 	c->known = now->size < c->size ? now->size : c->size;
 	c->wrote = c->torn = false;
-	if (now->size != c->size) {
-		c->t->what = "size";
-		r = target_setattr(c->t->m->target, &c->t->place, TARGET_SIZE, want);
-	}
+	c->end = now->size;
+	if (now->size > c->size)
+		r = set_size(c, want);
 	if (r == 0)
 		r = compare_bytes(c);
+	if (r == 0 && c->end < c->size)
+		r = set_size(c, want);
 	if (r < 0 || !c->wrote)
 		return r;
 	c->t->what = "data";
@@ -252,25 +262,32 @@ static int compare_data(struct task *t, struct stub_attr *now, bool *moved)
 	return r;
 }
 
+/* It is @meta over there. */
+static int compare_with(struct task *t, struct source_meta *meta)
+{
+	struct stub_attr now = meta->attr;
+	bool moved = false;
+	int r = S_ISREG(now.mode) ? 0 : -EBADMSG;
+
+	/* another size although nobody here has changed it: somebody over there has */
+	if (r == 0 && !(t->o.what & STUB_OWED_DATA) && now.size != (uint64_t)t->st.st_size)
+		atomic_fetch_add(&t->m->foreign, 1);
+	if (r == 0 && (t->o.what & STUB_OWED_DATA || now.size != (uint64_t)t->st.st_size))
+		r = compare_data(t, &now, &moved);
+	return r < 0 ? mirror_verdict(t->m, r) : compare_attr_of(t, meta, moved);
+}
+
 int compare_file(struct task *t)
 {
-	struct stub_attr now;
-	bool moved = false;
+	struct source_meta meta;
 	int r;
 
 	r = task_open(t);
 	if (r != EQUAL || t->fd < 0)
 		return r;
 	t->what = "attributes";
-	r = source_getattr(t->m->target, SOURCE_BACKGROUND, &t->place, &now);
-	if (r == 0 && !S_ISREG(now.mode))
-		r = -EBADMSG;
-	if (r < 0)
-		return mirror_verdict(t->m, r);
-	/* another size although nobody here has changed it: somebody over there has */
-	if (!(t->o.what & STUB_OWED_DATA) && now.size != (uint64_t)t->st.st_size)
-		atomic_fetch_add(&t->m->foreign, 1);
-	if (t->o.what & STUB_OWED_DATA || now.size != (uint64_t)t->st.st_size)
-		r = compare_data(t, &now, &moved);
-	return r < 0 ? mirror_verdict(t->m, r) : compare_attr(t, moved);
+	r = source_meta(t->m->target, SOURCE_BACKGROUND, &t->place, &meta);
+	r = r < 0 ? mirror_verdict(t->m, r) : compare_with(t, &meta);
+	source_meta_free(&meta);
+	return r;
 }

@@ -36,6 +36,7 @@ struct job {
 	uint64_t from, to;
 	struct stub_awaited *slot;
 	unsigned int n;
+	bool attrs; /* somebody waits for no name, but for attributes */
 };
 
 struct express {
@@ -127,8 +128,10 @@ static bool do_job(struct express *e, struct job *j)
 	const char *name[NAMES_MOST];
 	struct carried c = { .m = e->m, .o = j->o, .awaited = true, .from = j->from, .to = j->to,
 			     .name = name, .names = names_of(j, name), .made = &made };
-	int v = carry(&c);
+	int v;
 
+	c.only_times = c.names && !j->attrs;
+	v = carry(&c);
 	if (!is_done(v, c.newer))
 		return false;
 	for (unsigned int i = 0; i < made.n; i++)
@@ -187,6 +190,7 @@ static void join(struct job *j, const struct stub_awaited *a)
 		j->to = a->to > j->to ? a->to : j->to;
 	}
 	j->o.what |= a->what;
+	j->attrs |= !(a->what & STUB_OWED_NAMES);
 	j->slot[j->n++] = *a;
 }
 

@@ -121,6 +121,7 @@ struct task {
 	uint64_t from, to; /* of a large file, only these bytes are; 0, 0: all */
 	const char *const *name; /* of a directory, only these names are, so many of them; none: all */
 	unsigned int names;
+	bool only_times; /* of its attributes nothing else is compared */
 	bool partly; /* not all that is owed is compared: it stays owed */
 	struct made *made; /* or NULL */
 	const char *what; /* is being compared */
@@ -168,7 +169,10 @@ int compare_dir(struct task *t);
 /* Of a directory that is not over there: it wants (aside.h) what belongs into it.  -errno */
 int dir_want(struct task *t);
 int compare_file(struct task *t);
-/* @moved: something was changed over there, so its times are not right. */
-int compare_attr(struct task *t, bool moved);
+int compare_attr(struct task *t);
+/* It was @meta over there; @moved: bytes or size were changed since, so its times are not right. */
+int compare_attr_of(struct task *t, struct source_meta *meta, bool moved);
+/* The times alone, without a look. */
+int set_times(struct task *t);
 
 #endif
