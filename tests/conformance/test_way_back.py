@@ -332,6 +332,20 @@ def test_rollback_then_abort_then_again(way_back, moddir, disks, rpcshim):
         again.stop()
 
 
+def test_rollback_leaves_nobody_behind(way_back):
+    """What is done next, needs the volume for itself: the replicator is gone then, however long it takes to end."""
+    w = way_back()
+    tracer = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-e", "inject=unlink:delay_enter=1000000", "-p",
+                               str(w.mirror.process.pid)], stderr=subprocess.PIPE, text=True)
+    try:
+        assert "attached" in tracer.stderr.readline()
+        w.m.postcopy("rollback", w.volume)
+        assert w.mirror.process.poll() is not None
+    finally:
+        tracer.terminate()
+        tracer.communicate(timeout=30)
+
+
 def test_rollback_that_is_given_up(way_back):
     """What cannot be carried over ends it in time, and clients go on here."""
     w = way_back()
