@@ -438,7 +438,7 @@ static void read_ahead(struct transfer *t)
 	t->ahead = true;
 	n = block == 0 ? 1 : 2 * here_before(j, t->o, block);
 	for (unsigned int i = 1; i <= n && i <= AHEAD_MOST && (block + i) * j->c.block_bytes < t->o->size; i++)
-		jobs_read_ahead(j, &t->o->h, block + i);
+		jobs_read_ahead(j, t->o, block + i);
 }
 
 /* ---- a transfer ---- */
@@ -566,7 +566,8 @@ int job_fetch(struct jobs *j, struct job *job, struct stub_object *o, uint64_t o
 	return transfer_run(&t);
 }
 
-/* Where the first waiter waits, and how far any of them needs to see. */
+/* Where the first waiter waits, and how far any of them needs to see; the next block comes with it unless
+ * somebody brings that already. */
 static void waiters_range(struct jobs *j, struct job *job, uint64_t *first, uint64_t *end)
 {
 	uint64_t start = job->block * j->c.block_bytes;
@@ -583,9 +584,12 @@ static void waiters_range(struct jobs *j, struct job *job, uint64_t *first, uint
 		if (to > *end && to >= w->r->ask.offset)
 			*end = to;
 	}
-	pthread_mutex_unlock(&j->table.lock);
 	if (*end > most)
 		*end = most;
+	if (job_of_block(&j->table, &job->h, job->block + 1))
+		*end = start + j->c.block_bytes;
+	job->end = *end;
+	pthread_mutex_unlock(&j->table.lock);
 }
 
 int job_data(struct jobs *j, struct job *job, struct stub_object *o)

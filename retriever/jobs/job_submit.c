@@ -104,8 +104,26 @@ static void submit_alone(struct jobs *j, const struct stub_ask *ask)
 	pthread_mutex_unlock(&j->table.lock);
 }
 
-void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block)
+/* Does the job of the block before bring what is before @end as well, for somebody who reads across? */
+static bool is_brought(struct jobs *j, const struct stub_handle *h, uint64_t block, uint64_t end)
 {
+	struct job *before;
+	bool is;
+
+	pthread_mutex_lock(&j->table.lock);
+	before = block > 0 ? job_of_block(&j->table, h, block - 1) : NULL;
+	is = before && before->end >= end;
+	pthread_mutex_unlock(&j->table.lock);
+	return is;
+}
+
+void jobs_read_ahead(struct jobs *j, const struct stub_object *o, uint64_t block)
+{
+	uint64_t end = (block + 1) * j->c.block_bytes;
+	const struct stub_handle *h = &o->h;
+
+	if (is_brought(j, h, block, end < o->size ? end : o->size))
+		return;
 	submit_alone(j, &(struct stub_ask){ .kind = STUB_ASK_DATA,
 					    .h = *h,
 					    .offset = block * j->c.block_bytes });

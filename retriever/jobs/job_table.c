@@ -123,6 +123,14 @@ struct job *job_find(struct job_table *t, const struct job *key)
 	return job;
 }
 
+struct job *job_of_block(struct job_table *t, const struct stub_handle *h, uint64_t block)
+{
+	struct job key = { .kind = STUB_ASK_DATA, .h = *h, .block = block };
+
+	key.hash = hash_of(&key);
+	return job_find(t, &key);
+}
+
 void job_add(struct job_table *t, struct job *job)
 {
 	struct job **head = &t->bucket[job->hash % JOB_BUCKETS];

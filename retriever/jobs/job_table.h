@@ -39,6 +39,7 @@ struct job {
 	bool running;
 	bool wanted; /* a client joined while it ran in the background */
 	uint64_t first; /* DATA: byte of the first ask */
+	uint64_t end; /* DATA, once it runs: it brings what is before that, of the next block too */
 	bool wants_more; /* a client has asked for bytes behind that */
 	/* called then, under the lock; NULL: nothing */
 	void (*hurry)(void *arg);
@@ -92,6 +93,7 @@ void job_free(struct job *job); /* one that nobody waits for, and not in the tab
 /* The calls below are made with the lock held. */
 
 struct job *job_find(struct job_table *t, const struct job *key); /* NULL: there is none */
+struct job *job_of_block(struct job_table *t, const struct stub_handle *h, uint64_t block); /* likewise, of DATA */
 void job_add(struct job_table *t, struct job *job);
 void job_remove(struct job_table *t, struct job *job);
 void job_join(struct job *other, struct job *job); /* @other has the waiters of @job, too */

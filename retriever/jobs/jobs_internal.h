@@ -158,8 +158,8 @@ void jobs_held_stop(struct jobs *j); /* all held jobs are in the demand queue th
 void jobs_held_destroy(struct jobs *j);
 void jobs_held_stats(struct jobs *j, struct jobs_stats *out); /* under the lock */
 
-/* Start fetching @block of @h for nobody in particular, unless it is under way. */
-void jobs_read_ahead(struct jobs *j, const struct stub_handle *h, uint64_t block);
+/* Start fetching @block of @o for nobody in particular, unless it is under way. */
+void jobs_read_ahead(struct jobs *j, const struct stub_object *o, uint64_t block);
 
 /* A client has asked for the attributes of @o, a dummy: it may want those of the next entries. */
 void jobs_ahead_asked(struct jobs *j, const struct stub_object *o);

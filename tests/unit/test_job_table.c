@@ -53,8 +53,11 @@ static void the_same_ask_finds_its_job(void **state)
 		assert_null(job_find(t, others[i]));
 		job_free(others[i]);
 	}
+	assert_ptr_equal(job_of_block(t, &a->h, 1), a);
+	assert_null(job_of_block(t, &a->h, 2));
 	end(t, a);
 	assert_null(job_find(t, b));
+	assert_null(job_of_block(t, &b->h, 1));
 	job_free(b);
 	job_table_finish(t);
 }
