@@ -192,6 +192,7 @@ class MixedRun(Run):
         self.changed = {}              # id -> names in it: what SMB changed, NFS has not shown
         self.changed_at = 0
         self.listed = set()            # directories that NFS clients have read
+        self.named = set()             # what they have named: Ganesha may know it, though the client does not
         self.smb_operations = 0
         self.slowest = 0.0             # s from a change to NFS showing it
 
@@ -282,6 +283,10 @@ class MixedRun(Run):
         if op["c"] != "smb":
             if op["op"] == "readdir":
                 self.listed.add(op["obj"])
+            for where, name in (("dir", "name"), ("dir2", "name2")):
+                up = self.world.inodes.get(op.get(where))
+                if up is not None and up.entries:
+                    self.named.add(up.entries.get(op[name]))
             return
         self.shown = reply.attrs
         self.smb_operations += not str(op["id"]).startswith("look")
@@ -310,7 +315,10 @@ class MixedRun(Run):
             inode = self.world.inodes.get(number)
             # By its old handle a removed file goes on while anybody has it open, the
             # retriever too: what has to go is the name.
-            if inode is None or inode.handles == (None, None) or not inode.nlink:
+            if inode is None or not inode.nlink:
+                continue
+            if inode.handles == (None, None):
+                self.settle_named(number)
                 continue
             c = "v3" if inode.handles[0] is not None else "v4.1"
             self.soon_seen({"op": "getattr", "obj": number, "c": c})
@@ -318,6 +326,17 @@ class MixedRun(Run):
                 self.soon_seen({"op": "lookup", "dir": number, "name": name, "c": c})
             if number in self.listed:
                 self.soon_seen({"op": "readdir", "obj": number, "attrs": False, "c": c})
+
+    def settle_named(self, number):
+        """What no NFS client has a handle of may be in Ganesha's cache all the same."""
+        for up, inode in list(self.world.inodes.items()):
+            if inode.type != DIR or inode.handles == (None, None) or not inode.nlink:
+                continue
+            for name in sorted(n for n, one in inode.entries.items() if one == number):
+                if number in self.named or up in self.listed:
+                    self.soon_seen({"op": "lookup", "dir": up, "name": name,
+                                    "c": "v3" if inode.handles[0] is not None else "v4.1"})
+                    return
 
     def decide(self):
         """Not by what Ganesha may still have from before."""
