@@ -407,6 +407,24 @@ STUB_PUBLIC int stub_ledger_put(struct stub_ledger *l, const struct stub_owed *o
 	return r;
 }
 
+STUB_PUBLIC int stub_ledger_owes(struct stub_ledger *l, const struct stub_handle *h)
+{
+	uint32_t what;
+	uint64_t turn;
+	bool flies;
+	int r;
+
+	pthread_mutex_lock(&l->lock);
+	r = follow(l);
+	flies = r == 0 && stub_set_flies(l->map->set, h); /* first: when it lands it is owed */
+	if (r == 0)
+		r = take(l);
+	if (r == 0)
+		r = stub_owed_get(l->db, h, &what, &turn);
+	pthread_mutex_unlock(&l->lock);
+	return r == 0 ? 1 : r == -ENOENT ? flies : r;
+}
+
 STUB_PUBLIC int stub_ledger_count(struct stub_ledger *l, uint64_t *owed)
 {
 	int r;

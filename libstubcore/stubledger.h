@@ -93,6 +93,8 @@ int stub_ledger_begin(struct stub_ledger *l, struct stub_owed *o);
 int stub_ledger_strike(struct stub_ledger *l, const struct stub_owed *o);
 /* Is a change of @h (NULL: of anything) under way, or perhaps one?  Then what is seen here may not last. */
 bool stub_ledger_flies(struct stub_ledger *l, const struct stub_handle *h);
+/* Is @h owed, or just being changed, so that both sides may differ?  1, 0, or -errno. */
+int stub_ledger_owes(struct stub_ledger *l, const struct stub_handle *h);
 /* Of a way back: @max of all that was ever struck, and was not gone then, behind @after (NULL: from the
  * first one), with what was owed of it: how many. */
 int stub_ledger_struck(struct stub_ledger *l, const struct stub_handle *after, struct stub_owed *out,

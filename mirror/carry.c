@@ -24,7 +24,8 @@ int compare_object(struct task *t)
 	if (S_ISDIR(t->st.st_mode))
 		return compare_dir(t);
 	if (task_waits(t)) {
-		fills_want(t->m->fills, &t->o.h);
+		if (!t->look)
+			fills_want(t->m->fills, &t->o.h);
 		return WAITS;
 	}
 	if (S_ISREG(t->st.st_mode))

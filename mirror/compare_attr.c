@@ -76,8 +76,9 @@ static int compare_acls(struct task *t, const struct stub_attr *want,
 	for (int i = 0; i < 2 && r == 0; i++)
 		r = load(t->fd, names[i], &a.value[i], &a.x[i]);
 	if (r == 0 && (!same_acl(&a.x[0], meta) || !same_acl(&a.x[1], meta))) {
-		r = target_setacl(t->m->target, &t->place, want, a.x[0].len ? &a.x[0] : NULL,
-				  a.x[1].len ? &a.x[1] : NULL);
+		r = t->look ? DIFFERS :
+			      target_setacl(t->m->target, &t->place, want, a.x[0].len ? &a.x[0] : NULL,
+					    a.x[1].len ? &a.x[1] : NULL);
 		if (r == 0)
 			r = 1;
 	}
@@ -88,7 +89,7 @@ static int compare_acls(struct task *t, const struct stub_attr *want,
 static int set(struct task *t, const char *what, unsigned int which, const struct stub_attr *want)
 {
 	t->what = what;
-	return target_setattr(t->m->target, &t->place, which, want);
+	return t->look ? DIFFERS : target_setattr(t->m->target, &t->place, which, want);
 }
 
 /* All but times: 1 if anything was changed. */
@@ -123,6 +124,15 @@ static int compare_rights(struct task *t, const struct stub_attr *want,
 	return refused ? refused : changed;
 }
 
+/* Are the times to be set?  Where it is only looked: those of reading are nobody's change, and servers may
+ * keep none of symlinks. */
+static bool other_times(const struct task *t, const struct stub_attr *want, const struct stub_attr *is)
+{
+	if (t->look)
+		return !S_ISLNK(want->mode) && !same_time(want->mtime, is->mtime);
+	return !same_time(want->mtime, is->mtime) || !same_time(want->atime, is->atime);
+}
+
 /* Rights first; times if they are others, or @moved. */
 static int compare_all(struct task *t, const struct stub_attr *want, const struct source_meta *meta, bool moved)
 {
@@ -132,7 +142,7 @@ static int compare_all(struct task *t, const struct stub_attr *want, const struc
 		refused = r;
 	else if (r < 0)
 		return mirror_verdict(t->m, r);
-	if (r != 0 || moved || !same_time(want->mtime, meta->attr.mtime) || !same_time(want->atime, meta->attr.atime)) {
+	if (r != 0 || moved || other_times(t, want, &meta->attr)) {
 		const char *what = t->what;
 
 		r = set(t, "times", TARGET_TIMES, want);

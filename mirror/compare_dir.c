@@ -57,11 +57,19 @@ static void park(struct comparing *c, const char *name, int error)
 	c->parked = true;
 }
 
+static int tell(struct comparing *c, const char *name, const char *what)
+{
+	c->t->look->found(c->t->look->arg, name, what);
+	return 0;
+}
+
 /* One name has failed: 0, go on with the others; else that ends it. */
 static int fail(struct comparing *c, const char *name, int error)
 {
 	int v = mirror_verdict(c->t->m, error);
 
+	if (c->t->look && v < 0)
+		return tell(c, name, strerror(-v));
 	if (v == AGAIN || v == -EEXIST || v == -ENOENT || v == -ENOTEMPTY) {
 		c->again = true;
 		/* it is always so: two names of which the mirror makes one, for instance */
@@ -234,6 +242,14 @@ static int put_late(struct comparing *c, const char *name, const struct here_obj
 	return c->late_n == BATCH ? bring_late(c) : 0;
 }
 
+/* It is not right over there. */
+static int look_at(struct comparing *c, const char *name, struct there_name *n)
+{
+	if (n)
+		n->done = true;
+	return c->unlisted ? 0 : tell(c, name, n ? "is another object over there" : "is missing over there");
+}
+
 static int compare_name(struct comparing *c, const char *name, const struct here_object *o)
 {
 	struct there_name *n = there_find(&c->there, name);
@@ -244,6 +260,8 @@ static int compare_name(struct comparing *c, const char *name, const struct here
 		n->done = true;
 		return 0;
 	}
+	if (c->t->look)
+		return look_at(c, name, n);
 	if (n && c->unlisted) { /* nothing is taken from it before it is listed */
 		c->again = true;
 		return changed(c, o);
@@ -289,7 +307,7 @@ static int clear(struct comparing *c)
 
 		if (n->done || stays(c, n->name))
 			continue;
-		r = set_aside(c, n);
+		r = c->t->look ? tell(c, n->name, "is over there only") : set_aside(c, n);
 		if (r < 0)
 			r = fail(c, n->name, r);
 	}
@@ -402,7 +420,8 @@ int compare_dir(struct task *t)
 	if (names != EQUAL && names != AGAIN && names != REFUSED)
 		return names;
 	if (t->view.needs & (STUB_NEEDS_ATTRS | STUB_NEEDS_ENTRIES)) {
-		fills_want(t->m->fills, &t->o.h);
+		if (!t->look)
+			fills_want(t->m->fills, &t->o.h);
 		return names == EQUAL ? WAITS : names;
 	}
 	r = t->only_times ? set_times(t) : compare_attr(t);

@@ -102,6 +102,8 @@ static int write_there(struct copying *c, uint64_t at, uint32_t from, uint32_t t
 {
 	int r = 0;
 
+	if (c->t->look)
+		return from < to ? DIFFERS : 0;
 	while (from < to && r == 0) {
 		uint32_t n = to - from < c->write_max ? to - from : c->write_max;
 		uint64_t verf;
@@ -196,7 +198,7 @@ static int compare_bytes(struct copying *c)
 static int set_size(struct copying *c, const struct stub_attr *want)
 {
 	c->t->what = "size";
-	return target_setattr(c->t->m->target, &c->t->place, TARGET_SIZE, want);
+	return c->t->look ? DIFFERS : target_setattr(c->t->m->target, &c->t->place, TARGET_SIZE, want);
 }
 
 /* Once: 1 if the server has begun anew, so that it is to be done again. */
@@ -243,6 +245,10 @@ static int compare_data(struct task *t, struct stub_attr *now, bool *moved)
 	struct stub_attr want;
 	int r = limits(&c);
 
+	if (t->look && now->size != c.size) {
+		t->what = "size";
+		r = DIFFERS;
+	}
 	if (t->to > t->from && c.size > LARGE) {
 		t->partly = c.anyway = true;
 		c.from = t->from;

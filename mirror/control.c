@@ -15,6 +15,7 @@
 #include "express.h"
 #include "paused.h"
 #include "rounds.h"
+#include "verify.h"
 #include "walk.h"
 
 #define PARKED_TOLD  100
@@ -254,6 +255,61 @@ static struct json_object *cmd_walk(struct control *c, struct json_object *in)
 	return answer_ok();
 }
 
+static struct json_object *cmd_verify(struct control *c, struct json_object *in)
+{
+	struct json_object *x;
+	bool repairs = json_object_object_get_ex(in, "repair", &x) && json_object_get_boolean(x);
+	int r;
+
+	if (stub_ledger_unknown(c->m->ledger) || walker_walks(c->m->walker))
+		return answer_error("everything is being compared, and made equal, just now");
+	r = verifier_start(c->m->verifier, repairs);
+	return r == 0 ? answer_ok() : answer_error(r == -EBUSY ? "one runs already" : strerror(-r));
+}
+
+static void add_differences(struct json_object *o, const struct verify_difference *d, unsigned int n)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct json_object *one = json_object_new_object();
+
+		add_bytes(one, "path", d[i].path);
+		add_s(one, "what", d[i].what);
+		json_object_array_add(list, one);
+	}
+	json_object_object_add(o, "differences", list);
+}
+
+static struct json_object *cmd_verified(struct control *c, struct json_object *in)
+{
+	static const char *const words[] = { "never", "running", "done", "stopped", "failed" };
+	struct verify_difference *d = malloc(VERIFY_TOLD * sizeof(*d));
+	struct json_object *o = answer_ok();
+	struct verify_report r;
+	unsigned int n = verifier_report(c->m->verifier, &r, d);
+
+	add_s(o, "verify", words[r.state]);
+	if (r.state == VERIFY_FAILED)
+		add_s(o, "reason", strerror(-r.error));
+	add_f(o, "seconds", (double)r.ms / 1000);
+	add_u(o, "objects", r.objects);
+	add_u(o, "bytes", r.bytes);
+	add_u(o, "waiting", r.waiting);
+	add_u(o, "owed", r.owed);
+	add_u(o, "different", r.different);
+	add_b(o, "repairs", r.repairs);
+	add_differences(o, d, d ? n : 0);
+	free(d);
+	return o;
+}
+
+static struct json_object *cmd_verify_stop(struct control *c, struct json_object *in)
+{
+	verifier_stop(c->m->verifier);
+	return answer_ok();
+}
+
 static struct json_object *not_a_way_back(void)
 {
 	return answer_error("the mirror is no way back");
@@ -359,7 +415,8 @@ static const struct {
 	{ "retry", cmd_retry },	  { "pause", cmd_pause },     { "resume", cmd_resume },
 	{ "freeze", cmd_freeze }, { "thaw", cmd_thaw },	      { "walk", cmd_walk },
 	{ "leave", cmd_leave },	  { "stop", cmd_stop },     { "again", cmd_again },
-	{ "over", cmd_over },
+	{ "over", cmd_over },	  { "verify", cmd_verify },   { "verified", cmd_verified },
+	{ "verify-stop", cmd_verify_stop },
 };
 
 static struct json_object *run_command(void *arg, const char *name, struct json_object *in)

@@ -14,6 +14,11 @@
  *   {"cmd":"pause"} {"cmd":"resume"}
  *   {"cmd":"freeze"} {"cmd":"thaw"} nobody can change the volume
  *   {"cmd":"walk"}              compare everything
+ *   {"cmd":"verify"}            compare everything, and change nothing; "repair": true: what differs is owed by that
+ *   {"cmd":"verified"}          how far that is: "verify" (never, running, done, stopped, failed; "reason"), seconds,
+ *                               objects, bytes, waiting, owed (could not be compared), different, repairs, differences
+ *                               (the first ones: path, what)
+ *   {"cmd":"verify-stop"}
  *   {"cmd":"again"}             (of a way back) what was ever struck is owed again: "objects"
  *   {"cmd":"over"}              (of a way back) frozen and drained, it is frozen for good, and the replicator
  *                               ends: clients are back at the old server

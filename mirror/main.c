@@ -26,6 +26,7 @@
 #include "rounds.h"
 #include "source/posix_acl.h"
 #include "source/trace.h"
+#include "verify.h"
 #include "walk.h"
 
 #define EXIT_ELSEWHERE 4 /* no volume here, or none with a mirror: trying again does not help */
@@ -180,6 +181,8 @@ static int start(struct program *p)
 	if (e == 0)
 		e = walker_create(m, &m->walker);
 	if (e == 0)
+		e = verifier_create(m, &m->verifier);
+	if (e == 0)
 		e = replicator_create(m, &p->replicator);
 	if (e == 0)
 		e = express_create(m, &m->express);
@@ -198,6 +201,7 @@ static void stop(struct program *p)
 	control_destroy(p->control);
 	if (m->target)
 		source_stop(m->target);
+	verifier_destroy(m->verifier);
 	express_destroy(m->express);
 	replicator_destroy(p->replicator);
 	walker_destroy(m->walker);

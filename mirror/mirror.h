@@ -10,6 +10,7 @@
  *   compare_dir.c   names; there.c: a listing over there; bring.c: how a missing name comes there
  *   compare_file.c  bytes
  *   compare_attr.c  owner, ACL, mode, times
+ *   verify.c        the whole volume, only looked at
  *   marks.c         a set, by sums
  *   aside.c         what is held aside, and when it may go
  *   rounds.c        has everything that was owed at some moment been compared since?
@@ -39,6 +40,7 @@
 #ifndef MIRROR_H
 #define MIRROR_H
 
+#include <errno.h>
 #include <stdatomic.h>
 
 #include "source/target.h"
@@ -54,6 +56,7 @@ struct desk;
 struct express;
 struct fills;
 struct rounds;
+struct verifier;
 struct walker;
 
 struct mirror {
@@ -73,6 +76,7 @@ struct mirror {
 	struct express *express;
 	struct fills *fills;
 	struct rounds *rounds;
+	struct verifier *verifier;
 	struct walker *walker;
 	/* counted since the start */
 	_Atomic uint64_t objects, bytes, foreign, waiting, waits_now;
@@ -105,6 +109,13 @@ struct made {
 	unsigned int n;
 };
 
+/* For a comparison that changes nothing, on neither side: what differs is told, of a directory with the @name. */
+struct looked {
+	void (*found)(void *arg, const char *name, const char *what);
+	void *arg;
+};
+#define DIFFERS (-ENOANO) /* an error of such a comparison: task.what does */
+
 /* One comparison. */
 struct task {
 	struct mirror *m;
@@ -124,6 +135,7 @@ struct task {
 	bool only_times; /* of its attributes nothing else is compared */
 	bool partly; /* not all that is owed is compared: it stays owed */
 	struct made *made; /* or NULL */
+	const struct looked *look; /* nothing is changed; NULL: what differs is made equal */
 	const char *what; /* is being compared */
 };
 
@@ -152,7 +164,7 @@ int task_look(struct task *t);
 /* No directory: has the migration to do something first?  On the way back it has to find all names, too: they
  * are told to be one file's by size and times, which must stay as they are at the source until then. */
 bool task_waits(const struct task *t);
-/* Open it for reading, and make durable what it is; look again. */
+/* Open it for reading, and make durable what it is (of a task that only looks: not); look again. */
 int task_open(struct task *t);
 void task_close(struct task *t);
 /* How it is to be over there: @st, with what @view shows instead. */

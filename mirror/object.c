@@ -91,7 +91,10 @@ int task_open(struct task *t)
 		return own(t, fd);
 	close(t->fd);
 	t->fd = fd;
-	r = S_ISREG(t->st.st_mode) ? commit(t) : fsync(fd) < 0 ? -errno : 0;
+	if (t->look)
+		r = 0;
+	else
+		r = S_ISREG(t->st.st_mode) ? commit(t) : fsync(fd) < 0 ? -errno : 0;
 	if (r == 0)
 		r = look(t);
 	return own(t, r);

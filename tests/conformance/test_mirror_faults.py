@@ -278,6 +278,50 @@ def test_sync(place, c):
             assert (place.tree / ("synced-%d" % i)).read_bytes() == b"%d" % i
 
 
+def verified(m, timeout=120):
+    """What comes of a comparison that runs."""
+    wait_until(lambda: m.ask("verified")["verify"] != "running", timeout, "the comparison's end")
+    return m.ask("verified")
+
+
+def begins(m):
+    try:
+        return m.ask("verify") is not None
+    except AssertionError as err:
+        assert "one runs already" in str(err)
+        return False
+
+
+def test_verify_while_clients_work(place, c):
+    """What they change is no difference."""
+    for seed in range(3):
+        with Busy(place.volume, "busy verified %d" % seed, seed) as busy:
+            wait_until(lambda: busy.operations > 200, 60, "work")
+            place.m.ask("verify")
+            answer = verified(place.m)
+        assert answer["verify"] == "done" and not answer["different"], answer
+        assert answer["objects"] > 50, answer
+
+
+def test_verify_of_what_is_away(place, c):
+    """It waits; and can be ended."""
+    c.mkdir("verified away")
+    for i in range(20):
+        c.write("verified away/%d" % i, b"x")
+    place.m.equal(place.tree)
+    place.server.stop()
+    place.m.ask("verify")
+    assert not begins(place.m)
+    place.m.state("gone")
+    assert place.m.ask("verified")["verify"] == "running"
+    place.m.ask("verify-stop")
+    assert place.m.ask("verified")["verify"] == "stopped"
+    place.server.start()
+    wait_until(lambda: begins(place.m), 60, "the end of the one before")
+    answer = verified(place.m)
+    assert answer["verify"] == "done" and not answer["different"] and answer["objects"] > 20, answer
+
+
 def test_frozen(place, c):
     place.m.ask("freeze")
     assert place.m.status()["state"] == "frozen"

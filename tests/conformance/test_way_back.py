@@ -332,6 +332,34 @@ def test_rollback_then_abort_then_again(way_back, moddir, disks, rpcshim):
         again.stop()
 
 
+def verify(w):
+    answer = json.loads(w.m.postcopy("mirror", "verify", "--json", w.volume).stdout)
+    assert not answer["different"] and not answer["owed"], answer
+    return answer
+
+
+def test_verify(way_back):
+    """What the migration has not brought is no difference, and is not asked for."""
+    w = way_back()
+    c = w.client()
+    c.listdir("")
+    c.write_file("d1/new", b"new")
+    w.equal_so_far()
+    before = w.m.status()["pending"]
+    answer = verify(w)
+    assert answer["waiting"] > 0 and answer["objects"] > 0, answer
+    assert w.m.status()["pending"] == before > 0
+    w.end()
+    answer = verify(w)
+    assert not answer["waiting"] and answer["objects"] > 50, answer
+    c.write("d0/f4", 5, b"ours")
+    w.equal_so_far()
+    with w.server.client("v3") as there:
+        there.write_file("d0/f4", b"theirs")
+    done = w.m.postcopy("mirror", "verify", "--json", w.volume, check=False)
+    assert done.returncode == 1 and "d0/f4" in done.stdout, done
+
+
 def test_rollback_leaves_nobody_behind(way_back):
     """What is done next, needs the volume for itself: the replicator is gone then, however long it takes to end."""
     w = way_back()

@@ -273,6 +273,29 @@ static void bad_entries(void **state)
 	assert_int_equal(stub_ledger_enter(x->v, &h, STUB_OWED_DATA, &e), -EINVAL);
 }
 
+/* From before the change until both sides are equal, whether the replicator has taken it over or not. */
+static void asked_of_one(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_ledger *l = open_ledger(x);
+	const struct stub_handle h = handle_of(5), other = handle_of(6);
+	struct stub_entered e;
+
+	assert_int_equal(stub_ledger_owes(l, &h), 0);
+	assert_int_equal(stub_ledger_enter(x->v, &h, STUB_OWED_DATA, &e), 0);
+	assert_int_equal(stub_ledger_owes(l, &h), 1);
+	assert_int_equal(settle(l, 5), 1); /* it is under way still */
+	stub_ledger_leave(x->v, &e);
+	assert_int_equal(stub_ledger_owes(l, &h), 1);
+	assert_int_equal(stub_ledger_owes(l, &other), 0);
+	assert_int_equal(settle(l, 5), 0);
+	assert_int_equal(stub_ledger_owes(l, &h), 0);
+	assert_int_equal(stub_ledger_enter(x->v, &h, STUB_OWED_DATA, &e), 0);
+	stub_ledger_leave(x->v, &e);
+	assert_int_equal(stub_ledger_owes(l, &h), 1); /* nobody has counted since */
+	stub_ledger_close(l);
+}
+
 /* Each way in which a change may lie about the comparison. */
 static void changed_meanwhile(void **state)
 {
@@ -794,6 +817,7 @@ int main(void)
 		TEST(made_and_ended, setup),
 		TEST(entered_and_struck, setup),
 		TEST(bad_entries, setup),
+		TEST(asked_of_one, setup),
 		TEST(changed_meanwhile, setup),
 		TEST(a_hot_object, setup),
 		TEST(many_objects, setup),
