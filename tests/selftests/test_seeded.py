@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bugs that tests/crash/selftest puts in fit the product as it is: whoever changes the place changes the patch."""
+import pathlib
+import subprocess
+
+import pytest
+
+TREE = pathlib.Path(__file__).resolve().parent.parent.parent
+PATCHES = sorted((TREE / "tests/crash/seeded").glob("*.patch"))
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda p: p.stem)
+def test_it_applies(patch):
+    done = subprocess.run(["git", "apply", "--check", str(patch)], cwd=TREE, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "\ndiff --git " in patch.read_text(), "it does not say what the bug is"
