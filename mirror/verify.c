@@ -42,7 +42,6 @@ struct verifier {
 	bool threaded; /* `thread` is to be joined */
 	/* under lock */
 	bool alive; /* it has not ended, and may wait for a mirror that is away */
-	bool stop;
 	struct items dirs, later;
 	unsigned int busy; /* workers that may push more */
 	uint64_t begun_ms;
@@ -68,12 +67,12 @@ struct worker {
 
 static bool stopped(struct verifier *v)
 {
-	bool stop;
+	bool runs;
 
 	pthread_mutex_lock(&v->lock);
-	stop = v->stop || v->report.state != VERIFY_RUNS;
+	runs = v->report.state == VERIFY_RUNS;
 	pthread_mutex_unlock(&v->lock);
-	return stop || atomic_load(&v->m->stopping);
+	return !runs || atomic_load(&v->m->stopping);
 }
 
 static void failed(struct verifier *v, int error)
@@ -92,7 +91,7 @@ static void rest(struct verifier *v, unsigned int ms)
 	uint64_t until = stub_now_ms() + ms;
 
 	pthread_mutex_lock(&v->lock);
-	while (!v->stop && stub_cond_wait_until(&v->wake, &v->lock, until) == 0)
+	while (v->report.state == VERIFY_RUNS && stub_cond_wait_until(&v->wake, &v->lock, until) == 0)
 		continue;
 	pthread_mutex_unlock(&v->lock);
 }
@@ -322,7 +321,7 @@ static void *worker_thread(void *arg)
 	struct item i;
 
 	pthread_mutex_lock(&v->lock);
-	while (!v->stop && v->report.state == VERIFY_RUNS && (v->dirs.n || v->busy)) {
+	while (v->report.state == VERIFY_RUNS && (v->dirs.n || v->busy)) {
 		if (!v->dirs.n) {
 			pthread_cond_wait(&v->wake, &v->lock);
 			continue;
@@ -346,11 +345,10 @@ static void work(struct verifier *v)
 	const struct item root = { .h = *stub_volume_root(v->m->volume), .what = STUB_OWED_NAMES | STUB_OWED_ATTRS };
 	int r = k ? push(v, &root) : -ENOMEM;
 
-	for (; r == 0 && n < WORKERS; n++) {
+	while (r == 0 && n < WORKERS) {
 		k[n].v = v;
 		r = -pthread_create(&k[n].thread, NULL, worker_thread, &k[n]);
-		if (r < 0)
-			break;
+		n += r == 0;
 	}
 	if (r < 0)
 		failed(v, r);
@@ -419,7 +417,6 @@ int verifier_start(struct verifier *v, bool repairs)
 		v->alive = true;
 		v->report = (struct verify_report){ .state = VERIFY_RUNS, .repairs = repairs };
 		v->begun_ms = stub_now_ms();
-		v->stop = false;
 	}
 	pthread_mutex_unlock(&v->lock);
 	if (alive)
@@ -438,7 +435,6 @@ int verifier_start(struct verifier *v, bool repairs)
 void verifier_stop(struct verifier *v)
 {
 	pthread_mutex_lock(&v->lock);
-	v->stop = true;
 	if (v->report.state == VERIFY_RUNS) {
 		v->report.state = VERIFY_STOPPED;
 		v->report.ms = stub_now_ms() - v->begun_ms;
