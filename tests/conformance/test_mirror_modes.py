@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from lib.clientwork import Knowing
 from lib.line import line
 from lib.migration import Migration, SmbMigration
 from lib.mirror import Mirror
@@ -340,65 +341,6 @@ def refusal(c, path):
 
 # ---- one side dies ----
 
-class Worker(threading.Thread):
-    """Changes a directory of its own, and knows what was acknowledged."""
-
-    def __init__(self, client, top, seed):
-        super().__init__()
-        self.c, self.top, self.rng = client, top, random.Random(seed)
-        self.files = {}             # name: bytes
-        self.doubt = set()          # names of the operation that was not answered
-        self.done, self.error = 0, None
-
-    def run(self):
-        try:
-            while True:
-                self.step()
-                self.done += 1
-        except Exception as e:
-            self.error = e
-
-    def step(self):
-        rng, names = self.rng, sorted(self.files)
-        what = rng.choice(("new", "new", "write", "rename", "remove", "cut"))
-        name = rng.choice(names) if names else None
-        if what == "new" or not names:
-            name, data = "n%d" % rng.randrange(10 ** 6), rng.randbytes(rng.choice((0, 10, 9000)))
-            self.doubt = {name}
-            self.c.write_file(self.top + "/" + name, data)
-            self.files[name] = data
-        elif what == "write":
-            at, data = rng.randrange(5000), rng.randbytes(100)
-            self.doubt = {name}
-            how = rng.choice((UNSTABLE, FILE_SYNC))
-            self.c.write(self.top + "/" + name, at, data, how)
-            if how == UNSTABLE:
-                self.c.commit(self.top + "/" + name)
-            was = self.files[name].ljust(at, b"\0")
-            self.files[name] = was[:at] + data + was[at + 100:]
-        elif what == "cut":
-            self.doubt = {name}
-            self.c.setattr(self.top + "/" + name, size=7)
-            self.files[name] = self.files[name][:7].ljust(7, b"\0")
-        elif what == "rename":
-            to = "r%d" % rng.randrange(10 ** 6)
-            self.doubt = {name, to}
-            self.c.rename(self.top + "/" + name, self.top + "/" + to)
-            self.files[to] = self.files.pop(name)
-        else:
-            self.doubt = {name}
-            self.c.remove(self.top + "/" + name)
-            del self.files[name]
-        self.doubt = set()
-
-    def check(self, tree):
-        top = tree / self.top
-        there = {p.name: p.read_bytes() for p in top.iterdir() if p.name not in self.doubt}
-        known = {n: b for n, b in self.files.items() if n not in self.doubt}
-        assert there == known, (self.top, sorted(there.keys() ^ known.keys()),
-                                [n for n in there if n in known and there[n] != known[n]], self.doubt)
-
-
 def test_everything_dies(sync):
     """What was acknowledged is over there at that moment, without anybody who could bring it."""
     seed = int(os.environ.get("POSTCOPY_SEED") or random.SystemRandom().randrange(1 << 32))
@@ -408,7 +350,7 @@ def test_everything_dies(sync):
         for i in range(3):
             c.mkdir("w%d" % i)
     for turn in range(4):
-        workers = [Worker(sync.m.client(proto), "w%d" % i, rng.random()) for i, proto in
+        workers = [Knowing(sync.m.client(proto), "w%d" % i, rng.random()) for i, proto in
                    enumerate(("v3", "v4.1", "v3"))]
         for w in workers:
             w.files = {p.name: p.read_bytes() for p in (sync.volume / w.top).iterdir()}

@@ -10,6 +10,10 @@ loses what it had not been told to keep, or a part of it (disklog.py), and is th
 on that side is started anew, and clients go on.  What the other side has is what it had by then, as it
 is with two machines.  In the end everything comes, is carried over, and compared.
 
+In sync mode some of the clients know what they were told, each in a new directory of its own.  That is looked
+for at the moment of the cut: at the other side, which nobody changes any more, and on the disk that was cut,
+before anything is started there.
+
 Who wrote last to a disk dies just before its power goes, so that nobody is told by a dead disk that
 something is kept.
 """
@@ -34,7 +38,7 @@ from cuts_record import BASE, LOGDISK, Disk  # noqa: E402
 from disklog import Log  # noqa: E402
 import images  # noqa: E402
 from kills_bed import SHIM  # noqa: E402
-from lib.clientwork import Workers, fill  # noqa: E402
+from lib.clientwork import Knowing, Workers, fill  # noqa: E402
 from lib.ganesha import Ganesha  # noqa: E402
 from lib.migration import Migration  # noqa: E402
 from lib.mirror import Mirror  # noqa: E402
@@ -44,6 +48,8 @@ from lib.wait import wait_until  # noqa: E402
 PLANS = {"brief": dict(rounds=1, cuts=3), "quick": dict(rounds=2, cuts=6), "long": dict(rounds=10 ** 9, cuts=12)}
 PATIENCE = 300
 CLIENTS = 3
+KNOWING = 2
+FOLLOWS = 20     # seconds, else nobody waits for the mirror: nothing is promised
 VOLUME, OLD = "volume", "old"
 FSTYPE = "xfs"
 # A server says that names are kept when they are: Ganesha leaves that to the file system.
@@ -97,7 +103,7 @@ class Bed:
         self.volume, self.old = (self.side[name].mnt / "tree" for name in (VOLUME, OLD))
         self.server = Ganesha(home / "server", str(self.old), shim=SHIM)
         self.m = self.mirror = None
-        self.seed, self.boots = seed, 0
+        self.seed, self.boots, self.promises = seed, 0, 0
 
     def prepare(self):
         for side in self.side.values():
@@ -123,17 +129,42 @@ class Bed:
         self.m.kill_crawler()
         self.m.kill_retriever()
 
+    def client(self):
+        return self.m.client(self.rng.choice(("v3", "v4.1"))).patient(20)
+
+    def awaited(self):
+        with contextlib.suppress(OSError, ValueError):
+            return self.mirror.status()["awaited"]
+        return False
+
+    def knowing(self, number):
+        """Clients that are promised something; none, if nothing is."""
+        with contextlib.suppress(TimeoutError):
+            wait_until(self.awaited, FOLLOWS, "clients wait for the mirror")
+            clients = [(self.client(), "known-%d-%d" % (number, i)) for i in range(KNOWING)]
+            for c, top in clients:
+                c.mkdir(top)
+            return [Knowing(c, top, self.rng.random()) for c, top in clients]
+        return []
+
     def one_cut(self, number, crawl):
         """Clients work; then the power of one side goes."""
         rng, victim = self.rng, self.rng.choice((VOLUME, VOLUME, OLD))
-        self.m.postcopy("mirror", "mode", self.volume, rng.choice(("sync", "partly-async", "async")))
+        mode = rng.choice(("sync", "sync", "partly-async", "async"))
+        self.m.postcopy("mirror", "mode", self.volume, mode)
         if crawl:
             self.m.start_crawler(stay=True)
-        workers = Workers([self.m.client(rng.choice(("v3", "v4.1"))).patient(20) for _ in range(CLIENTS)],
-                          self.seed * 1000 + number)
+        workers = Workers([self.client() for _ in range(CLIENTS)], self.seed * 1000 + number)
         workers.start()
+        knowing = []
         try:
+            knowing = self.knowing(number) if mode == "sync" else []
+            for k in knowing:
+                k.start()
             time.sleep(rng.random() * 1.5)  # when it goes is chance
+            promised = self.awaited() and [k for k in knowing if not k.error]
+            for k in knowing:
+                k.over.set()
             if victim == VOLUME:
                 self.kill_here()
             else:
@@ -142,17 +173,27 @@ class Bed:
             if victim == VOLUME:
                 images.new_boot(self.home)
                 self.boots += 1
+                self.kept(promised, self.old)
         finally:
             workers.over.set()
             if victim == VOLUME:
                 workers.join()
         self.side[victim].power_on()
+        self.kept(promised, self.volume if victim == VOLUME else self.old)
         if victim == VOLUME:
             self.start()
         else:
             self.server.start()
             workers.join()
-        return "%s: %s" % (victim, told)
+        for k in knowing:
+            k.join()
+        return "%s, %s: %s" % (victim, mode, told)
+
+    def kept(self, knowing, tree):
+        """What was acknowledged is there."""
+        wrong = [k.wrong(tree) for k in knowing or [] if k.wrong(tree)]
+        assert not wrong, "%s: %s" % (tree, wrong)
+        self.promises += sum(k.done for k in knowing or [])
 
     def end(self):
         """What is wrong."""
@@ -220,7 +261,8 @@ def stage(settings, seed, say):
             begin = time.monotonic()
             bed = Bed(scratch / str(number), seed + number)
             good = one_round(bed, settings["cuts"], sums, say)
-            say("seed %d: %d cuts in %.0f s" % (seed + number, settings["cuts"], time.monotonic() - begin))
+            say("seed %d: %d cuts in %.0f s; %d answers looked for" % (seed + number, settings["cuts"],
+                                                                       time.monotonic() - begin, bed.promises))
             if not good and os.environ.get("POSTCOPY_KEEP"):
                 kept = pathlib.Path(tempfile.mkdtemp(prefix="mirrorcut-kept-", dir=BASE))
                 shutil.copytree(bed.home, kept / "bed", ignore=shutil.ignore_patterns("run", "mnt", "life-*", "*.sock*", "*.mirror", "*.control"))

@@ -4,6 +4,7 @@
     fill(top, random.Random(1))             an old server's tree
     Work(client, rng, other).step()         one operation, by one of two clients
     w = Workers([client, ...], seed); w.start(); ...; w.end()      several, until the end
+    k = Knowing(client, "dir", seed); k.start(); ...; k.check(tree)     one that knows what it was told
 """
 import os
 import random
@@ -11,7 +12,7 @@ import threading
 
 from nfsclient import NfsError
 from nfsclient.errors import DELAY, IO, ROFS, SERVERFAULT
-from nfsclient.nfstypes import DIR
+from nfsclient.nfstypes import DIR, FILE_SYNC, UNSTABLE
 
 WRONG = (DELAY, IO, SERVERFAULT, ROFS)          # DELAY: patience is over
 
@@ -133,3 +134,81 @@ class Workers(threading.Thread):
         self.over.set()
         self.join()
         assert not self.errors, self.errors
+
+
+class Knowing(threading.Thread):
+    """Changes a directory of its own, empty or with what @files has, and knows what was acknowledged: until it
+    fails, or is told that it is over."""
+
+    def __init__(self, client, top, seed):
+        super().__init__()
+        self.c, self.top, self.rng = client, top, random.Random(seed)
+        self.files = {}             # name: bytes
+        self.doubt = set()          # names of the operation that was not answered
+        self.done, self.error = 0, None
+        self.over = threading.Event()
+
+    def run(self):
+        try:
+            while not self.over.is_set():
+                self.step()
+        except Exception as e:
+            self.error = e
+
+    def step(self):
+        """What is answered when it is over stays in doubt."""
+        rng, names = self.rng, sorted(self.files)
+        what = rng.choice(("new", "new", "write", "rename", "remove", "cut"))
+        name = rng.choice(names) if names else None
+        if what == "new" or not names:
+            name, what = "n%d" % rng.randrange(10 ** 6), "new"
+        self.doubt = {name}
+        after = getattr(self, "_" + what)(self.top + "/", name)
+        if self.over.is_set():
+            return
+        self.files.pop(name, None)
+        self.files.update(after)
+        self.doubt = set()
+        self.done += 1
+
+    def _new(self, top, name):
+        data = self.rng.randbytes(self.rng.choice((0, 10, 9000)))
+        self.c.write_file(top + name, data)
+        return {name: data}
+
+    def _write(self, top, name):
+        at, data = self.rng.randrange(5000), self.rng.randbytes(100)
+        how = self.rng.choice((UNSTABLE, FILE_SYNC))
+        self.c.write(top + name, at, data, how)
+        if how == UNSTABLE:
+            self.c.commit(top + name)
+        was = self.files[name].ljust(at, b"\0")
+        return {name: was[:at] + data + was[at + len(data):]}
+
+    def _cut(self, top, name):
+        self.c.setattr(top + name, size=7)
+        return {name: self.files[name][:7].ljust(7, b"\0")}
+
+    def _rename(self, top, name):
+        to = "r%d" % self.rng.randrange(10 ** 6)
+        self.doubt.add(to)
+        self.c.rename(top + name, top + to)
+        return {to: self.files[name]}
+
+    def _remove(self, top, name):
+        self.c.remove(top + name)
+        return {}
+
+    def wrong(self, tree):
+        """What the directory has not of what was acknowledged, or has although it was not; None."""
+        top = tree / self.top
+        there = {p.name: p.read_bytes() for p in top.iterdir() if p.name not in self.doubt}
+        known = {n: b for n, b in self.files.items() if n not in self.doubt}
+        if there == known:
+            return None
+        return "%s: names %s, bytes of %s; in doubt: %s" % (
+            self.top, sorted(there.keys() ^ known.keys()),
+            [n for n in there if n in known and there[n] != known[n]], sorted(self.doubt))
+
+    def check(self, tree):
+        assert self.wrong(tree) is None, self.wrong(tree)
