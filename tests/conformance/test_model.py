@@ -19,6 +19,8 @@ HISTORIES = sorted((pathlib.Path(model.__file__).parent / "histories").glob("*.j
 PLANS = {
     "nfs": {"operations": 10000},
     "smb": {"operations": 1500, "smb": True},       # clients of both protocols (model_mixed.py)
+    "mirrored": {"operations": 900, "mirror": True},  # the volume has a mirror (model_mirrored.py)
+    "mirrored-smb": {"operations": 450, "mirror": True, "smb": True},
     "joined": {"operations": 800, "join": True},    # two sources (model_joined.py)
 }
 
@@ -29,7 +31,7 @@ def test_found_before(path):
     assert err is None, err
 
 
-@pytest.mark.parametrize("plan", ["nfs", "smb", pytest.param("joined", marks=with_worker)])
+@pytest.mark.parametrize("plan", ["nfs", "smb", "mirrored", "mirrored-smb", pytest.param("joined", marks=with_worker)])
 def test_random_histories(workdir, plan):
     seed = int(os.environ.get("POSTCOPY_SEED") or random.SystemRandom().randrange(1 << 32))
     print("POSTCOPY_SEED=%d" % seed)

@@ -10,6 +10,7 @@ always behave like that, with the source's tree in it, whatever has been migrate
     model_run.py     runs one, and compares     model_client.py  the operations
     model_rig.py     servers and their troubles
     model_joined.py  two sources of the tree
+    model_mirrored.py  the volume has a mirror
     model_mixed.py   all this with SMB clients too, whose operations are in model_smb.py
 """
 import argparse
@@ -20,9 +21,11 @@ import signal
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TESTS), str(TESTS / "demo")]     # lib.richtree uses oldtree
 
 from model_joined import JoinedRun  # noqa: E402
+from model_mirrored import mode_of  # noqa: E402
 from model_mixed import MixedRun, MixedWriter  # noqa: E402
 from model_plan import Writer  # noqa: E402
 from model_rig import Disk  # noqa: E402
@@ -46,8 +49,10 @@ class Sum:
             self.slowest = max(self.slowest, run.slowest)
 
 
-def written(writer, seed, join):
-    history = writer(seed, HISTORY).write()
+def written(writer, seed, join, mirror=False):
+    writer = writer(seed, HISTORY)
+    writer.mirror = mode_of(seed) if mirror else None
+    history = writer.write()
     history["options"].update(join=join, version="3" if join else turn(seed))
     return history
 
@@ -136,8 +141,8 @@ def dump(history):
 
 def run(plan, seed, say):
     """A stage of tests/crash/run.  plan: a dict, or an object with attributes:
-    operations (at least so many, default 10000) or seconds or hours; smb (both protocols); join (two sources); shrink (seconds,
-    default 120); where (directory for shrunk histories, default /var/tmp)."""
+    operations (at least so many, default 10000) or seconds or hours; smb (both protocols); join (two sources);
+    mirror (the volume has one); shrink (seconds, default 120); where (directory for shrunk histories, default /var/tmp)."""
     def planned(key, default):
         value = plan.get(key) if isinstance(plan, dict) else getattr(plan, key, None)
         return default if value is None else value
@@ -150,7 +155,8 @@ def run(plan, seed, say):
     with Disk() as disk:
         while (time.monotonic() < end if limit
                else total.numbers["model_operations"] < operations):
-            history = written(writer, rng.randrange(1 << 32), planned("join", False))
+            history = written(writer, rng.randrange(1 << 32), planned("join", False),
+                              planned("mirror", False))
             err = play(disk, history, total, planned("stock", False))
             if err:
                 total.numbers["losses"] += 1
@@ -183,6 +189,7 @@ def main():
     parser.add_argument("--replay", metavar="FILE", help="run a shrunk history")
     parser.add_argument("--stock", action="store_true",
                         help="against plain FSAL_VFS: what fails is the model's fault")
+    parser.add_argument("--mirror", action="store_true", help="the volume has a backup, in each mode in turn")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--smb", action="store_true", help="clients of both protocols")
     what.add_argument("--join", action="store_true", help="two sources: NFS and SMB")
@@ -197,7 +204,7 @@ def main():
         return 1 if err else 0
     if args.history is not None:
         with Disk() as disk:
-            history = written(MixedWriter if args.smb else Writer, args.history, args.join)
+            history = written(MixedWriter if args.smb else Writer, args.history, args.join, args.mirror)
             err = play(disk, history, stock=args.stock)
             if err:
                 failed(disk, history, err, print, args.where, args.shrink, args.stock)
@@ -206,7 +213,7 @@ def main():
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     print("model: seed %d" % seed, flush=True)
     plan = {"operations": args.operations, "hours": args.hours, "stock": args.stock, "smb": args.smb,
-            "join": args.join, "where": args.where, "shrink": args.shrink}
+            "join": args.join, "mirror": args.mirror, "where": args.where, "shrink": args.shrink}
     return 1 if run(plan, seed, lambda text: print("model:", text, flush=True))["losses"] else 0
 
 

@@ -13,6 +13,7 @@ writer of a history keeps a model itself, only to write more that makes sense.
 """
 import random
 
+import model_mirrored
 from model_world import ROOT, Inode, PossibleWorld, Token, outcomes
 from nfsclient.nfstypes import DIR, LNK, REG
 
@@ -31,6 +32,7 @@ KINDS = (("read", 18, 24), ("write", 20, 26), ("size", 8, 10), ("create", 6, 6),
 
 class Writer:
     CACHING = 0.2             # of so many histories Ganesha caches attributes
+    mirror = None             # the mode, if the volume is to have one
 
     def __init__(self, seed, operations):
         self.rng = random.Random("model %s" % seed)
@@ -87,6 +89,8 @@ class Writer:
         options = {"fsal": self.pick("", "Delay_V3 = 20; Delay_V4 = 10;",
                                      "Delay_V3 = 1; Delay_V4 = 1;"),
                    "export": "" if self.caching else "Attr_Expiration_Time = 0;"}
+        if self.mirror:
+            options["mirror"] = self.mirror
         if self.rng.random() < 0.7:
             self.source()
         share = self.left // acts
@@ -125,6 +129,8 @@ class Writer:
         elif chance < 0.29:
             ops = ops[:2]
             ops.append({"op": "kill-server", "after": self.rng.randrange(4)})
+        elif chance < 0.33 and self.mirror:
+            ops.append(dict(model_mirrored.trouble(self.rng), after=self.rng.randrange(4)))
         self.steps.append(ops)
 
     def storms(self):
@@ -152,6 +158,9 @@ class Writer:
 
     def trouble(self):
         """Something befalls the daemons or the source."""
+        if self.mirror and self.rng.random() < 0.4:
+            self.steps.append([model_mirrored.trouble(self.rng)])
+            return
         chance = self.rng.random()
         if chance < 0.5:
             self.source()

@@ -22,6 +22,7 @@ from lib.programs import build_rpcshim
 from lib.sourceversion import FORCED
 from lib.volume import LoopVolume, kernel_handle
 from lib.wait import wait_until
+from model_mirrored import Backup
 from nfsclient import errors, hooks
 from nfsclient.fakeserver import FakeServer, Refuse
 from nfsclient.faketree import Tree
@@ -109,6 +110,7 @@ class Rig:
         self.m.server.exports[0].more = options.get("export", "")
         if stock:
             self.m.server.exports[0].fsal = "vfs"
+        self.backup = Backup(disk, self.m, options["mirror"]) if options.get("mirror") and not stock else None
         self.asker = Asker(self)
         self.recoveries = 0
         self.unhook = lambda: None
@@ -126,6 +128,8 @@ class Rig:
         self.fake.start()
         self.m.url = self.fake.url()
         self.m.init()
+        if self.backup:
+            self.backup.start()
         self.start_retriever()
         self.m.server.start()
         return self
@@ -166,7 +170,11 @@ class Rig:
             return
         if op.get("after"):
             time.sleep(op["after"] / 1000)
-        getattr(self, "_" + op["op"].replace("-", "_"))(op)
+        name = op["op"].replace("-", "_")
+        if hasattr(Backup, name):
+            getattr(self.backup, name)(op)
+        else:
+            getattr(self, "_" + name)(op)
 
     def _kill_server(self, _op):
         self.m.server.kill9()
@@ -257,6 +265,9 @@ class Rig:
         assert crawler.wait(300) == 0, (self.m.workdir / "crawler.log").read_text()
         self.settle()
         self.audit(True)
+        if self.backup:
+            self.backup.finish()
+            self.recoveries += self.backup.recoveries
         self.m.server.restart()
         assert not self.fake.misused, self.fake.misused
 
@@ -286,6 +297,8 @@ class Rig:
             for process in (self.m.crawler, self.m.retriever):
                 Migration._end(process)
             self.m.server._kill(9)
+            if self.backup:
+                self.backup.stop(good)
             if not self.stock:
                 self.fake.stop()
         for path in (self.volume, self.m.workdir):
