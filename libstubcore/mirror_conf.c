@@ -11,7 +11,8 @@
 #define CONF_MAX (STUB_URI_MAX + 256)
 #define KEYS	 3
 
-/* The lines of conf, in their order; then lag=SECONDS, if it is not 0, uri=..., and END: what has none was cut off. */
+/* The lines of conf, in their order; then lag=SECONDS, if it is not 0, alone=yes, if it is, uri=..., and END: what has
+ * none was cut off. */
 static const struct {
 	const char *key;
 	const char *words[4]; /* of the numbers from 1 on */
@@ -95,7 +96,7 @@ static bool parse_lag(const char *text, uint32_t *out)
 static bool parse(char *text, struct stub_mirror_conf *out)
 {
 	unsigned int n[KEYS];
-	char *uri;
+	char *uri, *alone;
 
 	for (size_t i = 0; i < KEYS; i++) {
 		n[i] = word_of(i, value_of(&text, keys[i].key));
@@ -104,9 +105,12 @@ static bool parse(char *text, struct stub_mirror_conf *out)
 	}
 	if (!parse_lag(value_of(&text, "lag"), &out->lag_s))
 		return false;
+	alone = value_of(&text, "alone");
 	uri = value_of(&text, "uri");
-	if (!uri || !uri_ok(uri) || strcmp(text, END "\n"))
+	if (!uri || !uri_ok(uri) || strcmp(text, END "\n") ||
+	    (alone && (strcmp(alone, "yes") || n[0] != STUB_MIRROR_BACKUP)))
 		return false;
+	out->alone = alone != NULL;
 	out->kind = n[0];
 	out->mode = n[1];
 	out->gone = n[2];
@@ -138,7 +142,7 @@ int stub_mirror_conf_put(int dir, const struct stub_mirror_conf *c)
 	char text[CONF_MAX + 1];
 	int r, at = 0;
 
-	if (!uri_ok(c->uri) || c->lag_s > STUB_MIRROR_LAG_MAX)
+	if (!uri_ok(c->uri) || c->lag_s > STUB_MIRROR_LAG_MAX || (c->alone && c->kind != STUB_MIRROR_BACKUP))
 		return -EINVAL;
 	for (size_t i = 0; i < KEYS; i++) {
 		if (n[i] == 0 || n[i] >= ARRAY_LEN(keys[i].words) || !keys[i].words[n[i]])
@@ -148,7 +152,7 @@ int stub_mirror_conf_put(int dir, const struct stub_mirror_conf *c)
 	}
 	if (c->lag_s)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, "lag=%u\n", c->lag_s);
-	snprintf(text + at, sizeof(text) - (size_t)at, "uri=%s\n" END "\n", c->uri);
+	snprintf(text + at, sizeof(text) - (size_t)at, "%suri=%s\n" END "\n", c->alone ? "alone=yes\n" : "", c->uri);
 	r = stub_io_write_file(dir, CONF ".new", text);
 	if (r == 0 && renameat(dir, CONF ".new", dir, CONF) < 0)
 		r = -errno;

@@ -23,6 +23,7 @@ struct stub_mirror_conf {
 	enum stub_mirror_mode mode;
 	enum stub_mirror_gone gone; /* what clients get while the mirror is away */
 	uint32_t lag_s; /* clients are slowed down where it is behind by more; 0: they are not */
+	bool alone; /* of a backup: the migration is finished, nothing but the mirror is left of us */
 	char uri[STUB_URI_MAX + 1];
 };
 

@@ -26,6 +26,7 @@
 #include "source/posix_acl.h"
 #include "source/trace.h"
 #include "source/uri.h"
+#include "stubmirror.h"
 #include "windows/smb_meta.h"
 
 #ifndef POSTCOPY_VERSION
@@ -152,6 +153,7 @@ static int of_newer(const char *dir)
 
 static int open_volume(struct retriever *r, const char *dir)
 {
+	struct stub_mirror_conf mirror;
 	char path[4200];
 	int e = stub_volume_open(dir, STUB_OPEN_KEEP | STUB_OPEN_NEWS, log_line, NULL, &r->volume);
 
@@ -169,6 +171,11 @@ static int open_volume(struct retriever *r, const char *dir)
 		return of_newer(dir);
 	if (e < 0)
 		return complain(dir, e);
+	if (stub_mirror_conf_read(r->volume, &mirror) == 0 && mirror.alone) {
+		fprintf(stderr, "postcopy-retriever: the migration of %s is finished, only its mirror goes on: disable "
+				"this service\n", dir);
+		return EXIT_ELSEWHERE;
+	}
 	snprintf(path, sizeof(path), "%s/" STUB_DIR "/journal", dir);
 	e = stub_journal_open(path, STUB_JOURNAL_EXISTING, log_line, NULL, &r->journal);
 	if (e == -EBUSY) {

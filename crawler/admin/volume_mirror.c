@@ -143,6 +143,7 @@ static int print_mirror(const char *path, const struct stub_volume *volume,
 		json_str(&j, "gone", stub_mirror_gone_word(c->gone));
 		json_u64(&j, "lag_bound_seconds", c->lag_s);
 		json_str(&j, "uri", c->uri);
+		json_bool(&j, "alone", c->alone);
 		json_bool(&j, "rolled_back", stub_ledger_frozen(volume) == STUB_FROZEN_FOR_GOOD);
 	}
 	return json_end(&j) < 0 ? 1 : 0;

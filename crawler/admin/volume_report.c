@@ -311,7 +311,21 @@ int volume_scan(struct verdict *v, int argc, char **argv)
 
 /* ---- remove ------------------------------------------------------------------------ */
 
-static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan *s)
+/* What is kept then, @mirror's; NULL: nothing is. */
+static int leave(struct opened *o, struct stub_mirror_conf *mirror)
+{
+	const struct stub_volume_info *info = stub_volume_info(o->volume);
+
+	if (mirror) {
+		mirror->alone = true;
+		return stub_mirror_conf_write(o->volume, mirror);
+	}
+	if (info->depot[0])
+		depot_leave(info); /* on failure an empty directory stays */
+	return stub_volume_remove(o->volume);
+}
+
+static int remove_checked(struct verdict *v, struct opened *o, struct stub_mirror_conf *mirror, struct stub_scan *s)
 {
 	struct scanning c;
 	struct stub_link *link;
@@ -326,9 +340,7 @@ static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan 
 	}
 	if (scan(v, o, &c, s) < 0)
 		return -1;
-	if (scan_finished(s) && stub_volume_info(o->volume)->depot[0])
-		depot_leave(stub_volume_info(o->volume)); /* on failure an empty directory stays */
-	r = scan_finished(s) ? stub_volume_remove(o->volume) : -EBUSY;
+	r = scan_finished(s) ? leave(o, mirror) : -EBUSY;
 	if (r == -EBUSY)
 		return verdict_fail(
 			v, FAIL_INCOMPLETE,
@@ -340,9 +352,24 @@ static int remove_checked(struct verdict *v, struct opened *o, struct stub_scan 
 			(unsigned long long)s->corrupt, (unsigned long long)s->foreign,
 			(unsigned long long)s->leftovers);
 	if (r < 0)
-		return verdict_fail(v, FAIL_TARGET, "cannot remove %s/" STUB_DIR ": %s", o->path,
+		return verdict_fail(v, FAIL_TARGET, "cannot %s %s/" STUB_DIR ": %s", mirror ? "write" : "remove", o->path,
 				    strerror(-r));
 	return 0;
+}
+
+/* The backup that is kept, in *@c; or there must be none. */
+static int check_mirror(struct verdict *v, const struct opened *o, bool keep, struct stub_mirror_conf *c)
+{
+	int r;
+
+	if (!keep)
+		return volume_tool_mirrored(v, o->path, o->volume, false);
+	r = stub_mirror_conf_read(o->volume, c);
+	if (r == 0 && c->kind == STUB_MIRROR_BACKUP)
+		return 0;
+	return r < 0 && r != -ENOENT ?
+		       verdict_fail(v, FAIL_VOLUME_DAMAGED, "%s/" STUB_DIR "/mirror/conf: %s", o->path, strerror(-r)) :
+		       verdict_fail(v, FAIL_MIRRORED, "%s has no mirror that could be kept", o->path);
 }
 
 static int print_removed(const char *path, const struct stub_scan *s)
@@ -358,7 +385,17 @@ static int print_removed(const char *path, const struct stub_scan *s)
 	return json_end(&j) < 0 ? 1 : 0;
 }
 
-/* remove [--unverified | --require all|sample] DIR: the options are taken out. */
+/* remove [--keep-mirror]: 1 if it is there, taken out. */
+static int take_keep(int *argc, char **argv)
+{
+	if (*argc < 3 || strcmp(argv[1], "--keep-mirror") != 0)
+		return 0;
+	argv[1] = argv[0];
+	*argc -= 1;
+	return 1;
+}
+
+/* ... [--unverified | --require all|sample] DIR: the same, how many. */
 static int take_policy(struct verdict *v, int *argc, char **argv, bool *unverified,
 		       const char **require)
 {
@@ -397,10 +434,14 @@ int volume_remove(struct verdict *v, int argc, char **argv)
 {
 	struct stub_scan s;
 	struct opened o;
+	struct stub_mirror_conf mirror;
 	const char *require;
-	bool unverified;
-	int r = take_policy(v, &argc, argv, &unverified, &require);
+	bool unverified, keep;
+	int r = take_keep(&argc, argv);
 
+	keep = r;
+	argv += r;
+	r = take_policy(v, &argc, argv, &unverified, &require);
 	if (r < 0)
 		return -1;
 	argv += r;
@@ -409,11 +450,11 @@ int volume_remove(struct verdict *v, int argc, char **argv)
 		return print_removed(o.path, NULL);
 	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = volume_tool_mirrored(v, o.path, o.volume, false);
+	r = check_mirror(v, &o, keep, &mirror);
 	if (r == 0)
 		r = check_verified(v, &o, unverified, require);
 	if (r == 0)
-		r = remove_checked(v, &o, &s);
+		r = remove_checked(v, &o, keep ? &mirror : NULL, &s);
 	if (r == 0)
 		r = print_removed(o.path, &s);
 	opened_close(&o);

@@ -56,8 +56,8 @@ static const struct command {
 	{ "verified", volume_verified, "verified DIR", "how the last such comparison went" },
 	{ "abort", volume_abort, "abort --list FILE [--dry-run] DIR",
 	  "give the migration up: list what is missing in FILE, and leave what is there" },
-	{ "remove", volume_remove, "remove [--unverified | --require {all|sample}] DIR",
-	  "end the migration: scan, then remove .postcopy/" },
+	{ "remove", volume_remove, "remove [--keep-mirror] [--unverified | --require {all|sample}] DIR",
+	  "end the migration: scan, then remove .postcopy/, or keep what its backup needs" },
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

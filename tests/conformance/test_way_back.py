@@ -418,6 +418,7 @@ def test_commit_of_what_is_complete(way_back):
     w.end()
     assert "'postcopy commit' ends that first" in w.m.postcopy(
         "finish", "--unverified", w.volume, check=False).stderr
+    assert w.m.retriever.poll() is None
     told = json.loads(w.m.postcopy("commit", "--json", w.volume).stdout)
     assert told["ok"] and not told["left"], told
     assert not (w.old / w.mirror.aside).exists()

@@ -50,7 +50,7 @@ class Entered(ctypes.Structure):
 
 class Conf(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int), ("mode", ctypes.c_int), ("gone", ctypes.c_int),
-                ("lag_s", ctypes.c_uint32), ("uri", ctypes.c_char * URI_MAX)]
+                ("lag_s", ctypes.c_uint32), ("alone", ctypes.c_bool), ("uri", ctypes.c_char * URI_MAX)]
 
 
 def core():
@@ -93,7 +93,7 @@ class Volume:
 
 def make(path, url, kind=BACKUP, everything=True):
     with Volume(path) as v:
-        conf = Conf(kind, ASYNC, CONTINUE, 0, url.encode())
+        conf = Conf(kind, ASYNC, CONTINUE, 0, False, url.encode())
         done(v.lib.stub_mirror_create(v.v, ctypes.byref(conf), everything), "mirror")
 
 

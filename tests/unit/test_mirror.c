@@ -183,6 +183,8 @@ static void conf_that_is_wrong(void **state)
 		"kind=backup\nmode=\ngone=refuse\nuri=nfs://h/e\nend\n",
 		"kind\nmode=sync\ngone=refuse\nuri=nfs://h/e\nend\n",
 		"mode=sync\nkind=backup\ngone=refuse\nuri=nfs://h/e\nend\n",
+		"kind=backup\nmode=sync\ngone=refuse\nalone=no\nuri=nfs://h/e\nend\n",
+		"kind=way-back\nmode=sync\ngone=refuse\nalone=yes\nuri=nfs://h/e\nend\n",
 	};
 	struct fixture *x = *state;
 	struct stub_mirror_conf got;
@@ -203,10 +205,24 @@ static void conf_that_is_wrong(void **state)
 	assert_true(stub_ledger_is(x->v));
 }
 
+static void conf_of_a_mirror_that_is_alone(void **state)
+{
+	const struct stub_mirror_conf c = { .kind = STUB_MIRROR_BACKUP, .mode = STUB_MIRROR_SYNC, .gone = STUB_MIRROR_REFUSE,
+					    .lag_s = 5, .alone = true, .uri = "nfs://h/e" };
+	struct fixture *x = *state;
+	struct stub_mirror_conf got;
+
+	assert_int_equal(stub_mirror_conf_write(x->v, &c), 0);
+	assert_int_equal(stub_mirror_conf_read(x->v, &got), 0);
+	assert_true(got.alone);
+	assert_int_equal(got.lag_s, 5);
+	assert_string_equal(got.uri, c.uri);
+}
+
 static void conf_that_cannot_be(void **state)
 {
 	const struct stub_mirror_conf good = { .kind = 1, .mode = 2, .gone = 1, .uri = "nfs://h/e" };
-	struct stub_mirror_conf c[6] = { good, good, good, good, good, good }, got;
+	struct stub_mirror_conf c[7] = { good, good, good, good, good, good, good }, got;
 	struct fixture *x = *state;
 
 	c[0].kind = 0;
@@ -215,6 +231,7 @@ static void conf_that_cannot_be(void **state)
 	c[3].gone = 3;
 	strcpy(c[4].uri, "nfs://h/e\nend");
 	memset(c[5].uri, 'u', sizeof(c[5].uri)); /* not terminated */
+	c[6].alone = true; /* a way back */
 	for (size_t i = 0; i < ARRAY_LEN(c); i++)
 		assert_int_equal(stub_mirror_conf_write(x->v, &c[i]), -EINVAL);
 	c[5].uri[STUB_URI_MAX] = '\0'; /* the longest */
@@ -413,6 +430,7 @@ int main(void)
 		PLAIN(a_ledger_alone_is_no_mirror),
 		PLAIN(a_volume_that_is_made_with_a_way_back),
 		TEST(conf_that_is_wrong),
+		TEST(conf_of_a_mirror_that_is_alone),
 		TEST(conf_that_cannot_be),
 		TEST(aside_is_named_after_the_volume),
 		TEST(nothing_is_entered_while_frozen),
