@@ -72,7 +72,8 @@ def costs(new_migration, volume, version):
         at = tree.mkdir(at, name)
     tree.file(at, "f", b"x" * 5000)
     with FakeServer(tree) as fake:
-        m = new_migration(fake.url(version=version), volume).init().start()
+        m = new_migration(fake.url(version=version), volume, conf=ONE).init().start()
+        wait_until(lambda: m.status()["source_connected"], 60, "it is connected")
         fake.reset_counts()
         with m.client("v4.1") as c:
             assert c.read_file("a/b/c/f") == b"x" * 5000
