@@ -28,7 +28,7 @@ from lib.volume import LoopVolume
 
 BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 TOOLS = BUILD / "tests" / "tools"
-PARCOPY, NFSTREE = TOOLS / "nfsparcopy", TOOLS / "nfstree"
+PARCOPY, PUT, NFSTREE = TOOLS / "nfsparcopy", TOOLS / "nfsput", TOOLS / "nfstree"
 SOURCECAT, DELAYPROXY = TOOLS / "sourcecat", TOOLS / "delayproxy"
 STUBMAKE, JOURNALPAD = TOOLS / "stubmake", TOOLS / "journalpad"
 SMB = (WORKER, MODULES / "stub.so")     # what rows of SMB need beside

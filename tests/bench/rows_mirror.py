@@ -5,6 +5,7 @@ The load is of the kinds that the X-NAS paper measured with: the operations of S
 proportions, on files of 1 to 128 KiB, and whole files of 100 to 300 KiB that are written, read and removed.
 """
 import contextlib
+import json
 import random
 import signal
 import statistics
@@ -12,7 +13,7 @@ import subprocess
 import threading
 import time
 
-from bed import check_whole, crawl_seconds, disk, migration, sync, timed
+from bed import PUT, check_whole, crawl_seconds, disk, migration, sync, timed, tool
 from lib.ganesha import Ganesha
 from lib.mirror import Mirror
 from lib.wait import wait_until
@@ -21,6 +22,7 @@ CLIENTS = 4
 FILES = 20          # of each client, and as many come and go
 RATE = 25           # operations a second of each client, where response times are measured
 KIB = 1024
+CONNECTIONS = 4     # as the replicator has by itself
 MIX = (("lookup", 27), ("read", 18), ("write", 9), ("getattr", 11), ("readlink", 7), ("listing", 11), ("create", 1),
        ("remove", 1), ("fsstat", 1), ("setattr", 1), ("access", 7), ("commit", 5), ("whole", 4))
 UNSTABLE = 0
@@ -191,7 +193,8 @@ def response(old, home, mode):
 
 
 def catch_up(old, home):
-    """Files that came while the mirror was away, to a copy of as many there by `cp -a` and a sync."""
+    """Files that came while the mirror was away, to a copy of as many to such a server by as many connections
+    (nfsput), which was told to keep them; and to `cp -a` to another disk here, and a sync."""
     with mirrored(old, home) as b, disk(home / "plain") as plain:
         b.add("async")
         b.mirror.stop()
@@ -204,10 +207,13 @@ def catch_up(old, home):
         sync(b.m.volume)
         copied = timed(lambda: (subprocess.run(["cp", "-a", str(b.m.volume / "came"), str(plain)], check=True),
                                 sync(plain)))
+        subprocess.run(["rm", "-r", str(plain / "came")], check=True)
+        with Ganesha(home / "plain-server", str(plain), shim=old.shim).start() as server:
+            put = json.loads(tool(PUT, CONNECTIONS, server.url(), b.m.volume / "came"))["seconds"]
 
         def brought():
             b.mirror.start()
             b.mirror.drained(600)
 
         seconds = timed(brought)
-    return dict(ratio=copied / seconds, seconds=seconds, copied=copied)
+    return dict(ratio=put / seconds, seconds=seconds, put=put, copied=copied)
