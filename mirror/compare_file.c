@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * compare_file.c - bytes.  What is behind the size that the file had over there reads as zeros
- * when it is larger, and is not read.  A size is set before if it is smaller, behind if no write made it.  What differs is written unstable, and committed; if the server
- * has begun anew in between, what it has is compared once more.
+ * when it is larger, and is not read.  A size is set before if it is smaller, behind if no write made it.  What differs
+ * is written unstable, and committed; if the server has begun anew in between, what it has is compared once more.  What
+ * is one call's is written durable at once.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kept.h"
 #include "mirror.h"
 
 #define BLOCK  (1u << 20)
@@ -25,6 +27,7 @@ struct copying {
 	uint32_t read_max, write_max;
 	uint64_t end; /* of what was written */
 	uint64_t verf;
+	bool lone; /* all that is looked at is written by one call, if any, which makes it durable */
 	bool wrote, torn; /* by two lives of the server */
 	bool anyway; /* what is looked at has just been written here: it is written there, unread */
 	uint8_t *here, *there;
@@ -98,6 +101,24 @@ static int read_here(struct copying *c, uint64_t at, uint32_t len)
 
 /* ---- what differs ---- */
 
+static int write_one(struct copying *c, uint64_t at, const uint8_t *buf, uint32_t n)
+{
+	struct source *target = c->t->m->target;
+	uint64_t verf = c->verf;
+	int r = c->lone ? target_keep(target, &c->t->place, at, buf, n) :
+			  target_write(target, &c->t->place, at, buf, n, &verf);
+
+	if (r < 0)
+		return r;
+	c->torn |= c->wrote && verf != c->verf;
+	c->verf = verf;
+	c->wrote = true;
+	if (c->end < at + n)
+		c->end = at + n;
+	atomic_fetch_add(&c->t->m->bytes, n);
+	return 0;
+}
+
 static int write_there(struct copying *c, uint64_t at, uint32_t from, uint32_t to)
 {
 	int r = 0;
@@ -106,17 +127,8 @@ static int write_there(struct copying *c, uint64_t at, uint32_t from, uint32_t t
 		return from < to ? DIFFERS : 0;
 	while (from < to && r == 0) {
 		uint32_t n = to - from < c->write_max ? to - from : c->write_max;
-		uint64_t verf;
 
-		r = target_write(c->t->m->target, &c->t->place, at + from, c->here + from, n, &verf);
-		if (r == 0) {
-			c->torn |= c->wrote && verf != c->verf;
-			c->verf = verf;
-			c->wrote = true;
-			if (c->end < at + from + n)
-				c->end = at + from + n;
-			atomic_fetch_add(&c->t->m->bytes, n);
-		}
+		r = write_one(c, at + from, c->here + from, n);
 		from += n;
 	}
 	return r;
@@ -173,9 +185,23 @@ static uint64_t next_byte(const struct copying *c, uint64_t at)
 	return (uint64_t)data;
 }
 
+static uint32_t block(const struct copying *c)
+{
+	return c->read_max < BLOCK ? c->read_max : BLOCK;
+}
+
+/* Is it one block, which is read, or not, as a whole, and fits into one call? */
+static bool is_lone(const struct copying *c)
+{
+	uint64_t end = c->to < c->size ? c->to : c->size;
+
+	return c->from < end && c->from / block(c) == (end - 1) / block(c) && end - c->from <= c->write_max &&
+	       (c->known <= c->from || c->known >= end);
+}
+
 static int compare_bytes(struct copying *c)
 {
-	uint32_t most = c->read_max < BLOCK ? c->read_max : BLOCK;
+	uint32_t most = block(c);
 	uint64_t at = next_byte(c, c->from);
 	int r = 0;
 
@@ -208,6 +234,7 @@ static int copy_once(struct copying *c, const struct stub_attr *now, const struc
 	int r = 0;
 
 	c->known = now->size < c->size ? now->size : c->size;
+	c->lone = is_lone(c);
 	c->wrote = c->torn = false;
 	c->end = now->size;
 	if (now->size > c->size)
@@ -216,7 +243,7 @@ static int copy_once(struct copying *c, const struct stub_attr *now, const struc
 		r = compare_bytes(c);
 	if (r == 0 && c->end < c->size)
 		r = set_size(c, want);
-	if (r < 0 || !c->wrote)
+	if (r < 0 || !c->wrote || c->lone)
 		return r;
 	c->t->what = "data";
 	r = target_commit(c->t->m->target, &c->t->place, &verf);
@@ -238,6 +265,18 @@ static int limits(struct copying *c)
 	return c->here && c->there ? 0 : -ENOMEM;
 }
 
+/* What it has over there is not only in memory, whoever wrote it: from there on equal bytes are there for good.
+ * An empty file has nothing to lose. */
+static int keep(struct task *t, const struct stub_attr *now)
+{
+	uint64_t verf;
+
+	if (t->look || kept_take(t->m->kept, &t->o.h) || !now->size)
+		return 0;
+	t->what = "data";
+	return target_commit(t->m->target, &t->place, &verf);
+}
+
 /* @moved: it was written. */
 static int compare_data(struct task *t, struct stub_attr *now, bool *moved)
 {
@@ -245,7 +284,9 @@ static int compare_data(struct task *t, struct stub_attr *now, bool *moved)
 	struct stub_attr want;
 	int r = limits(&c);
 
-	if (t->look && now->size != c.size) {
+	if (r == 0)
+		r = keep(t, now);
+	if (r == 0 && t->look && now->size != c.size) {
 		t->what = "size";
 		r = DIFFERS;
 	}
@@ -263,6 +304,8 @@ static int compare_data(struct task *t, struct stub_attr *now, bool *moved)
 			break;
 		r = i < ROUNDS ? source_getattr(t->m->target, SOURCE_BACKGROUND, &t->place, now) : -EAGAIN;
 	}
+	if (r == 0 && !t->look)
+		kept_put(t->m->kept, &t->o.h);
 	free(c.here);
 	free(c.there);
 	return r;

@@ -20,6 +20,7 @@
 #include "desk.h"
 #include "express.h"
 #include "fills.h"
+#include "kept.h"
 #include "journald.h"
 #include "notify.h"
 #include "paused.h"
@@ -179,6 +180,8 @@ static int start(struct program *p)
 	if (e == 0)
 		e = fills_create(m, &m->fills);
 	if (e == 0)
+		e = kept_create(&m->kept);
+	if (e == 0)
 		e = walker_create(m, &m->walker);
 	if (e == 0)
 		e = verifier_create(m, &m->verifier);
@@ -206,6 +209,7 @@ static void stop(struct program *p)
 	replicator_destroy(p->replicator);
 	walker_destroy(m->walker);
 	fills_destroy(m->fills);
+	kept_destroy(m->kept);
 	aside_destroy(m->aside);
 	desk_destroy(m->desk);
 	rounds_destroy(m->rounds);

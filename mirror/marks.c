@@ -17,6 +17,11 @@ struct mark mark_of(const void *bytes, size_t len, int32_t number)
 	return m;
 }
 
+struct mark mark_of_handle(const struct stub_handle *h)
+{
+	return mark_of(h->bytes, h->len, h->type);
+}
+
 static size_t place_of(const struct marks *s, struct mark m)
 {
 	size_t i = m.a & (s->room - 1);

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stubcore.h"
+
 struct mark {
 	uint64_t a, b; /* b is never 0 */
 };
@@ -21,6 +23,7 @@ struct marks { /* all 0: empty */
 
 /* Of @len bytes, and a number that belongs to them. */
 struct mark mark_of(const void *bytes, size_t len, int32_t number);
+struct mark mark_of_handle(const struct stub_handle *h);
 int marks_add(struct marks *s, struct mark m); /* also if it is there; -ENOMEM */
 bool marks_has(const struct marks *s, struct mark m);
 void marks_drop(struct marks *s, struct mark m);

@@ -9,6 +9,7 @@
  *   object.c        an object here, its place over there
  *   compare_dir.c   names; there.c: a listing over there; bring.c: how a missing name comes there
  *   compare_file.c  bytes
+ *   kept.c          files of which nothing could be lost over there
  *   compare_attr.c  owner, ACL, mode, times
  *   verify.c        the whole volume, only looked at
  *   marks.c         a set, by sums
@@ -55,6 +56,7 @@ struct aside;
 struct desk;
 struct express;
 struct fills;
+struct kept;
 struct rounds;
 struct verifier;
 struct walker;
@@ -75,6 +77,7 @@ struct mirror {
 	struct desk *desk;
 	struct express *express;
 	struct fills *fills;
+	struct kept *kept;
 	struct rounds *rounds;
 	struct verifier *verifier;
 	struct walker *walker;

@@ -40,23 +40,18 @@ void rounds_destroy(struct rounds *r)
 	free(r);
 }
 
-static struct mark mark(const struct stub_handle *h)
-{
-	return mark_of(h->bytes, h->len, h->type);
-}
-
 static void add(struct round *r, const struct stub_owed *o)
 {
 	if (r->names && !(o->what & STUB_OWED_NAMES))
 		return;
-	r->failed = marks_add(&r->owed, mark(&o->h)) < 0 || r->failed;
+	r->failed = marks_add(&r->owed, mark_of_handle(&o->h)) < 0 || r->failed;
 }
 
 static void drop(struct round *r, const struct stub_handle *h)
 {
-	marks_drop(&r->owed, mark(h));
+	marks_drop(&r->owed, mark_of_handle(h));
 	if (r->filling)
-		r->failed = marks_add(&r->right, mark(h)) < 0 || r->failed;
+		r->failed = marks_add(&r->right, mark_of_handle(h)) < 0 || r->failed;
 }
 
 static int fill(struct mirror *m, struct round *r)
@@ -72,7 +67,7 @@ static int fill(struct mirror *m, struct round *r)
 		after = o[n - 1].turn;
 		pthread_mutex_lock(&m->rounds->lock);
 		for (int i = 0; i < n; i++)
-			if (!marks_has(&r->right, mark(&o[i].h)))
+			if (!marks_has(&r->right, mark_of_handle(&o[i].h)))
 				add(r, &o[i]);
 		pthread_mutex_unlock(&m->rounds->lock);
 	}
@@ -156,7 +151,7 @@ void rounds_add(struct rounds *r, const struct stub_handle *by, const struct stu
 {
 	pthread_mutex_lock(&r->lock);
 	for (struct round *x = r->first; x; x = x->next) {
-		if (by && !x->names && !x->filling && !marks_has(&x->owed, mark(by)))
+		if (by && !x->names && !x->filling && !marks_has(&x->owed, mark_of_handle(by)))
 			continue; /* it was right since */
 		for (size_t i = 0; i < n; i++)
 			add(x, &o[i]);

@@ -217,6 +217,7 @@ struct nfs_change {
 	const struct stub_origin *dir; /* LINK, RENAME: where to, ... */
 	const char *to; /* ... and the name there; SYMLINK: the target.  Terminated */
 	const void *data; /* WRITE */
+	bool keep; /* WRITE: it is to be durable when it is answered */
 	struct nfs_aces access, def; /* SETACL */
 };
 

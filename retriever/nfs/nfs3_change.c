@@ -71,7 +71,7 @@ static int send_write(struct nfs_call *c, struct rpc_context *rpc, rpc_cb cb)
 	struct WRITE3args args = { .file = handle(&c->fh),
 				   .offset = c->offset,
 				   .count = c->count,
-				   .stable = UNSTABLE,
+				   .stable = c->change->keep ? FILE_SYNC : UNSTABLE,
 				   .data = { c->count, (char *)c->change->data } };
 
 	return rpc_nfs3_write_async(rpc, cb, &args, c);

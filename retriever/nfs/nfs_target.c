@@ -149,17 +149,23 @@ static int set_acl(struct source *base, const struct stub_origin *o, const struc
 
 /* ---- data ---- */
 
+struct written {
+	bool keep; /* it is to be durable */
+	bool loose; /* some of it must be committed */
+	uint64_t verf;
+};
+
 /* Some of it: what the server did not write is asked for again.  1: it has begun anew in between, and
  * may have lost what it had written before. */
-static int write_pieces(struct source *s, const struct stub_origin *o, uint64_t offset,
-			const uint8_t *buf, uint32_t length, uint64_t *verf)
+static int write_pieces(struct source *s, const struct stub_origin *o, uint64_t offset, const uint8_t *buf,
+			uint32_t length, struct written *w)
 {
-	bool loose = false; /* some of it must be committed */
 	uint32_t done = 0;
 
+	w->loose = false;
 	while (done < length) {
 		struct changing c = { .call = { .offset = offset + done, .count = length - done },
-				      .change.data = buf + done };
+				      .change = { .data = buf + done, .keep = w->keep } };
 		int r = change(s, &c, NFS_OP_WRITE, o);
 
 		if (r)
@@ -169,25 +175,13 @@ static int write_pieces(struct source *s, const struct stub_origin *o, uint64_t 
 				nfs_of(s)->uri.host);
 			return -EIO;
 		}
-		if (loose && c.verf != *verf)
+		if (w->loose && c.verf != w->verf)
 			return 1;
-		loose = loose || !c.stable;
-		*verf = c.verf;
+		w->loose = w->loose || !c.stable;
+		w->verf = c.verf;
 		done += c.written;
 	}
 	return 0;
-}
-
-static int write_bytes(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf,
-		       uint32_t length, uint64_t *verf)
-{
-	int r = 1;
-
-	if (!length || length > NFS_WRITE_MAX || offset > INT64_MAX - (uint64_t)length)
-		return -EINVAL;
-	for (unsigned int i = 0; r == 1 && i < REWRITES_MAX; i++)
-		r = write_pieces(s, o, offset, buf, length, verf);
-	return r == 1 ? -EIO : r;
 }
 
 static int commit(struct source *s, const struct stub_origin *o, uint64_t *verf)
@@ -198,6 +192,49 @@ static int commit(struct source *s, const struct stub_origin *o, uint64_t *verf)
 	if (!r)
 		*verf = c.verf;
 	return r;
+}
+
+/* What was to be kept, and is not although the server was told so.  1 as above. */
+static int commit_loose(struct source *s, const struct stub_origin *o, const struct written *w)
+{
+	uint64_t verf;
+	int r = commit(s, o, &verf);
+
+	return r ? r : verf != w->verf;
+}
+
+static int write_all(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf,
+		     uint32_t length, struct written *w)
+{
+	int r = 1;
+
+	if (!length || length > NFS_WRITE_MAX || offset > INT64_MAX - (uint64_t)length)
+		return -EINVAL;
+	for (unsigned int i = 0; r == 1 && i < REWRITES_MAX; i++) {
+		r = write_pieces(s, o, offset, buf, length, w);
+		if (r == 0 && w->keep && w->loose)
+			r = commit_loose(s, o, w);
+	}
+	return r == 1 ? -EIO : r;
+}
+
+static int write_bytes(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf,
+		       uint32_t length, uint64_t *verf)
+{
+	struct written w = { .keep = false };
+	int r = write_all(s, o, offset, buf, length, &w);
+
+	if (!r)
+		*verf = w.verf;
+	return r;
+}
+
+static int keep_bytes(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf,
+		      uint32_t length)
+{
+	struct written w = { .keep = true };
+
+	return write_all(s, o, offset, buf, length, &w);
 }
 
 /* ---- names ---- */
@@ -319,6 +356,7 @@ const struct target_ops nfs_target_ops = {
 	.able = able,
 	.setattr = set_attributes,
 	.write = write_bytes,
+	.keep = keep_bytes,
 	.commit = commit,
 	.make = make,
 	.link = link_to,

@@ -82,6 +82,7 @@ struct target_ops {
 		       const struct stub_attr *a);
 	int (*write)(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf,
 		     uint32_t length, uint64_t *verf);
+	int (*keep)(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf, uint32_t length);
 	int (*commit)(struct source *s, const struct stub_origin *o, uint64_t *verf);
 	int (*make)(struct source *s, const struct stub_origin *dir, const char *name,
 		    const struct stub_attr *a, const char *target, struct stub_origin *out,

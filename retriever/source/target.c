@@ -22,6 +22,11 @@ int target_write(struct source *s, const struct stub_origin *o, uint64_t offset,
 	return target_able(s) ? s->ops->target->write(s, o, offset, buf, length, verf) : -EOPNOTSUPP;
 }
 
+int target_keep(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf, uint32_t length)
+{
+	return target_able(s) ? s->ops->target->keep(s, o, offset, buf, length) : -EOPNOTSUPP;
+}
+
 int target_commit(struct source *s, const struct stub_origin *o, uint64_t *verf)
 {
 	return target_able(s) ? s->ops->target->commit(s, o, verf) : -EOPNOTSUPP;

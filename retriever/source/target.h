@@ -44,6 +44,8 @@ int target_setattr(struct source *s, const struct stub_origin *o, unsigned int w
  * them are written, or an error is returned. */
 int target_write(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf,
 		 uint32_t length, uint64_t *verf);
+/* The same, durable on return: without a commit, if the server does as it is told. */
+int target_keep(struct source *s, const struct stub_origin *o, uint64_t offset, const void *buf, uint32_t length);
 /* Make all of the file durable over there; 0 is only good if *@verf is that of all its writes. */
 int target_commit(struct source *s, const struct stub_origin *o, uint64_t *verf);
 /* Bytes, up to 1 MiB; blocks until connected once.  0: it never was, or the source cannot do it. */

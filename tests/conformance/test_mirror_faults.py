@@ -2,6 +2,7 @@
 """What goes wrong with a mirror: the replicator dies, the mirror is away, full, changed by somebody
 else, or refuses something.  In the end both sides are equal, by themselves."""
 import contextlib
+import os
 import random
 import subprocess
 import threading
@@ -156,6 +157,38 @@ def test_target_restarts(place, crash):
             wait_until(lambda: busy.error or busy.operations >= before + 40, 60, "some changes")
             place.server.restart(crash=crash)
     place.m.equal(place.tree)
+
+
+@pytest.mark.parametrize("size", [3 * MIB, 5000])
+def test_killed_before_what_it_wrote_is_kept(workdir, moddir, new_volume, new_server, size):
+    """What an earlier life of the replicator has written reads as if it were right, from the mirror's memory: the next
+    one has it kept before it believes that."""
+    here, there = new_volume("xfs"), new_volume("xfs")
+    old, volume, tree = here.path / "old", here.path / "volume", there.path / "mirror"
+    for top in (old, volume, tree):
+        top.mkdir()
+    data = os.urandom(size)
+    (old / "file").write_bytes(data)
+    finished(workdir, volume, old)
+    server = new_server(moddir / ("kept-%d" % size), tree=str(tree))
+    with Proxy.for_server(server) as proxy:
+        make(volume, proxy.url())
+        m = Mirror(moddir / ("kept-mirror-%d" % size), volume).start()
+        m.equal(tree)
+        m.stop()
+        changed = data[:1000] + bytes(100) + data[1100:]
+        with Changes(volume) as changes:
+            changes.write("file", changed)
+        (tree / "file").write_bytes(changed)        # which is not kept, as far as anybody knows
+        proxy.reset_counts()
+        m.start()
+        m.equal(tree)
+        assert proxy.counts["COMMIT"] == 1 and not proxy.counts["WRITE"], proxy.counts
+        with Changes(volume) as changes:            # of what it has brought to its end itself it knows
+            changes.write("file", b"again")
+        m.equal(tree)
+        assert proxy.counts["COMMIT"] == 1 + (size > MIB) and proxy.counts["WRITE"] == 1, proxy.counts
+        m.stop()
 
 
 def test_target_away(place, c):

@@ -14,13 +14,14 @@ from nfsclient import NfsError
 from nfsclient.errors import DELAY, IO, ROFS, SERVERFAULT
 from nfsclient.nfstypes import DIR, FILE_SYNC, UNSTABLE
 
+LARGE = 3 << 20
 WRONG = (DELAY, IO, SERVERFAULT, ROFS)          # DELAY: patience is over
 
 
 def fill(top, rng, depth=0):
-    """A tree of some of everything, of about 300 objects."""
+    """A tree of some of everything, of about 300 objects.  One file is more than a mirror gets by one call."""
     for i in range(6):
-        size = rng.choice((0, 1, 100, 5000, 70000, 300000))
+        size = rng.choice((0, 1, 100, 5000, 70000, 300000)) if depth or i else LARGE
         (top / ("f%d" % i)).write_bytes(rng.randbytes(size))
         os.chown(top / ("f%d" % i), 1000 + i, 100)
         os.utime(top / ("f%d" % i), (1e9 + i, 1.1e9 + i))

@@ -37,6 +37,7 @@ struct fixture {
 	unsigned int later; /* so often JUKEBOX before */
 	uint32_t pieces[8]; /* WRITE: so many bytes, one after the other; 0: all */
 	uint32_t commits[8]; /* how durable */
+	uint32_t wanted; /* how durable it is to be: UNSTABLE */
 	uint64_t verfs[8];
 	bool verfs_grow;
 	uint32_t made_handle; /* bytes of what was made; 0: it is not told */
@@ -62,7 +63,7 @@ static void answer_write(struct fixture *f, struct nfs3_call *c)
 	nfs4_get_opaque(&c->args, NFS3_FHSIZE, &len);
 	offset = nfs4_get64(&c->args);
 	count = nfs4_get32(&c->args);
-	assert_int_equal(nfs4_get32(&c->args), UNSTABLE);
+	assert_int_equal(nfs4_get32(&c->args), f->wanted);
 	data = nfs4_get_opaque(&c->args, 2 * MIB, &len);
 	assert_int_equal(len, count);
 	assert_false(c->args.bad);
@@ -466,6 +467,43 @@ static void verifiers_without_end(void **state)
 	assert_int_equal(target_write(f->source, &file, 0, "abcd", 4, &verf), 0);
 	assert_int_equal(f->writes, 2);
 	assert_int_equal(be64toh(verf), 2);
+	end(f);
+}
+
+static void keeps_by_one_call(void **state)
+{
+	struct fixture *f = start();
+	uint8_t *bytes = some_bytes(10000);
+
+	(void)state;
+	f->data = calloc(1, MIB);
+	f->wanted = f->commits[0] = FILE_SYNC;
+	assert_int_equal(target_keep(f->source, &file, 500, bytes, 10000), 0);
+	assert_int_equal(f->writes, 1);
+	assert_int_equal(f->calls, f->writes);
+	assert_memory_equal(f->data + 500, bytes, 10000);
+	assert_int_equal(target_keep(f->source, &file, 0, bytes, 0), -EINVAL);
+	free(bytes);
+	end(f);
+}
+
+/* One that is told to, and says that it did not. */
+static void keeps_what_the_server_does_not(void **state)
+{
+	struct fixture *f = start();
+	unsigned int calls;
+
+	(void)state;
+	f->wanted = FILE_SYNC;
+	assert_int_equal(target_keep(f->source, &file, 0, "abc", 3), 0);
+	assert_int_equal(f->writes, 1);
+	assert_int_equal(f->calls, 2); /* and a COMMIT */
+	/* which is of another life: once more, until it is told to give up */
+	calls = f->calls;
+	f->verfs_grow = true;
+	f->verfs[0] = 1000;
+	assert_int_equal(target_keep(f->source, &file, 0, "abc", 3), -EIO);
+	assert_true(f->calls > calls + 2);
 	end(f);
 }
 
@@ -1070,6 +1108,8 @@ int main(void)
 		cmocka_unit_test(lies_about_writes),
 		cmocka_unit_test(another_verifier),
 		cmocka_unit_test(verifiers_without_end),
+		cmocka_unit_test(keeps_by_one_call),
+		cmocka_unit_test(keeps_what_the_server_does_not),
 		cmocka_unit_test(the_largest_write),
 		cmocka_unit_test(side_by_side),
 		cmocka_unit_test(a_slow_line),
