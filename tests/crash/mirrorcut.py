@@ -49,6 +49,7 @@ PLANS = {"brief": dict(rounds=1, cuts=3), "quick": dict(rounds=2, cuts=6), "long
 PATIENCE = 300
 CLIENTS = 3
 KNOWING = 2
+SMALL_WRITES = "MaxWrite = 2048; PrefWrite = 2048;"
 FOLLOWS = 20     # seconds, else nobody waits for the mirror: nothing is promised
 VOLUME, OLD = "volume", "old"
 FSTYPE = "xfs"
@@ -101,7 +102,8 @@ class Bed:
         self.home, self.rng = home, random.Random(seed)
         self.side = {name: Side(home, name) for name in (VOLUME, OLD)}
         self.volume, self.old = (self.side[name].mnt / "tree" for name in (VOLUME, OLD))
-        self.server = Ganesha(home / "server", str(self.old), shim=SHIM)
+        # most of them take little by one call, so that it needs several, and a COMMIT
+        self.server = Ganesha(home / "server", str(self.old), shim=SHIM, more=SMALL_WRITES if seed % 4 else "")
         self.m = self.mirror = None
         self.seed, self.boots, self.promises = seed, 0, 0
 
@@ -161,7 +163,11 @@ class Bed:
             knowing = self.knowing(number) if mode == "sync" else []
             for k in knowing:
                 k.start()
-            time.sleep(rng.random() * 1.5)  # when it goes is chance
+            for part in range(3):
+                if part and mode != "sync" and rng.random() < 0.5:
+                    self.mirror.kill()      # amid what it writes
+                    self.mirror.start(wait=False)
+                time.sleep(rng.random() * 0.5)      # when it goes is chance
             promised = self.awaited() and [k for k in knowing if not k.error]
             for k in knowing:
                 k.over.set()
