@@ -113,7 +113,7 @@ static void add_target(struct mirror *m, const struct source_state *s, struct js
 	add_b(in, "connected", s->connected);
 	add_f(in, "lost_seconds",
 	      s->lost_since_ms ? (double)(stub_now_ms() - s->lost_since_ms) / 1000 : 0);
-	add_s(in, "trouble", m->root_wrong ? "its root is another directory than before: is its disk mounted?" :
+	add_s(in, "trouble", m->root_wrong ? "its root is another directory than before: is its disk mounted, and is it exported as it was?" :
 					     s->trouble);
 	json_object_object_add(o, "target", in);
 }

@@ -63,7 +63,7 @@ static int root_known(struct mirror *m, const struct stub_origin *root)
 
 	if (wrong && !m->root_wrong)
 		mirror_log(m, STUB_LOG_ERROR, "the mirror's root is another directory than before: is its "
-					      "disk mounted? nothing is written there");
+					      "disk mounted, and is it exported as it was? nothing is written there");
 	m->root_wrong = wrong;
 	if (r == 0)
 		return wrong ? AWAY : EQUAL;

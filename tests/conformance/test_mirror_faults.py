@@ -226,6 +226,28 @@ def test_another_root(place, c, new_server, moddir, loop_xfs):
     place.m.equal(place.tree)
 
 
+def test_new_handles(place, c, new_volume):
+    """A copy of the tree on another disk, as after a restore: what is in it, and whether all of it is, nobody can tell,
+    and nothing is written there until it is exported as it was."""
+    other = new_volume("xfs").path / "mirror"
+    place.server.stop()
+    subprocess.run(["cp", "-a", str(place.tree), str(other)], check=True)
+    before = subprocess.run(["ls", "-lR", "--time-style=full-iso", str(other)], capture_output=True, check=True).stdout
+    c.write("while it has others", b"x")
+    was, place.server.exports[0].tree = place.server.exports[0].tree, str(other)
+    place.server.start()
+    try:
+        place.m.state("gone")
+        wait_until(lambda: "exported as it was" in place.m.status()["target"]["trouble"], 60, "what is wrong")
+        assert before == subprocess.run(["ls", "-lR", "--time-style=full-iso", str(other)], capture_output=True,
+                                        check=True).stdout
+    finally:
+        place.server.stop()
+        place.server.exports[0].tree = was
+        place.server.start()
+    place.m.equal(place.tree)
+
+
 def test_full(small):
     """It is tried again until there is room, and nothing is parked."""
     with Changes(small.volume) as c:
