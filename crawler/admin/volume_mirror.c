@@ -202,8 +202,7 @@ int volume_mirror_add(struct verdict *v, int argc, char **argv)
 	return r;
 }
 
-/* 1: it has none; -1 with the verdict. */
-static int read_conf(struct verdict *v, const struct opened *o, struct stub_mirror_conf *c)
+int volume_tool_mirror_conf(struct verdict *v, const struct opened *o, struct stub_mirror_conf *c)
 {
 	int r = stub_mirror_conf_read(o->volume, c);
 
@@ -220,7 +219,7 @@ int volume_mirror(struct verdict *v, int argc, char **argv)
 
 	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = read_conf(v, &o, &c);
+	r = volume_tool_mirror_conf(v, &o, &c);
 	if (r >= 0)
 		r = print_mirror(o.path, o.volume, r == 0 ? &c : NULL);
 	opened_close(&o);
@@ -273,7 +272,7 @@ static int take_mode(struct verdict *v, const struct mode_options *o, struct stu
 static int set_mode(struct verdict *v, const struct opened *o, const struct mode_options *m)
 {
 	struct stub_mirror_conf c;
-	int r = read_conf(v, o, &c);
+	int r = volume_tool_mirror_conf(v, o, &c);
 
 	if (r == 1)
 		return verdict_fail(v, FAIL_MIRRORED, "%s has no mirror", o->path);
@@ -328,7 +327,7 @@ int volume_mirror_thaw(struct verdict *v, int argc, char **argv)
 
 	if (opened_volume(v, argc, argv, &o) < 0)
 		return -1;
-	r = read_conf(v, &o, &c) < 0 || thaw(v, &o) < 0 ? -1 : print_mirror(o.path, o.volume, &c);
+	r = volume_tool_mirror_conf(v, &o, &c) < 0 || thaw(v, &o) < 0 ? -1 : print_mirror(o.path, o.volume, &c);
 	opened_close(&o);
 	return r;
 }

@@ -364,12 +364,10 @@ static int check_mirror(struct verdict *v, const struct opened *o, bool keep, st
 
 	if (!keep)
 		return volume_tool_mirrored(v, o->path, o->volume, false);
-	r = stub_mirror_conf_read(o->volume, c);
-	if (r == 0 && c->kind == STUB_MIRROR_BACKUP)
-		return 0;
-	return r < 0 && r != -ENOENT ?
-		       verdict_fail(v, FAIL_VOLUME_DAMAGED, "%s/" STUB_DIR "/mirror/conf: %s", o->path, strerror(-r)) :
-		       verdict_fail(v, FAIL_MIRRORED, "%s has no mirror that could be kept", o->path);
+	r = volume_tool_mirror_conf(v, o, c);
+	if (r < 0 || (r == 0 && c->kind == STUB_MIRROR_BACKUP))
+		return r;
+	return verdict_fail(v, FAIL_MIRRORED, "%s has no mirror that could be kept", o->path);
 }
 
 static int print_removed(const char *path, const struct stub_scan *s)

@@ -14,6 +14,7 @@
 #include "order/order.h"
 #include "report/json_out.h"
 #include "report/verdict.h"
+#include "stubmirror.h"
 #include "window/window.h"
 
 #define STATUS_DIRTY 3 /* scan: it found what must not be; check: something will be lost */
@@ -42,6 +43,9 @@ struct opened {
 	struct stub_journal *journal; /* NULL unless asked for */
 	char path[PATH_MAX]; /* real path of the volume */
 };
+
+/* .postcopy/mirror/conf.  1: it has no mirror; -1, with the verdict. */
+int volume_tool_mirror_conf(struct verdict *v, const struct opened *o, struct stub_mirror_conf *c);
 
 int opened_volume(struct verdict *v, int argc, char **argv, struct opened *o);
 int opened_journal(struct verdict *v, struct opened *o); /* to read; 0, or -1 with the verdict */

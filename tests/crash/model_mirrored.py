@@ -33,7 +33,7 @@ def trouble(rng):
 
 
 class Backup:
-    """The mirror of a rig's volume.  Between two of a volume's lives: made(), start(), finish(), stop()."""
+    """The mirror of a rig's volume."""
 
     def __init__(self, disk, m, mode):
         self.m, self.mode, self.recoveries = m, mode, 0
