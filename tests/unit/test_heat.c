@@ -129,7 +129,7 @@ static void what_is_damaged_is_left_out(void **state)
 		assert_int_equal(pwrite(fd, &bytes[i], 1, i), 1);
 	}
 	assert_int_equal(stub_heat_get(root, 0, told), 1);
-	assert_int_equal(ftruncate(fd, n - 1), 0);
+	assert_int_equal(ftruncate(fd, n - 8), 0); /* its sum: of each 256 one ends in the zero that is read there */
 	assert_int_equal(stub_heat_get(root, 0, told), 0);
 	memset(bytes, 0, sizeof(bytes));
 	assert_int_equal(pwrite(fd, bytes, sizeof(bytes), 0), sizeof(bytes)); /* larger than it is */
