@@ -106,6 +106,9 @@ static void add_parked(struct mirror *m, struct json_object *o)
 	add_u(o, "parked_count", total);
 }
 
+#define ROOT_WRONG \
+	"its root is another directory than before: is its disk mounted, and is it exported as it was?"
+
 static void add_target(struct mirror *m, const struct source_state *s, struct json_object *o)
 {
 	struct json_object *in = json_object_new_object();
@@ -113,8 +116,7 @@ static void add_target(struct mirror *m, const struct source_state *s, struct js
 	add_b(in, "connected", s->connected);
 	add_f(in, "lost_seconds",
 	      s->lost_since_ms ? (double)(stub_now_ms() - s->lost_since_ms) / 1000 : 0);
-	add_s(in, "trouble", m->root_wrong ? "its root is another directory than before: is its disk mounted, and is it exported as it was?" :
-					     s->trouble);
+	add_s(in, "trouble", m->root_wrong ? ROOT_WRONG : s->trouble);
 	json_object_object_add(o, "target", in);
 }
 

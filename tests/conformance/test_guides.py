@@ -46,6 +46,7 @@ NOT_RUN = {
     "kinit -k -t /etc/postcopy/keytab": "it takes a KDC; test_smb_kerberos has one",
     "tests/bench/sizing --rounds 3": "a measurement of ten minutes",
     "cp -a": "of a client, or as a warning", "cp -p": "likewise", "rsync -X": "a warning",
+    "postcopy mirror remove --force": "no mirror here; test_mirror_command removes one so",
     "rm FILE": "of a client; test_no_space has what it does", "rm -r DIR": "likewise",
 }
 
@@ -404,9 +405,10 @@ def test_not_run():
         for unit in re.findall(r"postcopy-\w+@", text):
             assert list((guides.TOP / "packaging" / "systemd").glob(unit + ".service*")), text
         known = None
-        for word, then in zip(text.split(), [*text.split()[1:], ""]):
+        words = text.split()
+        for i, word in enumerate(words):
             if word == "postcopy":
-                known = help_of(POSTCOPY, then)
+                known = help_of(POSTCOPY, *words[i + 1:i + (3 if words[i + 1] == "mirror" else 2)])
             elif word.startswith(("./", "tests/", "packaging/")) and "*" not in word:
                 known = help_of(guides.TOP / word)
             elif known is not None and word.startswith("--"):

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
-SOURCES = ("libstubcore", "fsal_stub", "vfs_stub", "retriever", "crawler")
+SOURCES = ("libstubcore", "fsal_stub", "vfs_stub", "retriever", "crawler", "mirror")
 PROGRAMS = frozenset("""
 ./check ./demo arping chmod chown cp curl dd df exportfs find fuser getent getfattr grep ip
 journalctl kinit klist kill meson mkdir mkfs.ext4 mkfs.xfs mount mv nfs-cat nfs-ls ninja packaging/deps/install
