@@ -391,18 +391,24 @@ STUB_PUBLIC int stub_ledger_struck(struct stub_ledger *l, const struct stub_hand
 STUB_PUBLIC int stub_ledger_put(struct stub_ledger *l, const struct stub_owed *o, size_t n)
 {
 	struct stub_owing *in CLEANUP_FREE = calloc(n ? n : 1, sizeof(*in));
-	int r;
+	size_t missing = 0;
+	bool known;
+	int r = 0;
 
 	if (!in)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		if (o[i].h.len == 0 || o[i].h.len > STUB_HANDLE_MAX || o[i].what == 0 ||
 		    o[i].what > STUB_OWED_ALL)
 			return -EINVAL;
-		in[i] = (struct stub_owing){ o[i].h, o[i].what };
-	}
 	pthread_mutex_lock(&l->lock);
-	r = stub_owed_put(l->db, in, n, 0, 0);
+	known = follow(l) == 0;
+	for (size_t i = 0; i < n; i++)
+		/* what is active stands in the ledger, and no comparison that began before strikes it now */
+		if (!known || !stub_set_touch(l->map->set, &o[i].h, o[i].what))
+			in[missing++] = (struct stub_owing){ o[i].h, o[i].what };
+	if (missing)
+		r = stub_owed_put(l->db, in, missing, 0, 0);
 	pthread_mutex_unlock(&l->lock);
 	return r;
 }

@@ -108,7 +108,11 @@ static int make(const struct bring_to *b, const char *name, const struct here_ob
 	attr_of(&o->st, NULL, &attr);
 	r = target_make(m->target, &b->t->place, name, &attr, S_ISLNK(attr.mode) ? target : NULL, &out,
 			&made);
-	return r < 0 ? r : stub_place_put(m->volume, o->st.st_ino, &o->h, out.bytes, out.len);
+	if (r == 0)
+		r = stub_place_put(m->volume, o->st.st_ino, &o->h, out.bytes, out.len);
+	if (r == 0)
+		atomic_store(&m->places_new, true); /* with the inode's lock: who sees the place sees that */
+	return r;
 }
 
 /* Of what still misses something the rest is over there, or nowhere: nothing is made in its stead. */

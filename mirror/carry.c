@@ -59,7 +59,9 @@ static int owed_no_more(struct carried *c, struct task *t)
 	if (!c->begun) /* it stands in a list that has not been taken over yet, or was struck meanwhile */
 		return 1;
 	t->o.gone = t->fd < 0;
-	e = stub_ledger_strike(c->m->ledger, &t->o);
+	e = S_ISDIR(t->st.st_mode) && !t->o.gone ? mirror_keep_places(c->m) : 0;
+	if (e == 0)
+		e = stub_ledger_strike(c->m->ledger, &t->o);
 	if (e < 0)
 		mirror_log(c->m, STUB_LOG_ERROR, "the mirror's ledger: %s", strerror(-e));
 	return e;

@@ -361,8 +361,6 @@ static int compare_all(struct comparing *c)
 	c->t->what = "names";
 	if (r == 0 && !c->unlisted)
 		r = clear(c);
-	if (r == 0 && c->placed)
-		r = stub_place_sync(c->t->m->volume);
 	return c->ends ? c->ends : r;
 }
 

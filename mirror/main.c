@@ -166,6 +166,7 @@ static int start(struct program *p)
 		return e;
 	m->workers = p->config.fill_workers < WORKERS_MAX ? p->config.fill_workers : WORKERS_MAX;
 	m->log = log_line;
+	pthread_mutex_init(&m->places_lock, NULL);
 	pthread_mutex_init(&m->root_lock, NULL);
 	for (int i = 0; i < MIRROR_INO_LOCKS; i++)
 		pthread_mutex_init(&m->ino_lock[i], NULL);

@@ -140,6 +140,19 @@ int mirror_verdict(struct mirror *m, int error)
 	}
 }
 
+int mirror_keep_places(struct mirror *m)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&m->places_lock); /* also while another one's sync is under way */
+	if (atomic_exchange(&m->places_new, false))
+		r = stub_place_sync(m->volume);
+	if (r < 0)
+		atomic_store(&m->places_new, true);
+	pthread_mutex_unlock(&m->places_lock);
+	return r;
+}
+
 void mirror_lock_ino(struct mirror *m, uint64_t ino)
 {
 	pthread_mutex_lock(&m->ino_lock[ino % MIRROR_INO_LOCKS]);

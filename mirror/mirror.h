@@ -26,7 +26,7 @@
  * 2. Who has something left to do for another object owes it (mirror_owe()) before it does
  *    anything by which that could be forgotten: a new object is owed with all it has before
  *    its place is noted, for a place says that it is the right one.
- * 3. Places are durable before the directory with the name is struck.
+ * 3. Places are durable before a directory with the name is struck (mirror_keep_places()).
  * 4. Nothing over there is removed before every directory that was owed when it was held
  *    aside has been compared since, and does not want it, and the ledger knows what is owed.
  * 5. What the migration could still take for the old server's is durable here before it is there: a name
@@ -36,7 +36,7 @@
  *    (mirror_lock_ino()), so that names in several directories make one.
  *
  * No lock of one room is held while another room is called; but the inode's lock, which is
- * outermost, and the one of aside.c, while the server is called.
+ * outermost, and the one of aside.c, while the server is called.  The lock of the places is a leaf.
  */
 #ifndef MIRROR_H
 #define MIRROR_H
@@ -88,6 +88,8 @@ struct mirror {
 	atomic_bool made; /* something was, over there: what waited for that can go on */
 	atomic_bool caught_up; /* hardly anything was owed, since the mirror is there */
 	pthread_mutex_t ino_lock[MIRROR_INO_LOCKS];
+	pthread_mutex_t places_lock;
+	atomic_bool places_new; /* some may not be durable */
 	pthread_mutex_t root_lock;
 	struct stub_origin root; /* under root_lock; len 0: not known */
 	bool root_wrong;
@@ -157,6 +159,8 @@ bool mirror_has_all(const struct mirror *m);
 int mirror_verdict(struct mirror *m, int error);
 /* Is it the same inode over there? */
 bool mirror_same(const struct mirror *m, const struct stub_origin *a, const struct stub_origin *b);
+/* All places that were noted before are durable on return, one sync for all who ask.  -errno */
+int mirror_keep_places(struct mirror *m);
 void mirror_lock_ino(struct mirror *m, uint64_t ino);
 void mirror_unlock_ino(struct mirror *m, uint64_t ino);
 

@@ -296,6 +296,54 @@ static void asked_of_one(void **state)
 	stub_ledger_close(l);
 }
 
+static void read_meta(struct fixture *x, char out[8192])
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/.postcopy/ledger/owed/data.mdb", x->dir);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_int_equal(fread(out, 1, 8192, f), 8192);
+	fclose(f);
+}
+
+/* What has been entered needs no second sync; a comparison that began before strikes it no more, all the same. */
+static void put_where_it_is_owed(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_ledger *l = open_ledger(x);
+	struct stub_owed o = { .h = handle_of(5), .what = STUB_OWED_DATA }, begun = { .h = o.h };
+	char before[8192], after[8192];
+
+	owe(x, 5, STUB_OWED_DATA);
+	assert_int_equal(count(l), 1);
+	read_meta(x, before);
+	assert_int_equal(stub_ledger_begin(l, &begun), 0);
+	assert_int_equal(stub_ledger_put(l, &o, 1), 0);
+	read_meta(x, after);
+	assert_memory_equal(before, after, sizeof(before));
+	assert_int_equal(stub_ledger_strike(l, &begun), 1);
+
+	o.what = STUB_OWED_ATTRS; /* that was not entered */
+	assert_int_equal(stub_ledger_put(l, &o, 1), 0);
+	assert_int_equal(stub_ledger_begin(l, &begun), 0);
+	assert_int_equal(begun.what, STUB_OWED_DATA | STUB_OWED_ATTRS);
+	assert_int_equal(stub_ledger_strike(l, &begun), 0);
+
+	owe(x, 6, STUB_OWED_DATA); /* it stands in a list */
+	o.h = handle_of(6);
+	o.what = STUB_OWED_DATA;
+	assert_int_equal(stub_ledger_put(l, &o, 1), 0);
+	stub_ledger_close(l);
+	l = open_ledger(x);
+	assert_int_equal(count(l), 1);
+	assert_int_equal(settle(l, 6), 0);
+	assert_int_equal(stub_ledger_put(l, &o, 1), 0); /* struck: it is not active any more */
+	assert_int_equal(count(l), 1);
+	stub_ledger_close(l);
+}
+
 /* Each way in which a change may lie about the comparison. */
 static void changed_meanwhile(void **state)
 {
@@ -818,6 +866,7 @@ int main(void)
 		TEST(entered_and_struck, setup),
 		TEST(bad_entries, setup),
 		TEST(asked_of_one, setup),
+		TEST(put_where_it_is_owed, setup),
 		TEST(changed_meanwhile, setup),
 		TEST(a_hot_object, setup),
 		TEST(many_objects, setup),
