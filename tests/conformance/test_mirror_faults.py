@@ -216,8 +216,9 @@ def test_another_root(place, c, new_server, moddir, loop_xfs):
         place.m.kill()
         place.m.start()
         place.m.state("gone")
-        wait_until(lambda: place.m.status()["target"]["connected"], 60, "a connection")
-        assert "mounted" in place.m.status()["target"]["trouble"]
+        # it is gone, then there, then looked at
+        wait_until(lambda: "mounted" in place.m.status()["target"]["trouble"], 60, "what is wrong")
+        assert place.m.status()["target"]["connected"]
         assert not list(other.iterdir())
     finally:
         place.server.stop()
