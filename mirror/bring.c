@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "recent.h"
+
 /* Where a directory is, by `..`, and its name there; -ENOENT: it is moving. */
 static int find_dir(struct mirror *m, const struct stub_origin *o, struct stub_origin *up,
 		    char name[STUB_NAME_MAX + 1])
@@ -110,6 +112,8 @@ static int make(const struct bring_to *b, const char *name, const struct here_ob
 			&made);
 	if (r == 0)
 		r = stub_place_put(m->volume, o->st.st_ino, &o->h, out.bytes, out.len);
+	if (r == 0 && S_ISREG(made.mode))
+		recent_put(m->recent, &o->h, &made);
 	if (r == 0)
 		atomic_store(&m->places_new, true); /* with the inode's lock: who sees the place sees that */
 	return r;

@@ -130,6 +130,7 @@ int carry(struct carried *c)
 		desk_rest(c->m->desk, &c->o.h, DESK_HOT, HOT_MS, v == -ENOENT);
 		return EQUAL;
 	}
+	t.awaited = c->awaited;
 	if (c->awaited)
 		only_awaited(&t, c->o.what);
 	t.begun = rounds_now(c->m->rounds);

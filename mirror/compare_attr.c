@@ -75,6 +75,7 @@ static int compare_acls(struct task *t, const struct stub_attr *want,
 	t->what = "ACL";
 	for (int i = 0; i < 2 && r == 0; i++)
 		r = load(t->fd, names[i], &a.value[i], &a.x[i]);
+	t->acl = a.x[0].len || a.x[1].len;
 	if (r == 0 && (!same_acl(&a.x[0], meta) || !same_acl(&a.x[1], meta))) {
 		r = t->look ? DIFFERS :
 			      target_setacl(t->m->target, &t->place, want, a.x[0].len ? &a.x[0] : NULL,

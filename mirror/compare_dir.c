@@ -8,7 +8,7 @@
  * nothing new is made, but all else is done: it is by removals that there will be room.
  *
  * Of a name that somebody waits for nothing else is compared, so that it takes no longer in a larger directory; the
- * rest stays owed.
+ * rest stays owed.  Nor is it looked for over there where what is to become of it can be tried at once: it is new, or gone.
  *
  * What the migration has not listed yet keeps all its names over there, and on the way back gets only such
  * that last here (mirror.h): no change of the directory is under way, and it was synced since they were seen.
@@ -42,6 +42,9 @@ struct comparing {
 	struct stub_handle late[BATCH]; /* names that may not last yet */
 	char late_name[BATCH][STUB_NAME_MAX + 1];
 	unsigned int late_n;
+	const char *gone[AWAITED_NAMES]; /* of those that somebody waits for */
+	unsigned int gone_n;
+	bool looked; /* for those that somebody waits for, over there */
 	int ends; /* a verdict that ends it */
 };
 
@@ -61,6 +64,12 @@ static int tell(struct comparing *c, const char *name, const char *what)
 {
 	c->t->look->found(c->t->look->arg, name, what);
 	return 0;
+}
+
+/* A verdict. */
+static int cannot_look(const struct comparing *c, int error)
+{
+	return mirror_verdict(c->t->m, error == -ENOTDIR ? -ESTALE : error);
 }
 
 /* One name has failed: 0, go on with the others; else that ends it. */
@@ -116,6 +125,30 @@ static int changed(struct comparing *c, const struct here_object *o)
 
 /* ---- new objects ---- */
 
+static int set_aside(struct comparing *c, struct there_name *n)
+{
+	n->done = true;
+	return aside_take(c->t->m->aside, &c->t->place, n->name);
+}
+
+/* The names that somebody waits for. */
+static int look_there(struct comparing *c)
+{
+	c->looked = true;
+	return there_look(c->t->m, &c->t->place, c->t->name, c->t->names, &c->there);
+}
+
+/* @name, which was not looked for, is another object's over there. */
+static int make_in_its_stead(struct comparing *c, const char *name, const struct here_object *o)
+{
+	int r = look_there(c);
+	struct there_name *n = r == 0 ? there_find(&c->there, name) : NULL;
+
+	if (n)
+		r = set_aside(c, n);
+	return r == 0 ? bring_new(&c->to, name, o) : r;
+}
+
 static int make_one(struct comparing *c, unsigned int i)
 {
 	struct here_object o;
@@ -130,6 +163,8 @@ static int make_one(struct comparing *c, unsigned int i)
 		return 0;
 	}
 	r = bring_new(&c->to, c->name[i], &o);
+	if (r == -EEXIST && c->t->names && !c->looked && !c->unlisted)
+		r = make_in_its_stead(c, c->name[i], &o);
 	here_close(&o);
 	if (r < 0)
 		return fail(c, c->name[i], r);
@@ -170,6 +205,24 @@ static int put_off(struct comparing *c, const char *name, const struct here_obje
 
 /* ---- names here ---- */
 
+/* False: that ends it. */
+static bool look_first(struct comparing *c)
+{
+	int r = look_there(c);
+
+	if (r < 0)
+		c->ends = cannot_look(c, r);
+	return r == 0;
+}
+
+/* Is it known over there, or perhaps? */
+static bool is_placed(const struct comparing *c, const struct here_object *o)
+{
+	struct stub_origin place;
+
+	return stub_place_get(c->t->m->volume, o->st.st_ino, &o->h, &place) != -ENOENT;
+}
+
 static bool is_place_of(struct comparing *c, const struct here_object *o,
 			const struct there_name *n)
 {
@@ -180,12 +233,6 @@ static bool is_place_of(struct comparing *c, const struct here_object *o,
 		return false;
 	there_origin(n, &is);
 	return mirror_same(c->t->m, &place, &is);
-}
-
-static int set_aside(struct comparing *c, struct there_name *n)
-{
-	n->done = true;
-	return aside_take(c->t->m->aside, &c->t->place, n->name);
 }
 
 /* @name is free over there, or another object's. */
@@ -252,8 +299,11 @@ static int look_at(struct comparing *c, const char *name, struct there_name *n)
 
 static int compare_name(struct comparing *c, const char *name, const struct here_object *o)
 {
-	struct there_name *n = there_find(&c->there, name);
+	struct there_name *n;
 
+	if (c->t->names && !c->looked && (c->unlisted || is_placed(c, o)) && !look_first(c))
+		return 1;
+	n = there_find(&c->there, name);
 	if (n && n->done)
 		n = NULL;
 	if (n && is_place_of(c, o, n)) {
@@ -314,6 +364,21 @@ static int clear(struct comparing *c)
 	return r;
 }
 
+/* Those that somebody waits for, if none was looked for. */
+static int clear_unseen(struct comparing *c)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; i < c->gone_n && r == 0; i++) {
+		if (stays(c, c->gone[i]))
+			continue;
+		r = aside_take(c->t->m->aside, &c->t->place, c->gone[i]);
+		if (r < 0)
+			r = fail(c, c->gone[i], r);
+	}
+	return r;
+}
+
 /* ---- the directory ---- */
 
 static int load_refused(struct comparing *c)
@@ -328,8 +393,22 @@ static int list_there(struct comparing *c)
 {
 	const struct task *t = c->t;
 
-	return t->names ? there_look(t->m, &t->place, t->name, t->names, &c->there) :
-			  there_list(t->m, &t->place, &c->there);
+	return t->names ? there_begin(&c->there) : there_list(t->m, &t->place, &c->there);
+}
+
+/* One that somebody waits for. */
+static int on_awaited(struct comparing *c, const char *name)
+{
+	struct here_object o;
+	int r = here_open(c->t->m, c->t->fd, name, &o);
+
+	if (r == 1)
+		c->gone[c->gone_n++] = name;
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = compare_name(c, name, &o);
+	here_close(&o);
+	return r;
 }
 
 static int each_here(struct comparing *c)
@@ -340,7 +419,7 @@ static int each_here(struct comparing *c)
 	if (!t->names)
 		return here_each(t->m, t->fd, on_name, c);
 	for (unsigned int i = 0; i < t->names && r == 0; i++)
-		r = on_name(c, t->name[i], 0);
+		r = on_awaited(c, t->name[i]);
 	return r;
 }
 
@@ -349,7 +428,7 @@ static int compare_all(struct comparing *c)
 	int r = list_there(c);
 
 	if (r < 0)
-		return mirror_verdict(c->t->m, r == -ENOTDIR ? -ESTALE : r);
+		return cannot_look(c, r);
 	c->t->what = "this side's names";
 	r = load_refused(c);
 	if (r == 0)
@@ -360,7 +439,7 @@ static int compare_all(struct comparing *c)
 		r = flush(c);
 	c->t->what = "names";
 	if (r == 0 && !c->unlisted)
-		r = clear(c);
+		r = c->t->names && !c->looked ? clear_unseen(c) : clear(c);
 	return c->ends ? c->ends : r;
 }
 

@@ -13,10 +13,11 @@
 
 #include "kept.h"
 #include "mirror.h"
+#include "recent.h"
 
 #define BLOCK  (1u << 20)
 #define PAGE   4096u
-#define LARGE  65536u /* of a file up to this all is compared, whatever is waited for */
+#define LARGE  65536u /* of a file up to this all is compared, whatever is waited for, if anything is */
 #define ROUNDS 4 /* a server that begins anew so often meanwhile gets time */
 
 struct copying {
@@ -290,7 +291,7 @@ static int compare_data(struct task *t, struct stub_attr *now, bool *moved)
 		t->what = "size";
 		r = DIFFERS;
 	}
-	if (t->to > t->from && c.size > LARGE) {
+	if (t->to > t->from && (c.size > LARGE || t->guessed)) {
 		t->partly = c.anyway = true;
 		c.from = t->from;
 		c.to = t->to;
@@ -326,17 +327,31 @@ static int compare_with(struct task *t, struct source_meta *meta)
 	return r < 0 ? mirror_verdict(t->m, r) : compare_attr_of(t, meta, moved);
 }
 
+/* What it is over there; or, where somebody waits for it, what it was a moment ago. */
+static int meta_of(struct task *t, struct source_meta *meta)
+{
+	memset(meta, 0, sizeof(*meta));
+	t->guessed = t->awaited && recent_take(t->m->recent, &t->o.h, &meta->attr);
+	t->partly |= t->guessed;
+	return t->guessed ? 0 : source_meta(t->m->target, SOURCE_BACKGROUND, &t->place, meta);
+}
+
 int compare_file(struct task *t)
 {
 	struct source_meta meta;
+	struct stub_attr now;
 	int r;
 
 	r = task_open(t);
 	if (r != EQUAL || t->fd < 0)
 		return r;
 	t->what = "attributes";
-	r = source_meta(t->m->target, SOURCE_BACKGROUND, &t->place, &meta);
+	r = meta_of(t, &meta);
 	r = r < 0 ? mirror_verdict(t->m, r) : compare_with(t, &meta);
 	source_meta_free(&meta);
+	if (r == EQUAL && !t->look && !t->acl) {
+		attr_of(&t->st, &t->view, &now);
+		recent_put(t->m->recent, &t->o.h, &now);
+	}
 	return r;
 }

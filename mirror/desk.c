@@ -21,6 +21,7 @@ struct seat {
 	bool busy, right, woken;
 	enum desk_why why;
 	uint64_t first_ms, taken_ms, until_ms;
+	uint64_t due_ms; /* it was taken although it rests, until then; 0: it did not */
 	struct told *told, *news; /* of before; of the comparison that is under way */
 	unsigned int n_news, tries;
 };
@@ -105,6 +106,7 @@ static bool take(struct desk *d, const struct stub_handle *h, bool at_once, unsi
 	if (s && !s->busy && (at_once || now >= s->until_ms)) {
 		s->busy = free_now = true;
 		s->taken_ms = now;
+		s->due_ms = at_once ? s->until_ms : 0;
 		if (s->right) { /* not before: what asks may be older than what was found right */
 			s->right = false;
 			s->first_ms = now;
@@ -147,6 +149,8 @@ void desk_rest(struct desk *d, const struct stub_handle *h, enum desk_why why, u
 		s->why = why;
 		s->tries = why == DESK_LATER ? s->tries + 1 : why == DESK_PARKED ? s->tries : 0;
 		s->until_ms = s->woken ? 0 : s->taken_ms + ms;
+		if (s->due_ms && s->due_ms < s->until_ms) /* who waits for a part puts the whole off no further */
+			s->until_ms = s->due_ms;
 		s->woken = false;
 	}
 	pthread_mutex_unlock(&d->lock);

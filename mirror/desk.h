@@ -24,7 +24,7 @@ void desk_destroy(struct desk *d);
 /* May @h be compared now?  Then somebody has it until desk_rest().  *tries: how often it has rested
  * for DESK_LATER since it did for another reason; @tries may be NULL. */
 bool desk_take(struct desk *d, const struct stub_handle *h, unsigned int *tries);
-/* Now, although it rests. */
+/* Now, although it rests; it does not rest any longer by that. */
 bool desk_take_now(struct desk *d, const struct stub_handle *h);
 /* Not before @ms from when it was taken; @right: nothing is owed of it, or the ledger will tell. */
 void desk_rest(struct desk *d, const struct stub_handle *h, enum desk_why why, unsigned int ms,

@@ -26,7 +26,6 @@
 #define HOLDS_MS   5000 /* so long a client waits for a replicator that says nothing */
 #define AGAIN_MS   3 /* what cannot be done at once is looked at again */
 #define MADE_TRIES 200
-#define NAMES_MOST 16 /* that are compared one by one; more: all of the directory is */
 #define DELAY_MAX_US 200000
 #define DELAY_MIN_US 500
 
@@ -104,7 +103,7 @@ static bool is_among(const char *const *name, unsigned int n, const char *one)
 }
 
 /* The names that are waited for, each once: how many; 0: too many, or not all of them are known. */
-static unsigned int names_of(const struct job *j, const char *name[NAMES_MOST])
+static unsigned int names_of(const struct job *j, const char *name[AWAITED_NAMES])
 {
 	unsigned int n = 0;
 
@@ -114,7 +113,7 @@ static unsigned int names_of(const struct job *j, const char *name[NAMES_MOST])
 		if (!(j->slot[i].what & STUB_OWED_NAMES) || is_among(name, n, one))
 			continue;
 		/* other processes have written it */
-		if (n == NAMES_MOST || stub_name_check(one, strlen(one)) < 0 || !strcmp(one, STUB_DIR))
+		if (n == AWAITED_NAMES || stub_name_check(one, strlen(one)) < 0 || !strcmp(one, STUB_DIR))
 			return 0;
 		name[n++] = one;
 	}
@@ -125,7 +124,7 @@ static unsigned int names_of(const struct job *j, const char *name[NAMES_MOST])
 static bool do_job(struct express *e, struct job *j)
 {
 	struct made made = { .n = 0 };
-	const char *name[NAMES_MOST];
+	const char *name[AWAITED_NAMES];
 	struct carried c = { .m = e->m, .o = j->o, .awaited = true, .from = j->from, .to = j->to,
 			     .name = name, .names = names_of(j, name), .made = &made };
 	int v;

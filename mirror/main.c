@@ -24,6 +24,7 @@
 #include "journald.h"
 #include "notify.h"
 #include "paused.h"
+#include "recent.h"
 #include "rounds.h"
 #include "source/posix_acl.h"
 #include "source/trace.h"
@@ -183,6 +184,8 @@ static int start(struct program *p)
 	if (e == 0)
 		e = kept_create(&m->kept);
 	if (e == 0)
+		e = recent_create(&m->recent);
+	if (e == 0)
 		e = walker_create(m, &m->walker);
 	if (e == 0)
 		e = verifier_create(m, &m->verifier);
@@ -210,6 +213,7 @@ static void stop(struct program *p)
 	replicator_destroy(p->replicator);
 	walker_destroy(m->walker);
 	fills_destroy(m->fills);
+	recent_destroy(m->recent);
 	kept_destroy(m->kept);
 	aside_destroy(m->aside);
 	desk_destroy(m->desk);

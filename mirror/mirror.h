@@ -10,6 +10,7 @@
  *   compare_dir.c   names; there.c: a listing over there; bring.c: how a missing name comes there
  *   compare_file.c  bytes
  *   kept.c          files of which nothing could be lost over there
+ *   recent.c        what files were over there a moment ago
  *   compare_attr.c  owner, ACL, mode, times
  *   verify.c        the whole volume, only looked at
  *   marks.c         a set, by sums
@@ -57,6 +58,7 @@ struct desk;
 struct express;
 struct fills;
 struct kept;
+struct recent;
 struct rounds;
 struct verifier;
 struct walker;
@@ -78,6 +80,7 @@ struct mirror {
 	struct express *express;
 	struct fills *fills;
 	struct kept *kept;
+	struct recent *recent;
 	struct rounds *rounds;
 	struct verifier *verifier;
 	struct walker *walker;
@@ -121,6 +124,8 @@ struct looked {
 };
 #define DIFFERS (-ENOANO) /* an error of such a comparison: task.what does */
 
+#define AWAITED_NAMES 16 /* that are compared one by one; more: all of the directory is */
+
 /* One comparison. */
 struct task {
 	struct mirror *m;
@@ -135,9 +140,12 @@ struct task {
 	bool newer; /* AGAIN only because of changes since it began: what was owed before is right */
 	bool names_done; /* of what was aside before, it takes no more than it wants (aside.h) */
 	uint64_t from, to; /* of a large file, only these bytes are; 0, 0: all */
-	const char *const *name; /* of a directory, only these names are, so many of them; none: all */
+	const char *const *name; /* of a directory, only these names are, at most AWAITED_NAMES; none: all */
 	unsigned int names;
 	bool only_times; /* of its attributes nothing else is compared */
+	bool awaited; /* somebody waits for it */
+	bool guessed; /* it was not asked for over there what it is: it stays owed */
+	bool acl; /* it has one */
 	bool partly; /* not all that is owed is compared: it stays owed */
 	struct made *made; /* or NULL */
 	const struct looked *look; /* nothing is changed; NULL: what differs is made equal */

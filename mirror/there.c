@@ -79,29 +79,31 @@ static int take(void *arg, const struct stub_entry *e, size_t n)
 	return r;
 }
 
+int there_begin(struct there *out)
+{
+	memset(out, 0, sizeof(*out));
+	return grow(out);
+}
+
 int there_list(struct mirror *m, const struct stub_origin *dir, struct there *out)
 {
-	int r;
+	int r = there_begin(out);
 
-	memset(out, 0, sizeof(*out));
-	r = grow(out);
 	return r < 0 ? r : source_list(m->target, SOURCE_BACKGROUND, dir, NULL, take, out);
 }
 
 int there_look(struct mirror *m, const struct stub_origin *dir, const char *const *name, unsigned int n,
-	       struct there *out)
+	       struct there *io)
 {
-	int r;
+	int r = 0;
 
-	memset(out, 0, sizeof(*out));
-	r = grow(out);
 	for (unsigned int i = 0; i < n && r == 0; i++) {
 		struct stub_origin is;
 		struct stub_entry e = { .name = name[i], .name_len = strlen(name[i]), .origin = is.bytes };
 
 		r = source_lookup(m->target, SOURCE_BACKGROUND, dir, NULL, e.name, e.name_len, &is, &e.attr);
 		e.origin_len = is.len;
-		r = r == 0 ? add(out, &e) : r == -ENOENT ? 0 : r;
+		r = r == 0 ? add(io, &e) : r == -ENOENT ? 0 : r;
 	}
 	return r;
 }

@@ -25,9 +25,11 @@ struct there {
 
 /* -errno of source_list(); free it also after a failure. */
 int there_list(struct mirror *m, const struct stub_origin *dir, struct there *out);
-/* Of these names only, @n of them.  -errno of source_lookup(), but a name that is not there is none. */
+/* None of its names yet. */
+int there_begin(struct there *out);
+/* Also these, @n of them: -errno of source_lookup(), but a name that is not there is none. */
 int there_look(struct mirror *m, const struct stub_origin *dir, const char *const *name, unsigned int n,
-	       struct there *out);
+	       struct there *io);
 void there_free(struct there *t);
 struct there_name *there_find(const struct there *t, const char *name);
 /* One that is the inode @o, and is not done. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What clients wait for: in `sync` each change is on both sides when it is acknowledged, in `partly-async` all
 but what is written; what happens while the mirror is away, or behind."""
+import contextlib
 import json
 import os
 import random
@@ -119,6 +120,72 @@ def test_sync(sync):
                 c.remove(top + "/" + name)
             c.rmdir(top)
             assert not (t / top).exists()
+
+
+@contextlib.contextmanager
+def at_work(sync, top):
+    """A client that makes and removes names in one directory all the time."""
+    ends, failed = threading.Event(), []
+
+    def work():
+        try:
+            with sync.m.client("v3") as c:
+                while not ends.is_set():
+                    c.create(top + "/comes")
+                    c.remove(top + "/comes")
+                    time.sleep(.05)
+        except Exception as err:
+            failed.append(err)
+
+    client = threading.Thread(target=work)
+    client.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        client.join()
+    assert not failed, failed
+
+
+def test_nothing_is_put_off(sync):
+    """A directory in which somebody always waits for a name is compared as a whole as well: what is gone does not stay
+    aside, and what somebody has changed over there does not last."""
+    aside = sync.tree / sync.mirror.aside
+    with sync.m.client("v3") as c:
+        c.mkdir("busy")
+    with at_work(sync, "busy"):
+        wait_until(lambda: aside.exists() and list(aside.iterdir()), 60, "something is held aside")
+        held = {p.name for p in aside.iterdir()}
+        os.chmod(sync.tree / "busy", 0o700)
+        wait_until(lambda: not held & {p.name for p in aside.iterdir()}, 60, "that is removed")
+        wait_until(lambda: stat.S_IMODE((sync.tree / "busy").stat().st_mode) == 0o755, 60, "its mode")
+
+
+def test_changed_over_there(sync):
+    """What somebody has changed there a moment ago, which is not asked for while a client waits, is found later."""
+    with sync.m.client("v3") as c:
+        for name, harm in (("mode", lambda p: os.chmod(p, 0o600)), ("owner", lambda p: os.chown(p, 77, 78)),
+                           ("longer", lambda p: os.truncate(p, 90000)), ("shorter", lambda p: os.truncate(p, 7)),
+                           ("bytes", lambda p: p.write_bytes(b"no" * 20000))):
+            c.write_file(name, b"x" * 40000)
+            sync.mirror.status()                # which counts what is owed: so the replicator has taken it over
+            harm(sync.tree / name)
+            c.write(name, 5, b"yes")
+            assert (sync.tree / name).read_bytes()[5:8] == b"yes"
+        c.write_file("size", b"x" * 100)
+        sync.mirror.drained()
+        c.setattr("size", mode=0o600)           # nothing else is owed
+        sync.mirror.status()
+        os.truncate(sync.tree / "size", 200)
+        c.setattr("size", mode=0o604)
+        assert stat.S_IMODE((sync.tree / "size").stat().st_mode) == 0o604
+        c.create("there")
+        (sync.tree / "taken").write_bytes(b"by somebody over there")
+        c.create("taken")
+        assert (sync.tree / "taken").read_bytes() == b""
+        (sync.tree / "there").unlink()
+        c.remove("there")
+    sync.mirror.equal(sync.tree)
 
 
 def status_of(operation, *args):

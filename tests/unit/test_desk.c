@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -56,6 +57,28 @@ static void one_at_a_time(void **state)
 	assert_true(desk_take(d, &other, NULL));
 	desk_counts(d, &n);
 	assert_int_equal(n.busy, 2);
+}
+
+/* Who waits for a part of it does not put the whole off. */
+static void a_part_puts_nothing_off(void **state)
+{
+	struct stub_handle h = handle(1);
+	struct desk *d = *state;
+
+	assert_true(desk_take_now(d, &h)); /* it did not rest */
+	desk_rest(d, &h, DESK_HOT, LONG_MS, false);
+	assert_false(desk_take(d, &h, NULL));
+	desk_again(d);
+	assert_true(desk_take(d, &h, NULL));
+	desk_rest(d, &h, DESK_HOT, 20, false);
+	assert_true(desk_take_now(d, &h));
+	desk_rest(d, &h, DESK_HOT, LONG_MS, false);
+	usleep(21000);
+	assert_true(desk_take_now(d, &h));
+	desk_rest(d, &h, DESK_HOT, LONG_MS, false);
+	assert_true(desk_take(d, &h, NULL));
+	desk_rest(d, &h, DESK_HOT, LONG_MS, false);
+	assert_false(desk_take(d, &h, NULL));
 }
 
 static void what_rests_is_not_taken(void **state)
@@ -129,6 +152,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_part_puts_nothing_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_rests_is_not_taken, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_right_is_not_owed_because_somebody_asks, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_parked_are_told_until_they_rest_for_something_else, setup, teardown),
