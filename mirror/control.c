@@ -137,6 +137,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	struct mirror *m = c->m;
 	struct stub_mirror_conf conf;
 	struct json_object *o;
+	uint64_t waiting;
 	struct seen s;
 	int r = look(m, &s);
 
@@ -158,7 +159,8 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_b(o, "unknown", s.unknown);
 	add_u(o, "aside", s.aside);
 	add_parked(m, o);
-	add_u(o, "waiting_for_fill", atomic_load(&m->waiting));
+	waiting = atomic_load(&m->waiting); /* of those that the desk has no room for */
+	add_u(o, "waiting_for_fill", waiting > s.desk.of[DESK_WAITS] ? waiting : s.desk.of[DESK_WAITS]);
 	add_u(o, "objects_total", atomic_load(&m->objects));
 	add_u(o, "bytes_total", atomic_load(&m->bytes));
 	add_u(o, "foreign_total", atomic_load(&m->foreign));

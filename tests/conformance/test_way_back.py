@@ -308,6 +308,22 @@ def test_rollback(way_back, disks, old_server):
     assert not w.mirror.differences(w.old)
 
 
+def test_rollback_needs_the_crawler(way_back):
+    """A hard link was changed, of which not all names have been found: without a crawler they never are.  It is said,
+    and clients work on; when all names are known it goes back, though not all has come."""
+    w = way_back()
+    c, m, v = w.client(), w.m, w.volume
+    c.write("d1/linked", 3, b"by one of its names")
+    wait_until(lambda: w.mirror.status()["waiting_for_fill"] == 1, 60, "it waits")
+    assert "no crawler runs" in refused("waits", m, "rollback", v)
+    c.write("d1/linked", 30, b"not frozen")
+    m.start_crawler()
+    m.postcopy("rollback", v)
+    assert (w.old / "f3").read_bytes()[3:40] == b"by one of its names" + (v / "f3").read_bytes()[22:40]
+    assert (w.old / "f3").read_bytes()[30:40] == b"not frozen" and (w.old / "d1/linked").samefile(w.old / "f3")
+    assert not w.mirror.process.wait(60)
+
+
 def test_rollback_then_abort_then_again(way_back, moddir, disks, rpcshim):
     """Clients work on the old server, and switch once more, into an empty volume."""
     w = way_back()
