@@ -4,16 +4,18 @@
 
     mirrored.run(plan, seed, say)       a stage of tests/crash/run
     mirrored.py [--seed N] [--long]     the same by itself
-    mirrored.py --seed N --kill WHERE COMMAND     one of its runs again
+    mirrored.py --seed N --kill BED WHERE COMMAND     one of its runs again
 
-A volume and its mirror are alike; then the volume is changed in all ways, which its mirror is owed.
-That is kept in two images, from which each run begins: the replicator carries it over, and
+BED is backup or wayback.  A volume and its backup are alike; then the volume is changed in all ways, which its
+mirror is owed.  Or: a migration with a way back has begun, and clients have worked at random where hardly anything has
+come.  That is kept in two images, from which each run begins: the replicator carries it over, and
 
     kill N postcopy-mirror      it is killed at its N-th call that changes the volume
+    kill N postcopy-retrie      of a way back: who brings what the replicator waits for, likewise
     killall N postcopy-mirror   it is killed when the mirror's disk is about to change the N-th time
     kill N ganesha.nfsd         the mirror's server is, in that moment (it has its page cache still)
 
-Who was killed comes back; when all has been carried over, both sides are compared.
+Who was killed comes back; when all has been carried over (and all of a migration has come), both sides are compared.
 """
 import argparse
 import contextlib
@@ -32,7 +34,9 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "demo")]     # lib.richtree 
 import below_gate  # noqa: E402
 import images  # noqa: E402
 from kills_bed import SHIM  # noqa: E402
+from lib.clientwork import Work, fill  # noqa: E402
 from lib.ganesha import Ganesha  # noqa: E402
+from lib.migration import Migration  # noqa: E402
 from lib.mirror import Changes, Mirror, finished, make  # noqa: E402
 
 # kills: so many of each kind, of all that there are; rounds: with so many sets of changes
@@ -42,6 +46,7 @@ PATIENCE = 120
 HERE_, THERE = "volume", "mirror"
 KINDS = ((HERE_, "kill", "postcopy-mirror"), (THERE, "killall", "postcopy-mirror"),
          (THERE, "kill", "ganesha.nfsd"))
+STEPS = 60              # of random work with a way back
 
 
 def tree(c, rng):
@@ -98,6 +103,7 @@ def change(c, rng):
 
 class Bed:
     """Volume and mirror, started anew from the same images as often as wanted."""
+    NAME, KINDS = "backup", KINDS
 
     def __init__(self, home, gate, seed):
         self.home, self._gate, self.rng = pathlib.Path(home), gate, random.Random(seed)
@@ -122,19 +128,43 @@ class Bed:
         with self.mounted(".base"):
             for path in (self.volume, self.tree, self.mnt[HERE_] / "old"):
                 path.mkdir()
-            (self.mnt[HERE_] / "old/file").write_bytes(b"from the old server")
-            finished(self.home, self.volume, self.mnt[HERE_] / "old")
+            self.fill()
+
+    def fill(self):
+        (self.mnt[HERE_] / "old/file").write_bytes(b"from the old server")
+        finished(self.home, self.volume, self.mnt[HERE_] / "old")
+        self.server.start()
+        make(self.volume, self.server.url())
+        self.mirror = Mirror(self.home / "replicator", self.volume)
+        with Changes(self.volume) as c:
+            tree(c, self.rng)
+        self.mirror.start()
+        self.mirror.equal(self.tree)
+        self.mirror.stop()
+        self.server.stop()
+        with Changes(self.volume) as c:
+            change(c, self.rng)
+
+    def begin(self):
+        """What the replicator needs, at the beginning of a run."""
+        self.server.start()
+
+    def revive(self):
+        if not self.server.alive:
             self.server.start()
-            make(self.volume, self.server.url())
-            self.mirror = Mirror(self.home / "replicator", self.volume)
-            with Changes(self.volume) as c:
-                tree(c, self.rng)
-            self.mirror.start()
-            self.mirror.equal(self.tree)
-            self.mirror.stop()
-            self.server.stop()
-            with Changes(self.volume) as c:
-                change(c, self.rng)
+        if self.mirror.process.poll() is not None:
+            self.mirror.start(wait=False)
+
+    def end(self):
+        """Nothing is watched any more: what differs."""
+        wrong = self.mirror.differences(self.tree)
+        self.mirror.stop()
+        self.server.stop()
+        return wrong
+
+    def kill(self):
+        self.mirror.kill()
+        self.server.kill9()
 
     def tell(self, command):
         os.write(self._gate, command.encode())
@@ -143,10 +173,7 @@ class Bed:
         """Who has died comes back meanwhile."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            if not self.server.alive:
-                self.server.start()
-            if self.mirror.process.poll() is not None:
-                self.mirror.start(wait=False)
+            self.revive()
             with contextlib.suppress(OSError, ValueError):
                 if self.mirror.ask("drained")["drained"]:
                     return
@@ -161,21 +188,18 @@ class Bed:
         since = os.path.getsize(os.environ["SYSGATE_LOG"])
         with self.mounted(".run"):
             try:
-                self.server.start()
+                self.begin()
                 self.tell("watch %s" % self.mnt[where])
                 if command:
                     self.tell(command)
                 self.mirror.start(wait=False)
                 self._drained()
                 self.tell("unwatch")
-                wrong = self.mirror.differences(self.tree)
-                self.mirror.stop()
-                self.server.stop()
+                wrong = self.end()
             finally:
                 with contextlib.suppress(OSError):
                     self.tell("unwatch")
-                self.mirror.kill()
-                self.server.kill9()
+                self.kill()
         with open(os.environ["SYSGATE_LOG"], errors="replace") as f:
             f.seek(since)
             log = f.read()
@@ -187,6 +211,54 @@ class Bed:
         return wrong, calls
 
 
+class WayBack(Bed):
+    """The mirror is the old server; hardly anything has come when the replicator begins."""
+    NAME = "wayback"
+    KINDS = (KINDS[0], (HERE_, "kill", "postcopy-retrie"), *KINDS[1:])     # as the kernel has its name
+
+    def fill(self):
+        fill(self.tree, self.rng)
+        self.server.start()
+        self.m = Migration(self.home / "m", self.server.url(), self.volume, shim=SHIM)
+        self.m.way_back = True
+        self.m.init().start()
+        self.mirror = Mirror(self.home / "replicator", self.volume)
+        with self.m.client("v3").patient(60) as c, self.m.client("v4.1").patient(60) as other:
+            work = Work(c, self.rng, other)
+            for _ in range(STEPS):
+                work.step()
+        self.m.stop()
+        self.server.stop()
+
+    def begin(self):
+        super().begin()
+        self.m.start_retriever()
+        self.m.start_crawler()
+
+    def revive(self):
+        super().revive()
+        if self.m.retriever.poll() is not None:
+            self.m.start_retriever(wait=False)
+        if self.m.crawler.poll():
+            self.m.start_crawler()
+
+    def end(self):
+        self.m.kill_crawler()
+        self.m.crawl()
+        self.mirror.drained()
+        wrong = super().end()
+        self.m.stop(scan=False)
+        return wrong
+
+    def kill(self):
+        super().kill()
+        self.m.kill_crawler()
+        self.m.kill_retriever()
+
+
+BEDS = {bed.NAME: bed for bed in (Bed, WayBack)}
+
+
 def one(bed, where, command, seed, say):
     begin = time.monotonic()
     try:
@@ -194,10 +266,10 @@ def one(bed, where, command, seed, say):
     except (AssertionError, OSError, TimeoutError) as err:
         wrong = "%s: %s" % (type(err).__name__, err)
     if wrong:
-        say("LOSS: seed %d, %s, %s: %s" % (seed, where, command, wrong))
-        say("      again: tests/crash/mirrored.py --seed %d --kill %s '%s'" % (seed, where, command))
+        say("LOSS: seed %d, %s, %s, %s: %s" % (seed, bed.NAME, where, command, wrong))
+        say("      again: tests/crash/mirrored.py --seed %d --kill %s %s '%s'" % (seed, bed.NAME, where, command))
     else:
-        say("%s, %s: %.1f s" % (where, command, time.monotonic() - begin))
+        say("%s, %s, %s: %.1f s" % (bed.NAME, where, command, time.monotonic() - begin))
     return bool(wrong)
 
 
@@ -208,9 +280,9 @@ def a_round(bed, settings, seed, say, sums):
         wrong, counts[where] = bed.carried(where)
         if wrong:
             sums["losses"] += 1
-            say("LOSS: seed %d, with nobody killed: %s" % (seed, wrong))
-    say("calls: %s" % counts)
-    for where, how, name in KINDS:
+            say("LOSS: seed %d, %s, with nobody killed: %s" % (seed, bed.NAME, wrong))
+    say("%s, calls: %s" % (bed.NAME, counts))
+    for where, how, name in bed.KINDS:
         calls = sum(counts[where].values()) if how == "killall" else counts[where].get(name, 0)
         if not calls:
             raise RuntimeError("the gate saw nothing of %s at the %s: %s" % (name, where, counts))
@@ -222,18 +294,25 @@ def a_round(bed, settings, seed, say, sums):
             sums["losses"] += one(bed, where, "%s %d %s" % (how, n, name), seed, say)
 
 
+def a_bed(bed, settings, seed, say, sums):
+    bed.prepare()
+    if "kill" in settings:
+        sums["losses"] += one(bed, *settings["kill"][1:], seed, say)
+    else:
+        a_round(bed, settings, seed, say, sums)
+    shutil.rmtree(bed.home)
+
+
 def stage(gate, settings, seed, say):
     sums = dict(kill_points=0, recoveries=0, losses=0)
     end = time.monotonic() + settings["seconds"] if "seconds" in settings else None
     with below_gate.scratch("mirrored") as scratch:
         for number in range(settings["rounds"]):
-            bed = Bed(scratch / str(number), gate, seed + number)
-            bed.prepare()
-            if "kill" in settings:
-                sums["losses"] += one(bed, *settings["kill"], seed, say)
-            else:
-                a_round(bed, settings, seed + number, say, sums)
-            shutil.rmtree(bed.home)
+            for bed in BEDS.values():
+                if "kill" not in settings:
+                    a_bed(bed(scratch / (bed.NAME + str(number)), gate, seed + number), settings, seed + number, say, sums)
+                elif settings["kill"][0] == bed.NAME:
+                    a_bed(bed(scratch / bed.NAME, gate, seed), settings, seed, say, sums)
             if end and time.monotonic() > end:
                 break
     return sums
@@ -248,7 +327,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--long", action="store_const", dest="plan", const="long", default="quick")
-    parser.add_argument("--kill", nargs=2, metavar=("WHERE", "COMMAND"))
+    parser.add_argument("--kill", nargs=3, metavar=("BED", "WHERE", "COMMAND"))
     parser.add_argument("--inside", type=json.loads, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.inside:
