@@ -106,6 +106,14 @@ def modules(top, wanted):
     return [unpacked(top / file) for file in order]
 
 
+def module_files(top, wanted):
+    """Of an archive: those, and the order in which BEGIN loads them."""
+    loaded = modules(top, wanted)
+    files = {"modules/" + name: (0o644, data) for name, data in loaded}
+    files["modules/order"] = (0o644, "".join(name + "\n" for name, _ in loaded).encode())
+    return files
+
+
 def unpacked(path):
     """Name and bytes of a module that may be compressed."""
     data = path.read_bytes()
@@ -151,13 +159,13 @@ def archive(files, links=()):
     return newc(entries)
 
 
-INIT = r"""#!/bin/busybox sh
+# How the guest's first process begins: devices, what its kernel needs, the network.
+BEGIN = r"""#!/bin/busybox sh
 # the guest's first process: tests/lib/guest.py
 /bin/busybox --install -s /bin
 export PATH=/bin:/sbin:/usr/sbin
 broken() { echo "BROKEN: $*"; poweroff -f; }
-mkdir -p /proc /sys /dev /run/lock /run/rpcbind /tmp /disk /etc/ksmbd
-mkdir -p /var/lib/nfs/sm /var/lib/nfs/v4recovery
+mkdir -p /proc /sys /dev /disk
 mount -t proc proc /proc && mount -t sysfs sys /sys && mount -t devtmpfs dev /dev || broken mounts
 exec < /dev/console > /dev/console 2>&1
 while read -r module; do
@@ -166,11 +174,15 @@ done < /modules/order
 ip link set lo up
 ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && ip route add default via 10.0.2.2 ||
 	broken network
+""".replace("BROKEN", BROKEN)
+
+INIT = BEGIN + r"""
+mkdir -p /run/lock /run/rpcbind /tmp /etc/ksmbd /var/lib/nfs/sm /var/lib/nfs/v4recovery
 mount -t %(fstype)s -o %(mount)s /dev/vda /disk || broken disk
 %(serve)s
 echo "READY"
 while :; do sleep 1000; done
-""".replace("BROKEN", BROKEN).replace("READY", READY)
+""".replace("READY", READY)
 
 # Leases and grace are as short as the kernel takes them: reads wait for the end of grace.
 NFSD = r"""mount -t nfsd nfsd /proc/fs/nfsd || broken nfsd
@@ -200,63 +212,35 @@ valid users = %(user)s
 """
 
 
-class Guest:
-    host = "127.0.0.1"
+class Machine:
+    """In QEMU; what it says is in workdir/console.log."""
 
-    def __init__(self, workdir, image, fstype, kind=OF_NFSD):
-        self.workdir, self.image, self.fstype = pathlib.Path(workdir), image, fstype
-        self.kind = kind
-        self.port = self.mount_port = self.process = None
-
-    @property
-    def kernel(self):
-        """Its version: 6.1.0-50-cloud-amd64."""
-        return sorted(path.name for path in (root(self.kind) / "lib/modules").iterdir())[-1]
+    def __init__(self, workdir):
+        self.workdir = pathlib.Path(workdir)
+        self.process = None
 
     @property
     def console(self):
         return self.workdir / "console.log"
 
-    # -- its memory -----------------------------------------------------------------
-
-    def _initrd(self, serve, more):
-        top = root(self.kind)
-        init = INIT % {"fstype": self.fstype, "mount": self.kind.mount, "serve": serve}
-        files = {"bin/busybox": (0o755, (top / "bin/busybox").read_bytes()),
-                 "init": (0o755, init.encode())}
-        for program in self.kind.programs:
-            for path in {program} | libraries(top, program):
-                files[path] = (0o755, (top / path).read_bytes())
-        for path in FILES:
-            if (top / path).exists():
-                files[path] = (0o644, (top / path).read_bytes())
-        loaded = modules(top / "lib/modules" / self.kernel, self.kind.modules)
-        for name, data in loaded:
-            files["modules/" + name] = (0o644, data)
-        files["modules/order"] = (0o644, "".join(name + "\n" for name, _ in loaded).encode())
-        files.update({path: (0o600, text.encode()) for path, text in more.items()})
-        return archive(files)
-
-    # -- life -------------------------------------------------------------------------
-
-    def _boot(self, serve, more, *forwarded):
+    def start_qemu(self, kernel, initrd, image, netdev, *more):
+        """@kernel, of Debian, is a path; initrd: bytes; image: its disk, which stays as it is."""
         self.workdir.mkdir(parents=True, exist_ok=True)
-        (self.workdir / "initrd").write_bytes(self._initrd(serve, more))
-        forward = "".join(",hostfwd=tcp:%s:%d-:%d" % (self.host, here, there)
-                          for here, there in forwarded)
-        argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-accel", ACCEL, "-m", "768", "-smp", "2",
+        (self.workdir / "initrd").write_bytes(initrd)
+        argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-accel", ACCEL, "-m", "1024", "-smp", "2",
                 "-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot",
-                "-serial", "file:%s" % self.console,
-                "-kernel", str(root(self.kind) / "boot" / ("vmlinuz-" + self.kernel)),
-                "-initrd", str(self.workdir / "initrd"),
+                "-serial", "file:%s" % self.console, *more,
+                "-kernel", str(kernel), "-initrd", str(self.workdir / "initrd"),
                 "-append", "console=ttyS0 panic=-1 loglevel=4",
-                "-drive", "file=%s,if=virtio,format=raw,snapshot=on" % self.image,
-                "-netdev", "user,id=net,restrict=on" + forward,
+                "-drive", "file=%s,if=virtio,format=raw,snapshot=on" % image,
+                "-netdev", "user,id=net," + netdev,
                 "-device", "virtio-net-pci,netdev=net,romfile="]
         with open(self.workdir / "qemu.log", "wb") as out:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                             start_new_session=True)
         atexit.register(self.stop)
+
+    def wait_until_ready(self):
         wait_until(self._is_ready, START_S, "the guest")
 
     def _is_ready(self):
@@ -273,6 +257,46 @@ class Guest:
             self.process.kill()
         if self.process:
             self.process.wait()
+
+
+class Guest(Machine):
+    host = "127.0.0.1"
+
+    def __init__(self, workdir, image, fstype, kind=OF_NFSD):
+        super().__init__(workdir)
+        self.image, self.fstype, self.kind = image, fstype, kind
+        self.port = self.mount_port = None
+
+    @property
+    def kernel(self):
+        """Its version: 6.1.0-50-cloud-amd64."""
+        return sorted(path.name for path in (root(self.kind) / "lib/modules").iterdir())[-1]
+
+    # -- its memory -----------------------------------------------------------------
+
+    def _initrd(self, serve, more):
+        top = root(self.kind)
+        init = INIT % {"fstype": self.fstype, "mount": self.kind.mount, "serve": serve}
+        files = {"bin/busybox": (0o755, (top / "bin/busybox").read_bytes()),
+                 "init": (0o755, init.encode())}
+        for program in self.kind.programs:
+            for path in {program} | libraries(top, program):
+                files[path] = (0o755, (top / path).read_bytes())
+        for path in FILES:
+            if (top / path).exists():
+                files[path] = (0o644, (top / path).read_bytes())
+        files.update(module_files(top / "lib/modules" / self.kernel, self.kind.modules))
+        files.update({path: (0o600, text.encode()) for path, text in more.items()})
+        return archive(files)
+
+    # -- life -------------------------------------------------------------------------
+
+    def _boot(self, serve, more, *forwarded):
+        forward = "".join(",hostfwd=tcp:%s:%d-:%d" % (self.host, here, there)
+                          for here, there in forwarded)
+        self.start_qemu(root(self.kind) / "boot" / ("vmlinuz-" + self.kernel), self._initrd(serve, more),
+                        self.image, "restrict=on" + forward)
+        self.wait_until_ready()
 
     @contextlib.contextmanager
     def nfsd(self):

@@ -10,15 +10,13 @@ Its kernel is Debian's cloud kernel; its file system has git, sqlite3, make and 
 its own and forgotten in the end.  Servers are reached by the loopback of this machine.  What it says is in
 workdir/console.log.  It is emulated, as lib/guest.py tells.
 """
-import atexit
 import functools
 import pathlib
 import socket
 import subprocess
 
-from lib.guest import ACCEL, BROKEN, NO_KVM, QEMU, READY, START_S, archive, modules
+from lib.guest import BEGIN, READY, Machine, archive, module_files
 from lib.programs import TOOLS
-from lib.wait import wait_until
 
 RELEASE = "bookworm"
 PACKAGES = ("linux-image-cloud-amd64", "busybox-static", "git", "sqlite3", "make", "tcc", "libc6-dev")
@@ -26,20 +24,7 @@ MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4", "
 HERE = "10.0.2.2"               # this machine, as the guest sees it
 COMMAND_S = 900                 # emulated, on a busy machine
 
-INIT = r"""#!/bin/busybox sh
-# the guest's first process: tests/lib/guestclient.py
-/bin/busybox --install -s /bin
-export PATH=/bin
-broken() { echo "BROKEN: $*"; poweroff -f; }
-mkdir -p /proc /sys /dev /disk
-mount -t proc proc /proc && mount -t sysfs sys /sys && mount -t devtmpfs dev /dev || broken mounts
-exec < /dev/console > /dev/console 2>&1
-while read -r module; do
-	insmod "/modules/$module" || echo "no module $module"
-done < /modules/order
-ip link set lo up
-ip addr add 10.0.2.15/24 dev eth0 && ip link set eth0 up && ip route add default via 10.0.2.2 ||
-	broken network
+INIT = BEGIN + r"""
 mount -t ext4 /dev/vda /disk || broken disk
 mount -t proc proc /disk/proc && mount -t devtmpfs dev /disk/dev && mount -t tmpfs tmp /disk/tmp ||
 	broken "mounts of the disk"
@@ -49,7 +34,7 @@ export PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/root LANG=C.UTF-8
 exec chroot /disk /bin/sh -c 'while read -r line; do
 	sh -c "$line" < /dev/null; echo; echo "== $?"
 done' < /dev/ttyS1 > /dev/ttyS1 2>&1
-""".replace("BROKEN", BROKEN).replace("READY", READY)
+""".replace("READY", READY)
 GIT = "git config --global user.name client && git config --global user.email client@example.org"
 
 
@@ -66,71 +51,40 @@ class Failed(AssertionError):
     pass
 
 
-class GuestClient:
+class GuestClient(Machine):
     def __init__(self, workdir):
-        self.workdir = pathlib.Path(workdir)
-        self.process = self.line = self.said = None
-
-    @property
-    def console(self):
-        return self.workdir / "console.log"
+        super().__init__(workdir)
+        self.line = self.said = None
 
     # -- life -------------------------------------------------------------------------
 
     def start(self):
         self.workdir.mkdir(parents=True, exist_ok=True)
         kernel = sorted(path.name for path in (root() / "lib/modules").iterdir())[-1]
-        loaded = modules(root() / "lib/modules" / kernel, MODULES)
-        files = {"bin/busybox": (0o755, (root() / "bin/busybox").read_bytes()), "init": (0o755, INIT.encode())}
-        files.update(("modules/" + name, (0o644, data)) for name, data in loaded)
-        files["modules/order"] = (0o644, "".join(name + "\n" for name, _ in loaded).encode())
-        (self.workdir / "initrd").write_bytes(archive(files))
-        image = self.workdir / "disk"
-        subprocess.run(["mkfs.ext4", "-q", "-F", "-d", str(root()), str(image), "1500M"], check=True,
+        files = {"bin/busybox": (0o755, (root() / "bin/busybox").read_bytes()), "init": (0o755, INIT.encode()),
+                 **module_files(root() / "lib/modules" / kernel, MODULES)}
+        disk, command = self.workdir / "disk", self.workdir / "command"
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-d", str(root()), str(disk), "1500M"], check=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        listens = socket.socket(socket.AF_UNIX)
-        listens.bind(str(self.workdir / "command"))
-        listens.listen(1)
-        argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-accel", ACCEL, "-m", "1024", "-smp", "2",
-                "-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot",
-                "-serial", "file:%s" % self.console,
-                "-serial", "unix:%s" % (self.workdir / "command"),
-                "-kernel", str(root() / "boot" / ("vmlinuz-" + kernel)),
-                "-initrd", str(self.workdir / "initrd"),
-                "-append", "console=ttyS0 panic=-1 loglevel=4",
-                "-drive", "file=%s,if=virtio,format=raw,snapshot=on" % image,
-                "-netdev", "user,id=net,ipv6=off", "-device", "virtio-net-pci,netdev=net,romfile="]
-        with listens, open(self.workdir / "qemu.log", "wb") as out:
-            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                            start_new_session=True)
-            atexit.register(self.stop)
+        with socket.socket(socket.AF_UNIX) as listens:
+            listens.bind(str(command))
+            listens.listen(1)
+            self.start_qemu(root() / "boot" / ("vmlinuz-" + kernel), archive(files), disk, "ipv6=off",
+                            "-serial", "unix:%s" % command)
             listens.settimeout(60)
             self.line = listens.accept()[0]
         self.line.settimeout(COMMAND_S)
         self.said = self.line.makefile("r", encoding="utf-8", errors="replace", newline="\n")
-        wait_until(self._is_ready, START_S, "the guest")
+        self.wait_until_ready()
         self.run(GIT)
         return self
 
-    def _is_ready(self):
-        said = self.console.read_text(errors="replace") if self.console.exists() else ""
-        self._alive(said)
-        return READY in said
-
-    def _alive(self, said):
-        told = (self.workdir / "qemu.log").read_text(errors="replace")
-        assert self.process.poll() is None and BROKEN not in said and NO_KVM not in told, \
-            "the guest ended:\n%s%s" % (told, said[-4000:])
-
     def stop(self):
         """At once: what it has not written is lost."""
-        atexit.unregister(self.stop)
-        if self.process and self.process.poll() is None:
-            self.process.kill()
-        if self.process:
-            self.process.wait()
-        if self.line:
+        super().stop()
+        if self.said:
             self.said.close()
+        if self.line:
             self.line.close()
 
     def __enter__(self):
