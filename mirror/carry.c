@@ -120,7 +120,7 @@ static void only_awaited(struct task *t, uint32_t what)
 int carry(struct carried *c)
 {
 	struct task t = { .m = c->m, .o = c->o, .tries = c->tries, .fd = -1, .from = c->from, .to = c->to,
-			  .name = c->name, .names = c->names, .only_times = c->only_times, .made = c->made };
+			  .name = c->name, .names = c->names, .only_times = c->only_times, .awaited = c->awaited, .made = c->made };
 	int v = stub_ledger_begin(c->m->ledger, &t.o);
 
 	c->begun = v == 0;
@@ -130,7 +130,6 @@ int carry(struct carried *c)
 		desk_rest(c->m->desk, &c->o.h, DESK_HOT, HOT_MS, v == -ENOENT);
 		return EQUAL;
 	}
-	t.awaited = c->awaited;
 	if (c->awaited)
 		only_awaited(&t, c->o.what);
 	t.begun = rounds_now(c->m->rounds);

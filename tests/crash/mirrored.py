@@ -305,14 +305,12 @@ def a_bed(bed, settings, seed, say, sums):
 
 def stage(gate, settings, seed, say):
     sums = dict(kill_points=0, recoveries=0, losses=0)
+    beds = [BEDS[settings["kill"][0]]] if "kill" in settings else BEDS.values()
     end = time.monotonic() + settings["seconds"] if "seconds" in settings else None
     with below_gate.scratch("mirrored") as scratch:
         for number in range(settings["rounds"]):
-            for bed in BEDS.values():
-                if "kill" not in settings:
-                    a_bed(bed(scratch / (bed.NAME + str(number)), gate, seed + number), settings, seed + number, say, sums)
-                elif settings["kill"][0] == bed.NAME:
-                    a_bed(bed(scratch / bed.NAME, gate, seed), settings, seed, say, sums)
+            for bed in beds:
+                a_bed(bed(scratch / (bed.NAME + str(number)), gate, seed + number), settings, seed + number, say, sums)
             if end and time.monotonic() > end:
                 break
     return sums
@@ -330,6 +328,8 @@ def main():
     parser.add_argument("--kill", nargs=3, metavar=("BED", "WHERE", "COMMAND"))
     parser.add_argument("--inside", type=json.loads, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.kill and args.kill[0] not in BEDS:
+        parser.error("--kill: no bed %r: want %s" % (args.kill[0], " or ".join(BEDS)))
     if args.inside:
         return below_gate.inside(stage, args.inside, args.seed)
     plan = dict(PLANS[args.plan], rounds=1, kill=args.kill) if args.kill else args.plan
