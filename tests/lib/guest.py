@@ -106,14 +106,6 @@ def modules(top, wanted):
     return [unpacked(top / file) for file in order]
 
 
-def module_files(top, wanted):
-    """Of an archive: those, and the order in which BEGIN loads them."""
-    loaded = modules(top, wanted)
-    files = {"modules/" + name: (0o644, data) for name, data in loaded}
-    files["modules/order"] = (0o644, "".join(name + "\n" for name, _ in loaded).encode())
-    return files
-
-
 def unpacked(path):
     """Name and bytes of a module that may be compressed."""
     data = path.read_bytes()
@@ -215,22 +207,36 @@ valid users = %(user)s
 class Machine:
     """In QEMU; what it says is in workdir/console.log."""
 
-    def __init__(self, workdir):
-        self.workdir = pathlib.Path(workdir)
+    def __init__(self, workdir, kind):
+        self.workdir, self.kind = pathlib.Path(workdir), kind
         self.process = None
+
+    @property
+    def kernel(self):
+        """Its version: 6.1.0-50-cloud-amd64."""
+        return sorted(path.name for path in (root(self.kind) / "lib/modules").iterdir())[-1]
 
     @property
     def console(self):
         return self.workdir / "console.log"
 
-    def start_qemu(self, kernel, initrd, image, netdev, *more):
-        """@kernel, of Debian, is a path; initrd: bytes; image: its disk, which stays as it is."""
+    def boot_files(self, init):
+        """What its memory needs in any case: @init, the shell of it, and modules in the order of BEGIN."""
+        top = root(self.kind)
+        loaded = modules(top / "lib/modules" / self.kernel, self.kind.modules)
+        return {"bin/busybox": (0o755, (top / "bin/busybox").read_bytes()), "init": (0o755, init.encode()),
+                "modules/order": (0o644, "".join(name + "\n" for name, _ in loaded).encode()),
+                **{"modules/" + name: (0o644, data) for name, data in loaded}}
+
+    def start_qemu(self, initrd, image, netdev, *more):
+        """initrd: bytes; image: its disk, which stays as it is."""
         self.workdir.mkdir(parents=True, exist_ok=True)
         (self.workdir / "initrd").write_bytes(initrd)
         argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-accel", ACCEL, "-m", "1024", "-smp", "2",
                 "-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot",
                 "-serial", "file:%s" % self.console, *more,
-                "-kernel", str(kernel), "-initrd", str(self.workdir / "initrd"),
+                "-kernel", str(root(self.kind) / "boot" / ("vmlinuz-" + self.kernel)),
+                "-initrd", str(self.workdir / "initrd"),
                 "-append", "console=ttyS0 panic=-1 loglevel=4",
                 "-drive", "file=%s,if=virtio,format=raw,snapshot=on" % image,
                 "-netdev", "user,id=net," + netdev,
@@ -263,29 +269,22 @@ class Guest(Machine):
     host = "127.0.0.1"
 
     def __init__(self, workdir, image, fstype, kind=OF_NFSD):
-        super().__init__(workdir)
-        self.image, self.fstype, self.kind = image, fstype, kind
+        super().__init__(workdir, kind)
+        self.image, self.fstype = image, fstype
         self.port = self.mount_port = None
-
-    @property
-    def kernel(self):
-        """Its version: 6.1.0-50-cloud-amd64."""
-        return sorted(path.name for path in (root(self.kind) / "lib/modules").iterdir())[-1]
 
     # -- its memory -----------------------------------------------------------------
 
     def _initrd(self, serve, more):
         top = root(self.kind)
         init = INIT % {"fstype": self.fstype, "mount": self.kind.mount, "serve": serve}
-        files = {"bin/busybox": (0o755, (top / "bin/busybox").read_bytes()),
-                 "init": (0o755, init.encode())}
+        files = self.boot_files(init)
         for program in self.kind.programs:
             for path in {program} | libraries(top, program):
                 files[path] = (0o755, (top / path).read_bytes())
         for path in FILES:
             if (top / path).exists():
                 files[path] = (0o644, (top / path).read_bytes())
-        files.update(module_files(top / "lib/modules" / self.kernel, self.kind.modules))
         files.update({path: (0o600, text.encode()) for path, text in more.items()})
         return archive(files)
 
@@ -294,8 +293,7 @@ class Guest(Machine):
     def _boot(self, serve, more, *forwarded):
         forward = "".join(",hostfwd=tcp:%s:%d-:%d" % (self.host, here, there)
                           for here, there in forwarded)
-        self.start_qemu(root(self.kind) / "boot" / ("vmlinuz-" + self.kernel), self._initrd(serve, more),
-                        self.image, "restrict=on" + forward)
+        self.start_qemu(self._initrd(serve, more), self.image, "restrict=on" + forward)
         self.wait_until_ready()
 
     @contextlib.contextmanager

@@ -10,17 +10,13 @@ Its kernel is Debian's cloud kernel; its file system has git, sqlite3, make and 
 its own and forgotten in the end.  Servers are reached by the loopback of this machine.  What it says is in
 workdir/console.log.  It is emulated, as lib/guest.py tells.
 """
-import functools
-import pathlib
 import socket
 import subprocess
 
-from lib.guest import BEGIN, READY, Machine, archive, module_files
-from lib.programs import TOOLS
+from lib.guest import BEGIN, READY, Kind, Machine, archive, root
 
-RELEASE = "bookworm"
-PACKAGES = ("linux-image-cloud-amd64", "busybox-static", "git", "sqlite3", "make", "tcc", "libc6-dev")
-MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4", "nfsv3", "nfsv4")
+KIND = Kind("bookworm", ("git", "sqlite3", "make", "tcc", "libc6-dev"), (),
+            ("virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4", "nfsv3", "nfsv4"))
 HERE = "10.0.2.2"               # this machine, as the guest sees it
 COMMAND_S = 900                 # emulated, on a busy machine
 
@@ -38,39 +34,26 @@ done' < /dev/ttyS1 > /dev/ttyS1 2>&1
 GIT = "git config --global user.name client && git config --global user.email client@example.org"
 
 
-@functools.cache
-def root():
-    """Where what it boots from is, installed."""
-    done = subprocess.run([str(TOOLS / "debian-root"), RELEASE, *PACKAGES], text=True, stdout=subprocess.PIPE,
-                          timeout=3600)
-    assert done.returncode == 0, "debian-root: see above"
-    return pathlib.Path(done.stdout.strip())
-
-
 class Failed(AssertionError):
     pass
 
 
 class GuestClient(Machine):
     def __init__(self, workdir):
-        super().__init__(workdir)
+        super().__init__(workdir, KIND)
         self.line = self.said = None
 
     # -- life -------------------------------------------------------------------------
 
     def start(self):
         self.workdir.mkdir(parents=True, exist_ok=True)
-        kernel = sorted(path.name for path in (root() / "lib/modules").iterdir())[-1]
-        files = {"bin/busybox": (0o755, (root() / "bin/busybox").read_bytes()), "init": (0o755, INIT.encode()),
-                 **module_files(root() / "lib/modules" / kernel, MODULES)}
         disk, command = self.workdir / "disk", self.workdir / "command"
-        subprocess.run(["mkfs.ext4", "-q", "-F", "-d", str(root()), str(disk), "1500M"], check=True,
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-d", str(root(KIND)), str(disk), "1500M"], check=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         with socket.socket(socket.AF_UNIX) as listens:
             listens.bind(str(command))
             listens.listen(1)
-            self.start_qemu(root() / "boot" / ("vmlinuz-" + kernel), archive(files), disk, "ipv6=off",
-                            "-serial", "unix:%s" % command)
+            self.start_qemu(archive(self.boot_files(INIT)), disk, "ipv6=off", "-serial", "unix:%s" % command)
             listens.settimeout(60)
             self.line = listens.accept()[0]
         self.line.settimeout(COMMAND_S)
