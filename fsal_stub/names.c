@@ -193,8 +193,9 @@ static fsal_status_t obj_link(struct fsal_obj_handle *obj, struct fsal_obj_handl
 		return status;
 	status = glue_status(glue_begin(&change, in, owes, names, 2, GLUE_STAY));
 	if (!FSAL_IS_ERROR(status)) {
-		status = below(sub->obj_ops->link(sub, stubfs_below(dir), name NO_DIR_ATTRS));
-		stub_change_links(&change.c, 0, 1);
+		status = glue_status(stub_change_linking(&change.c, 0));
+		if (!FSAL_IS_ERROR(status))
+			status = below(sub->obj_ops->link(sub, stubfs_below(dir), name NO_DIR_ATTRS));
 		status = glue_end(&change, status);
 	}
 	stubfs_part(&meeting);

@@ -11,6 +11,9 @@
  *     operation may add: a volume that cannot take it says so before anything is done;
  *   - a truncate cuts the file first (loads clip the map to the size), but a map
  *     that disagrees with the size is stored before anything may extend the file;
+ *   - of an object that has names to come at the source, the count is raised before a client
+ *     gives it another one: if we die in between it is too high, which keeps it from passing for
+ *     complete before all of its names have come.  Too low a count would do that;
  *   - times are compared before and after the operation under the exclusion, so
  *     what a fill moved is never taken for what a client moved.
  */
@@ -170,11 +173,18 @@ static int64_t change_links(const struct stub_change *c, const struct stub_chang
 	return sum;
 }
 
+/* What clients are to see, once the operation is over. */
+static uint32_t change_nlink(const struct stub_change *c, const struct stub_change_object *o, int result)
+{
+	int64_t nlink = (int64_t)o->rec->nlink_shown - o->raised + (result == 0 ? change_links(c, o) : 0);
+
+	return nlink < 0 ? 0 : (uint32_t)nlink;
+}
+
 static int change_store(struct stub_change *c, struct stub_change_object *o, int result)
 {
 	struct stub_record *rec = o->rec;
 	struct stat after;
-	int64_t nlink;
 	int r, times = 0;
 
 	if (fstat(o->fd, &after) < 0)
@@ -186,9 +196,8 @@ static int change_store(struct stub_change *c, struct stub_change_object *o, int
 		if (stub_time_cmp(after.st_mtim, o->before.st_mtim) != 0)
 			rec->mtime = after.st_mtim;
 		rec->ctime = later(just_after(rec->ctime), after.st_ctim);
-		nlink = (int64_t)rec->nlink_shown + change_links(c, o);
-		rec->nlink_shown = nlink < 0 ? 0 : (uint32_t)nlink;
 	}
+	rec->nlink_shown = change_nlink(c, o, result);
 	if (S_ISREG(after.st_mode) && !(rec->flags & STUB_FLAG_DUMMY)) {
 		stub_map_clip(&rec->now, (uint64_t)after.st_size);
 		stub_map_clip(&rec->durable, (uint64_t)after.st_size);
@@ -231,16 +240,21 @@ STUB_PUBLIC bool stub_change_any(const struct stub_change *c)
 	return false;
 }
 
+/* In which slot is object @i?  c->n: it is absent. */
+static unsigned int change_index(const struct stub_change *c, unsigned int i)
+{
+	for (unsigned int k = 0; i < c->n && k < i; k++)
+		if (stub_handle_equal(&c->obj[k].h, &c->obj[i].h))
+			return k;
+	return i < c->n ? i : c->n;
+}
+
 static const struct stub_change_object *change_slot(const struct stub_change *c, unsigned int i)
 {
 	static const struct stub_change_object nothing = { .fd = -1 };
+	unsigned int k = change_index(c, i);
 
-	if (i >= c->n)
-		return &nothing;
-	for (unsigned int k = 0; k < i; k++)
-		if (stub_handle_equal(&c->obj[k].h, &c->obj[i].h))
-			return &c->obj[k];
-	return &c->obj[i];
+	return k < c->n ? &c->obj[k] : &nothing;
 }
 
 STUB_PUBLIC unsigned int stub_change_needs(const struct stub_change *c, unsigned int i)
@@ -261,6 +275,21 @@ STUB_PUBLIC void stub_change_links(struct stub_change *c, unsigned int i, int de
 {
 	if (i < c->n)
 		c->obj[i].links += delta;
+}
+
+STUB_PUBLIC int stub_change_linking(struct stub_change *c, unsigned int i)
+{
+	unsigned int k = change_index(c, i);
+	struct stub_change_object *o = &c->obj[k < c->n ? k : 0];
+
+	if (k == c->n)
+		return 0;
+	o->links++;
+	if (!o->stub || !(o->rec->flags & STUB_FLAG_LINKS))
+		return 0;
+	o->rec->nlink_shown++;
+	o->raised++;
+	return stub_record_rehearse(c->v, o->fd, o->rec);
 }
 
 STUB_PUBLIC int stub_change_written(struct stub_change *c, unsigned int i, uint64_t offset,

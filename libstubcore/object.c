@@ -9,7 +9,9 @@
  *   - after another boot, and in another era (era.c), the durable map is the truth;
  *   - a map is clipped to the file's size whenever it is loaded.  A truncate
  *     therefore needs no atomic pair: the file is cut first, the record follows,
- *     and whoever extends the file stores the clipped map before.
+ *     and whoever extends the file stores the clipped map before;
+ *   - what has no names to come shows those that it has: a server that died between an
+ *     operation and the record leaves no wrong link count.
  * Looking needs no lock: a record is replaced atomically, and a map only shrinks
  * after the bytes are there.
  */
@@ -99,6 +101,8 @@ static int record_load(const struct stub_volume *v, int fd, bool o_path,
 		stub_map_clip(&out->now, (uint64_t)st->st_size);
 		stub_map_clip(&out->durable, (uint64_t)st->st_size);
 	}
+	if (r == 0 && !S_ISDIR(st->st_mode) && !(out->flags & STUB_FLAG_LINKS))
+		out->nlink_shown = (uint32_t)st->st_nlink;
 	return r;
 }
 

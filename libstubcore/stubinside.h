@@ -20,6 +20,7 @@ struct stub_record;
 struct stub_change_object {
 	struct stub_handle h;
 	int links; /* names this change added (+) or removed (-) */
+	int raised; /* of these, already in the record's count */
 	int fd;
 	bool stub;
 	struct stat before;

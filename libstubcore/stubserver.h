@@ -33,9 +33,10 @@
  *      stub_change_begin(v, handles, n, &c)     directories and objects it is about
  *        write, punch:  stub_change_fits()      -ENOSPC: end, ask for ROOM, begin again
  *        write:         stub_change_clear()     before the bytes are written
+ *        link:          stub_change_linking()   before the name is there
  *        ... the operation itself ...
  *        write, punch:  stub_change_written()   if it went well
- *        link, remove:  stub_change_links()
+ *        remove:        stub_change_links()
  *      stub_change_end(&c, result)              what it returns is the client's answer
  *    Never ask inside of one: the fill would wait for us.  A write need not fetch what it
  *    writes around; a truncate is only the bracket.
@@ -173,7 +174,7 @@ struct stub_change;
  * end() with result 0:
  *   - times: what the operation moved is shown from now on, ctime always moves
  *   - size: the missing maps are clipped to the file's size (truncate)
- *   - nlink: shown count moves by what stub_change_links() was told
+ *   - nlink: shown count moves by what stub_change_links() and stub_change_linking() were told
  * and returns 0, or -errno if the records could not be written: then the
  * operation must be answered with that error (-ENOSPC, -EDQUOT, -EIO).
  *
@@ -203,7 +204,16 @@ bool stub_change_any(const struct stub_change *c);
 unsigned int stub_change_needs(const struct stub_change *c, unsigned int i);
 const struct stub_map *stub_change_missing(const struct stub_change *c, unsigned int i);
 
-/* Object @i has @delta more names (or less) if the operation succeeds. */
+/*
+ * Before the operation: it gives object @i, no directory, one more name.  Where names of it are still to
+ * come from the source, the record says so before the name is there.
+ *   -ENOSPC, -EDQUOT, -EROFS, -EIO  it cannot be stored: then end() is called with that, and nothing
+ *                                   else is done
+ */
+int stub_change_linking(struct stub_change *c, unsigned int i);
+
+/* Object @i has @delta more names (or less) if the operation succeeds: of directories, and of what loses
+ * one. */
 void stub_change_links(struct stub_change *c, unsigned int i, int delta);
 
 /*

@@ -214,8 +214,9 @@ int stubvfs_linkat(struct vfs_handle_struct *handle, struct files_struct *old_di
 	place_close(&from);
 	if (r < 0)
 		return glue_fail(r);
-	r = SMB_VFS_NEXT_LINKAT(handle, old_dirfsp, old_name, new_dirfsp, new_name, flags);
-	stub_change_links(&change.c, 0, 1);
+	r = stub_change_linking(&change.c, 0);
+	r = r < 0 ? glue_fail(r) :
+		    SMB_VFS_NEXT_LINKAT(handle, old_dirfsp, old_name, new_dirfsp, new_name, flags);
 	stub_bracket_tells(&change, 1, STUB_NEWS_NAMES);
 	return (int)glue_end(&change, r);
 }

@@ -254,7 +254,8 @@ def sizes_wrong(image, tree, expected):
 
 
 def links_wrong(image, tree):
-    """One inode for all names; while some are to come, a provisional file holds it."""
+    """One inode for all names; while some are to come, a provisional file holds it.  Clients are shown no
+    fewer names than there are: it would pass for complete too early."""
     wrong, groups = [], {}
     for path, obj in tree.items():
         if obj.kind == "file":
@@ -266,4 +267,7 @@ def links_wrong(image, tree):
         to_come = [p for p in paths if p not in image.objects]
         if inodes and to_come and not inodes & image.provisional:
             wrong.append("%r: nothing holds the inode for %r" % (paths, to_come))
+        shown = {image.objects[p]["nlink"] for p in paths if p in image.objects}
+        if not shown <= {len(paths), len(paths) + 1}:   # a name more: somebody died when it had just gone, or came
+            wrong.append("%r: %s names are shown" % (paths, sorted(shown)))
     return wrong
