@@ -8,10 +8,11 @@
 #include "mirror_conf.h"
 
 #define CONF	 "conf"
-#define CONF_MAX (STUB_URI_MAX + 256)
+#define CONF_MAX (2 * STUB_URI_MAX + 256)
 #define KEYS	 3
 
-/* The lines of conf, in their order; then lag=SECONDS, if it is not 0, alone=yes, if it is, uri=..., and END: what has
+/* The lines of conf, in their order; then lag=SECONDS, if it is not 0, alone=yes, if it is, smb=..., if there is
+ * one, uri=..., and END: what has
  * none was cut off. */
 static const struct {
 	const char *key;
@@ -96,7 +97,7 @@ static bool parse_lag(const char *text, uint32_t *out)
 static bool parse(char *text, struct stub_mirror_conf *out)
 {
 	unsigned int n[KEYS];
-	char *uri, *alone;
+	char *uri, *alone, *smb;
 
 	for (size_t i = 0; i < KEYS; i++) {
 		n[i] = word_of(i, value_of(&text, keys[i].key));
@@ -106,15 +107,17 @@ static bool parse(char *text, struct stub_mirror_conf *out)
 	if (!parse_lag(value_of(&text, "lag"), &out->lag_s))
 		return false;
 	alone = value_of(&text, "alone");
+	smb = value_of(&text, "smb");
 	uri = value_of(&text, "uri");
-	if (!uri || !uri_ok(uri) || strcmp(text, END "\n") ||
-	    (alone && (strcmp(alone, "yes") || n[0] != STUB_MIRROR_BACKUP)))
+	if (!uri || !uri_ok(uri) || strcmp(text, END "\n") || (smb && !uri_ok(smb)) ||
+	    (alone && strcmp(alone, "yes")) || ((alone || smb) && n[0] != STUB_MIRROR_BACKUP))
 		return false;
 	out->alone = alone != NULL;
 	out->kind = n[0];
 	out->mode = n[1];
 	out->gone = n[2];
 	strcpy(out->uri, uri);
+	strcpy(out->smb, smb ? smb : "");
 	return true;
 }
 
@@ -142,7 +145,8 @@ int stub_mirror_conf_put(int dir, const struct stub_mirror_conf *c)
 	char text[CONF_MAX + 1];
 	int r, at = 0;
 
-	if (!uri_ok(c->uri) || c->lag_s > STUB_MIRROR_LAG_MAX || (c->alone && c->kind != STUB_MIRROR_BACKUP))
+	if (!uri_ok(c->uri) || (c->smb[0] && !uri_ok(c->smb)) || c->lag_s > STUB_MIRROR_LAG_MAX ||
+	    ((c->alone || c->smb[0]) && c->kind != STUB_MIRROR_BACKUP))
 		return -EINVAL;
 	for (size_t i = 0; i < KEYS; i++) {
 		if (n[i] == 0 || n[i] >= ARRAY_LEN(keys[i].words) || !keys[i].words[n[i]])
@@ -152,7 +156,11 @@ int stub_mirror_conf_put(int dir, const struct stub_mirror_conf *c)
 	}
 	if (c->lag_s)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, "lag=%u\n", c->lag_s);
-	snprintf(text + at, sizeof(text) - (size_t)at, "%suri=%s\n" END "\n", c->alone ? "alone=yes\n" : "", c->uri);
+	if (c->alone)
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "alone=yes\n");
+	if (c->smb[0])
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "smb=%s\n", c->smb);
+	snprintf(text + at, sizeof(text) - (size_t)at, "uri=%s\n" END "\n", c->uri);
 	r = stub_io_write_file(dir, CONF ".new", text);
 	if (r == 0 && renameat(dir, CONF ".new", dir, CONF) < 0)
 		r = -errno;

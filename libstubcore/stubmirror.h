@@ -25,6 +25,7 @@ struct stub_mirror_conf {
 	uint32_t lag_s; /* clients are slowed down where it is behind by more; 0: they are not */
 	bool alone; /* of a backup: the migration is finished, nothing but the mirror is left of us */
 	char uri[STUB_URI_MAX + 1];
+	char smb[STUB_URI_MAX + 1]; /* of a backup: the same tree over SMB, smb://...; "": it is not */
 };
 
 #define STUB_MIRROR_LAG_MAX 86400u

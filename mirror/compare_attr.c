@@ -9,6 +9,7 @@
 #include <sys/xattr.h>
 
 #include "mirror.h"
+#include "share.h"
 #include "source/posix_acl.h"
 
 #define BITS 07777
@@ -134,23 +135,58 @@ static bool other_times(const struct task *t, const struct stub_attr *want, cons
 	return !same_time(want->mtime, is->mtime) || !same_time(want->atime, is->atime);
 }
 
-/* Rights first; times if they are others, or @moved. */
+/* With a share: is what only SMB carries the same?  Where a descriptor of Windows is in force here and there, it
+ * says who may do what; owner, ACL and mode are what the other server makes of it. */
+static int look_shared(struct task *t, const struct stub_attr *is, struct shared *out)
+{
+	*out = (struct shared){ .asked = false };
+	if (!t->m->share || (!S_ISREG(is->mode) && !S_ISDIR(is->mode)))
+		return EQUAL;
+	return share_look(t, is->fileid, out);
+}
+
+/* What was refused of an object for good, while the rest of it is made equal all the same. */
+struct refusal {
+	int error;
+	const char *what;
+};
+
+static void refuse(struct refusal *f, const struct task *t, int error)
+{
+	if (error < 0 && !f->error)
+		*f = (struct refusal){ error, t->what };
+}
+
+/* Rights first, and the descriptor behind the mode, which would take it out of force; times last, if they are
+ * others, or @moved. */
 static int compare_all(struct task *t, const struct stub_attr *want, const struct source_meta *meta, bool moved)
 {
-	int refused = 0, r = compare_rights(t, want, meta);
+	struct refusal refused = { 0 };
+	struct shared over;
+	int r = look_shared(t, &meta->attr, &over);
 
-	if (r == -EOPNOTSUPP)
-		refused = r;
-	else if (r < 0)
+	if (r > EQUAL || r == DIFFERS)
+		return r;
+	refuse(&refused, t, r);
+	r = over.holds ? 0 : compare_rights(t, want, meta);
+	if (r < 0 && r != -EOPNOTSUPP)
 		return mirror_verdict(t->m, r);
-	if (r != 0 || moved || other_times(t, want, &meta->attr)) {
-		const char *what = t->what;
-
-		r = set(t, "times", TARGET_TIMES, want);
-		if (refused)
-			t->what = what;
+	if (!over.in_force) /* else an ACL is not needed over NFS */
+		refuse(&refused, t, r);
+	moved |= r != 0;
+	if (over.differs) {
+		r = share_make(t, meta->attr.fileid);
+		if (r > EQUAL)
+			return r;
+		refuse(&refused, t, r);
+		moved = true;
 	}
-	return r < 0 ? mirror_verdict(t->m, r) : refused ? refused : EQUAL;
+	r = moved || other_times(t, want, &meta->attr) ? set(t, "times", TARGET_TIMES, want) : 0;
+	if (r == 0 && refused.error) {
+		t->what = refused.what;
+		return refused.error;
+	}
+	return r < 0 ? mirror_verdict(t->m, r) : EQUAL;
 }
 
 int compare_attr_of(struct task *t, struct source_meta *meta, bool moved)

@@ -327,11 +327,12 @@ static int compare_with(struct task *t, struct source_meta *meta)
 	return r < 0 ? mirror_verdict(t->m, r) : compare_attr_of(t, meta, moved);
 }
 
-/* What it is over there; or, where somebody waits for it, what it was a moment ago. */
+/* What it is over there; or, where somebody waits for it, what it was a moment ago: of that the share cannot be
+ * told the file id. */
 static int meta_of(struct task *t, struct source_meta *meta)
 {
 	memset(meta, 0, sizeof(*meta));
-	t->guessed = t->awaited && recent_take(t->m->recent, &t->o.h, &meta->attr);
+	t->guessed = t->awaited && !t->m->share && recent_take(t->m->recent, &t->o.h, &meta->attr);
 	t->partly |= t->guessed;
 	return t->guessed ? 0 : source_meta(t->m->target, SOURCE_BACKGROUND, &t->place, meta);
 }

@@ -15,6 +15,7 @@
 #include "express.h"
 #include "paused.h"
 #include "rounds.h"
+#include "share.h"
 #include "verify.h"
 #include "walk.h"
 
@@ -52,7 +53,7 @@ static int look(struct mirror *m, struct seen *s)
 	desk_counts(m->desk, &s->desk);
 	r = stub_ledger_count(m->ledger, &s->owed);
 	s->unknown = stub_ledger_unknown(m->ledger) != 0;
-	source_state(m->target, &s->target);
+	share_state(m, &s->target);
 	behind = atomic_load(&m->behind_ms);
 	now = stub_now_ms();
 	s->lag_s = s->desk.oldest_ms;
@@ -121,15 +122,27 @@ static void add_target(struct mirror *m, const struct source_state *s, struct js
 }
 
 /* What NFSv3 cannot say: SMB clients have set it here. */
-static void add_not_mirrored(struct json_object *o)
+static void add_not_mirrored(struct mirror *m, struct json_object *o)
 {
 	static const char *const what[] = { "extended attributes", "streams", "security descriptors of Windows",
 					    "DOS attributes", "creation times" };
 	struct json_object *list = json_object_new_array();
 
-	for (size_t i = 0; i < sizeof(what) / sizeof(what[0]); i++)
+	for (size_t i = 0; i < sizeof(what) / sizeof(what[0]) && !m->share; i++)
 		json_object_array_add(list, json_object_new_string(what[i]));
 	json_object_object_add(o, "not_mirrored", list);
+}
+
+/* Objects that SMB cannot name do not get it. */
+static void add_share(struct mirror *m, struct json_object *o)
+{
+	struct share_counts n = { .left_out = 0 };
+
+	if (m->share)
+		share_counts(m->share, &n);
+	add_s(o, "smb", m->conf.smb);
+	add_u(o, "smb_left_out_total", n.left_out);
+	add_bytes(o, "smb_left_out", n.path);
 }
 
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
@@ -165,7 +178,8 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "bytes_total", atomic_load(&m->bytes));
 	add_u(o, "foreign_total", atomic_load(&m->foreign));
 	add_u(o, "lag_seconds", s.owed ? s.lag_s : 0);
-	add_not_mirrored(o);
+	add_not_mirrored(m, o);
+	add_share(m, o);
 	add_target(m, &s.target, o);
 	return o;
 }
@@ -245,7 +259,7 @@ static struct json_object *cmd_leave(struct control *c, struct json_object *in)
 	struct source_state s;
 	int r;
 
-	source_state(c->m->target, &s);
+	share_state(c->m, &s);
 	r = s.connected ? aside_leave(c->m->aside) : -ENOMEDIUM;
 	return r == 0		? answer_ok() :
 	       r == -ENOTEMPTY	? answer_error("something is still held aside over there") :

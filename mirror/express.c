@@ -18,6 +18,7 @@
 
 #include "carry.h"
 #include "desk.h"
+#include "share.h"
 
 #define WORKERS	   8
 #define SLOTS	   1024 /* that are listened to at once */
@@ -280,7 +281,7 @@ static void pulse(struct express *e)
 	if (stub_now_ms() < e->pulse_ms)
 		return;
 	e->pulse_ms = stub_now_ms() + PULSE_MS;
-	source_state(m->target, &s);
+	share_state(m, &s);
 	desk_counts(m->desk, &n);
 	p.there = s.connected && !m->root_wrong && !n.of[DESK_FULL];
 	if (p.there && !atomic_load(&m->paused))

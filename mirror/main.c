@@ -26,6 +26,7 @@
 #include "paused.h"
 #include "recent.h"
 #include "rounds.h"
+#include "share.h"
 #include "source/posix_acl.h"
 #include "source/trace.h"
 #include "verify.h"
@@ -158,11 +159,29 @@ static int open_target(struct program *p)
 	return 0;
 }
 
+static int open_share(struct program *p)
+{
+	struct mirror *m = &p->m;
+	struct source_config sc;
+	int e;
+
+	if (!m->conf.smb[0])
+		return 0;
+	config_source(&p->config, &sc);
+	sc.uri = m->conf.smb;
+	sc.give_up_ms = 0;
+	sc.log = log_line;
+	e = share_create(m, &sc, &m->share);
+	return e < 0 ? complain(sc.uri, e) : 0;
+}
+
 static int start(struct program *p)
 {
 	struct mirror *m = &p->m;
 	int e = open_target(p);
 
+	if (e == 0)
+		e = open_share(p);
 	if (e != 0)
 		return e;
 	m->workers = p->config.fill_workers < WORKERS_MAX ? p->config.fill_workers : WORKERS_MAX;
@@ -208,6 +227,7 @@ static void stop(struct program *p)
 	control_destroy(p->control);
 	if (m->target)
 		source_stop(m->target);
+	share_stop(m->share);
 	verifier_destroy(m->verifier);
 	express_destroy(m->express);
 	replicator_destroy(p->replicator);
@@ -218,6 +238,7 @@ static void stop(struct program *p)
 	aside_destroy(m->aside);
 	desk_destroy(m->desk);
 	rounds_destroy(m->rounds);
+	share_destroy(m->share);
 	source_destroy(m->target);
 	stub_ledger_close(m->ledger);
 	stub_journal_close(m->journal);
@@ -233,7 +254,7 @@ static void beat(struct program *p)
 	uint64_t turns = replicator_turns(p->replicator);
 	struct source_state s;
 
-	source_state(p->m.target, &s);
+	share_state(&p->m, &s);
 	if (turns == p->turns && s.connected)
 		log_line(NULL, STUB_LOG_WARN, "the ledger is not read: all workers are busy");
 	notify("WATCHDOG=1");
@@ -268,6 +289,8 @@ static void wait_for_end(struct program *p, const sigset_t *set)
 		if (sig == SIGHUP) {
 			notify_reloading();
 			source_reload(p->m.target);
+			if (p->m.share)
+				share_reload(p->m.share);
 			notify("READY=1");
 		}
 	} while (sig == SIGHUP || sig == 0 || (sig < 0 && errno == EINTR));

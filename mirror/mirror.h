@@ -12,6 +12,7 @@
  *   kept.c          files of which nothing could be lost over there
  *   recent.c        what files were over there a moment ago
  *   compare_attr.c  owner, ACL, mode, times
+ *   share.c         what only SMB carries
  *   verify.c        the whole volume, only looked at
  *   marks.c         a set, by sums
  *   aside.c         what is held aside, and when it may go
@@ -60,6 +61,7 @@ struct fills;
 struct kept;
 struct recent;
 struct rounds;
+struct share;
 struct verifier;
 struct walker;
 
@@ -69,6 +71,7 @@ struct mirror {
 	struct stub_journal *journal; /* of a way back, to read; else NULL */
 	struct stub_ledger *ledger;
 	struct source *target;
+	struct share *share; /* of the same tree over SMB; NULL: none */
 	struct stub_mirror_conf conf;
 	dev_t dev;
 	bool acls; /* the volume keeps POSIX ACLs */

@@ -18,6 +18,7 @@
 #include "aside.h"
 #include "carry.h"
 #include "desk.h"
+#include "share.h"
 #include "walk.h"
 
 #define READ	  256
@@ -137,7 +138,7 @@ static bool there(struct replicator *r)
 	struct source_state s;
 	struct stub_origin root;
 
-	source_state(r->m->target, &s);
+	share_state(r->m, &s);
 	return s.connected && mirror_root(r->m, &root) == EQUAL;
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "here.h"
+#include "share.h"
 
 #define WORKERS	  4
 #define SURE	  3    /* comparisons in a row by which it is different */
@@ -239,7 +240,7 @@ static bool is_away(struct verifier *v)
 {
 	struct source_state s;
 
-	source_state(v->m->target, &s);
+	share_state(v->m, &s);
 	return !s.connected;
 }
 

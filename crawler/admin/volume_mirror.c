@@ -26,7 +26,7 @@
 
 struct adding {
 	struct stub_volume *volume;
-	struct source *target;
+	struct source *target, *share; /* share: NULL: none */
 	struct config config;
 	struct stub_mirror_conf conf;
 	char path[PATH_MAX], aside[STUB_ASIDE_NAME];
@@ -71,18 +71,44 @@ static int check_empty(struct verdict *v, struct adding *a)
 			    a->conf.uri, text);
 }
 
+static void limit(const struct adding *a, const char *uri, struct source_config *sc)
+{
+	config_source(&a->config, sc);
+	sc->uri = uri;
+	sc->log = verdict_log;
+	sc->no_acl = true;
+	sc->connections = 1;
+	sc->call_timeout_ms = sc->give_up_ms = sc->jukebox_ms = TIMEOUT_MS;
+}
+
+/* The same tree over SMB: can it be reached? */
+static int look_at_share(struct verdict *v, struct adding *a)
+{
+	struct source_config sc;
+	char why[256] = "";
+	int r;
+
+	if (!a->conf.smb[0])
+		return 0;
+	limit(a, a->conf.smb, &sc);
+	if (source_uri_kind(sc.uri) != SOURCE_SMB)
+		return verdict_fail(v, FAIL_URI, "share %s: want smb://host/share[/directory]", sc.uri);
+	r = source_create(&sc, &a->share);
+	if (r == 0)
+		r = source_probe(&sc, TIMEOUT_MS, why, sizeof(why));
+	if (r < 0)
+		return verdict_fail(v, FAIL_MIRROR, "share %s: %s", sc.uri, why[0] ? why : strerror(-r));
+	a->trial.share = a->share;
+	return 0;
+}
+
 static int look_there(struct verdict *v, struct adding *a)
 {
 	struct source_config sc;
 	char why[256] = "";
 	int r;
 
-	config_source(&a->config, &sc);
-	sc.uri = a->conf.uri;
-	sc.log = verdict_log;
-	sc.no_acl = true;
-	sc.connections = 1;
-	sc.call_timeout_ms = sc.give_up_ms = sc.jukebox_ms = TIMEOUT_MS;
+	limit(a, a->conf.uri, &sc);
 	r = source_uri_kind(sc.uri) != SOURCE_NFS ? -EINVAL : source_create(&sc, &a->target);
 	if (r == 0 && !target_able(a->target))
 		r = -EINVAL;
@@ -93,7 +119,7 @@ static int look_there(struct verdict *v, struct adding *a)
 	if (r < 0)
 		return verdict_fail(v, FAIL_MIRROR, "mirror %s: %s", a->conf.uri, why[0] ? why : strerror(-r));
 	a->trial.target = a->target;
-	return check_empty(v, a) < 0 || mirror_trial(v, &a->trial) < 0 ? -1 : 0;
+	return check_empty(v, a) < 0 || look_at_share(v, a) < 0 || mirror_trial(v, &a->trial) < 0 ? -1 : 0;
 }
 
 /* ---- here ---- */
@@ -143,6 +169,7 @@ static int print_mirror(const char *path, const struct stub_volume *volume,
 		json_str(&j, "gone", stub_mirror_gone_word(c->gone));
 		json_u64(&j, "lag_bound_seconds", c->lag_s);
 		json_str(&j, "uri", c->uri);
+		json_str(&j, "smb", c->smb);
 		json_bool(&j, "alone", c->alone);
 		json_bool(&j, "rolled_back", stub_ledger_frozen(volume) == STUB_FROZEN_FOR_GOOD);
 	}
@@ -166,38 +193,54 @@ static int create(struct verdict *v, struct adding *a)
 		       0;
 }
 
-int volume_mirror_add(struct verdict *v, int argc, char **argv)
+static int take_options(struct verdict *v, struct adding *a, int argc, char **argv)
 {
 	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
+						 { "smb", required_argument, NULL, 's' },
 						 { 0 } };
+	const char *config = NULL, *smb = "";
+	int c;
+
+	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		if (c == '?')
+			return verdict_fail(v, FAIL_USAGE, "mirror-add: unknown option (see --help)");
+		*(c == 'c' ? &config : &smb) = optarg;
+	}
+	if (argc - optind != 2 || !argv[optind][0] || strlen(argv[optind]) >= sizeof(a->conf.uri) ||
+	    strlen(smb) >= sizeof(a->conf.smb))
+		return verdict_fail(v, FAIL_USAGE, "mirror-add: want URI and DIR");
+	strcpy(a->conf.uri, argv[optind]);
+	strcpy(a->conf.smb, smb);
+	return config_read(config, &a->config) < 0 ?
+		       verdict_fail(v, FAIL_USAGE, "mirror-add: the configuration cannot be used") :
+		       0;
+}
+
+static void end(struct source *s)
+{
+	if (!s)
+		return;
+	source_stop(s);
+	source_destroy(s);
+}
+
+int volume_mirror_add(struct verdict *v, int argc, char **argv)
+{
 	static struct adding a = {
 		.conf = { .kind = STUB_MIRROR_BACKUP, .mode = STUB_MIRROR_ASYNC, .gone = STUB_MIRROR_CONTINUE }
 	};
-	const char *config = NULL;
-	int c, r;
+	int r;
 
-	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		if (c != 'c')
-			return verdict_fail(v, FAIL_USAGE, "mirror-add: unknown option (see --help)");
-		config = optarg;
-	}
-	if (argc - optind != 2 || !argv[optind][0] || strlen(argv[optind]) >= sizeof(a.conf.uri))
-		return verdict_fail(v, FAIL_USAGE, "mirror-add: want URI and DIR");
-	strcpy(a.conf.uri, argv[optind]);
-	if (config_read(config, &a.config) < 0)
-		return verdict_fail(v, FAIL_USAGE, "mirror-add: the configuration cannot be used");
-	if (volume_tool_open(v, argv[optind + 1], a.path, &a.volume) < 0)
+	if (take_options(v, &a, argc, argv) < 0 || volume_tool_open(v, argv[optind + 1], a.path, &a.volume) < 0)
 		return -1;
 	stub_aside_name(stub_volume_info(a.volume)->uuid, a.aside);
 	a.trial = (struct mirror_trial){ .who = "mirror", .uri = a.conf.uri, .root = &a.root, .name = a.aside,
-					 .volume_fd = stub_volume_fd(a.volume) };
+					 .share_uri = a.conf.smb, .volume_fd = stub_volume_fd(a.volume) };
 	r = create(v, &a);
 	if (r == 0)
 		r = print_mirror(a.path, a.volume, &a.conf);
-	if (a.target) {
-		source_stop(a.target);
-		source_destroy(a.target);
-	}
+	end(a.share);
+	end(a.target);
 	stub_volume_close(a.volume);
 	return r;
 }

@@ -41,7 +41,7 @@ static const struct command {
 	  "last=PATTERN}...]",
 	  "what the crawler asks for first: show it, or set it" },
 	{ "mirror", volume_mirror, "mirror DIR", "which mirror it has" },
-	{ "mirror-add", volume_mirror_add, "mirror-add [--config FILE] URI DIR",
+	{ "mirror-add", volume_mirror_add, "mirror-add [--config FILE] [--smb URI] URI DIR",
 	  "try the empty export nfs://host/path, and make it the volume's mirror" },
 	{ "mirror-remove", volume_mirror_remove, "mirror-remove DIR", "it has none any more" },
 	{ "mirror-mode", volume_mirror_mode, "mirror-mode [--gone RULE] [--lag SECONDS] [--mode MODE] DIR",

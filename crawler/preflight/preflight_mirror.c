@@ -34,15 +34,15 @@ static int check_other(struct verdict *v, const struct mirror_trial *t)
 	return verdict_fail(v, FAIL_MIRROR, "%s %s is the volume itself: name another server", t->who, t->uri);
 }
 
-static int give_away(const struct mirror_trial *t, const struct stub_origin *o)
+static int give_away(const struct mirror_trial *t, const struct stub_origin *o, struct stub_attr *made)
 {
-	struct stub_attr attr = { .uid = SOMEBODY, .gid = SOMEBODY }, made;
+	struct stub_attr attr = { .uid = SOMEBODY, .gid = SOMEBODY };
 	int r = target_setattr(t->target, o, TARGET_OWNER, &attr);
 
 	/* a server may say yes, and make it nobody's */
 	if (r == 0)
-		r = source_getattr(t->target, SOURCE_DEMAND, o, &made);
-	return r < 0 ? r : made.uid == SOMEBODY && made.gid == SOMEBODY ? 0 : -EPERM;
+		r = source_getattr(t->target, SOURCE_DEMAND, o, made);
+	return r < 0 ? r : made->uid == SOMEBODY && made->gid == SOMEBODY ? 0 : -EPERM;
 }
 
 int mirror_trial(struct verdict *v, const struct mirror_trial *t)
@@ -56,7 +56,9 @@ int mirror_trial(struct verdict *v, const struct mirror_trial *t)
 		return mirror_trial_fail(v, t, "nothing can be made in it", r);
 	if (check_other(v, t) < 0)
 		e = -1;
-	r = e ? 0 : give_away(t, &o);
+	r = e ? 0 : give_away(t, &o, &made);
+	if (e == 0 && r == 0 && t->share && share_trial(v, t, &made) < 0)
+		e = -1;
 	again = target_rmdir(t->target, t->root, t->name);
 	if (e == 0 && again == 0 && t->attr) /* as if nothing had been there */
 		again = target_setattr(t->target, t->root, TARGET_TIMES, t->attr);

@@ -192,6 +192,7 @@ static const enum smb_wire_type answers[] = {
 	[SMB_WIRE_LOOKUP] = SMB_WIRE_OBJECT,  [SMB_WIRE_LIST] = SMB_WIRE_END,
 	[SMB_WIRE_READ_] = SMB_WIRE_DATA,     [SMB_WIRE_GETMETA] = SMB_WIRE_META,
 	[SMB_WIRE_STREAM] = SMB_WIRE_DATA,    [SMB_WIRE_GETHOLES] = SMB_WIRE_HOLES,
+	[SMB_WIRE_PUTMETA] = SMB_WIRE_PUT,
 };
 
 /* The call is over: not under way any more. */
@@ -220,7 +221,8 @@ static int fail(struct smb_conn *c, struct smb_under *u, const struct smb_answer
 	/* these park the object: log the worker's line, which has its path over there */
 	told = err == -EBADMSG ||
 	       ((err == -EACCES || err == -EIO) && (call->request.type == SMB_WIRE_GETMETA ||
-				   call->request.type == SMB_WIRE_STREAM));
+				   call->request.type == SMB_WIRE_STREAM ||
+				   call->request.type == SMB_WIRE_PUTMETA));
 	smb_log(c->s, told ? STUB_LOG_WARN : STUB_LOG_DEBUG, "source %s: %s", c->s->uri.host, c->why);
 	smb_call_over(call, c, err, NULL);
 	return 0;

@@ -89,7 +89,7 @@ static void tell(const struct smb_call *c, const struct smb_conn *on, int err,
 		 const struct smb_answer *a)
 {
 	static const char *const names[] = { "?", "START", "GETATTR", "LOOKUP", "LIST",
-					     "READ", "META", "STREAM", "HOLES" };
+					     "READ", "META", "STREAM", "HOLES", "PUT" };
 	const struct smb_request *r = &c->request;
 	char path[2048], name[1100] = "", range[64] = "", got[32] = "", where[64] = "";
 

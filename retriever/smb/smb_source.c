@@ -9,6 +9,7 @@
 
 #include "smb/smb.h"
 #include "smb/smb_mangled.h"
+#include "source/target.h"
 
 #define PARTS_MAX 4 /* of a listing that wait for its caller */
 
@@ -174,6 +175,7 @@ struct blocking {
 	void *buf; /* STREAM: of request.length bytes */
 	int64_t got;
 	struct source_holes *holes;
+	struct target_put *put;
 	/* LIST */
 	struct part *first, **last;
 	unsigned int parts;
@@ -316,6 +318,8 @@ static void on_done(struct smb_call *call, int err, struct smb_answer *a)
 		take_bytes(b, a);
 	if (!err && b->holes)
 		b->err = take_holes(b->holes, a);
+	if (!err && b->put)
+		*b->put = (struct target_put){ a->differed, a->differs, a->holds };
 	b->over = true;
 	pthread_cond_signal(&b->changed);
 	pthread_mutex_unlock(&b->lock);
@@ -468,6 +472,26 @@ static int holes(struct source *s, enum source_priority p, const struct stub_ori
 
 	b.call.request.offset = offset;
 	return call(s, &b, SMB_WIRE_GETHOLES, p, o);
+}
+
+/* ---- the one call that changes something ---- */
+
+static int put(struct source *s, const struct stub_origin *o, const struct target_windows *w, bool look,
+	       struct target_put *out)
+{
+	struct blocking b = { .put = out };
+	struct smb_request *r = &b.call.request;
+
+	if (w->n > SMB_WIRE_XATTRS)
+		return -EIO;
+	r->fileid = w->fileid;
+	r->look = look;
+	r->uid = w->uid;
+	r->gid = w->gid;
+	r->bits = w->mode;
+	r->x = w->x;
+	r->n_x = w->n;
+	return call(s, &b, SMB_WIRE_PUTMETA, SOURCE_BACKGROUND, o);
 }
 
 /* ---- listing ---- */
@@ -752,6 +776,7 @@ const struct source_ops smb_source_ops = {
 	.getattr = getattr,
 	.meta = meta,
 	.meta_data = meta_data,
+	.put = put,
 	.stream = stream,
 	.list = list,
 	.holes = holes,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bytes.h"
@@ -13,7 +14,8 @@
 /* What FAIL can say: the errors of source.h, by number on the wire. */
 static const int errors[] = { -EIO,    -ENOENT, -ESTALE, -ENOTDIR,	    -EACCES,	  -EBADMSG,
 			      -ENOMEM, -EAGAIN, -EHOSTUNREACH, -ECONNREFUSED, -ETIMEDOUT, -EPROTO,
-			      -ENAMETOOLONG, -EOVERFLOW, -EKEYREJECTED, -EOPNOTSUPP };
+			      -ENAMETOOLONG, -EOVERFLOW, -EKEYREJECTED, -EOPNOTSUPP,
+			      -ENOSPC };
 #define N_ERRORS (sizeof(errors) / sizeof(errors[0]))
 
 /* ---- writing ---- */
@@ -174,6 +176,21 @@ static void out_start(struct smb_out *o, const struct smb_start *s)
 	out_smb_text(o, &s->idmap);
 }
 
+static void out_put(struct smb_out *o, const struct smb_request *r)
+{
+	smb_out_u64(o, r->fileid);
+	smb_out_u8(o, r->look);
+	smb_out_u32(o, r->uid);
+	smb_out_u32(o, r->gid);
+	smb_out_u32(o, r->bits);
+	smb_out_u32(o, (uint32_t)r->n_x);
+	for (size_t i = 0; i < r->n_x; i++) {
+		smb_out_text(o, r->x[i].name, strlen(r->x[i].name));
+		smb_out_u32(o, (uint32_t)r->x[i].len);
+		smb_out_bytes(o, r->x[i].value, r->x[i].len);
+	}
+}
+
 void smb_out_request(struct smb_out *o, const struct smb_request *r)
 {
 	smb_out_begin(o, r->type);
@@ -197,6 +214,8 @@ void smb_out_request(struct smb_out *o, const struct smb_request *r)
 		smb_out_u32(o, r->bits);
 		smb_out_u32(o, r->want);
 	}
+	if (r->type == SMB_WIRE_PUTMETA)
+		out_put(o, r);
 }
 
 void smb_out_fail(struct smb_out *o, bool final, int error, const char *why)
@@ -212,6 +231,14 @@ void smb_out_fail(struct smb_out *o, bool final, int error, const char *why)
 }
 
 /* ---- reading ---- */
+
+static bool get_flag(struct stub_in *i)
+{
+	uint64_t x = stub_in_le(i, 1);
+
+	i->bad |= x > 1;
+	return x == 1;
+}
 
 static void get_text(struct stub_in *i, struct smb_text *out)
 {
@@ -286,6 +313,36 @@ static void get_start(struct stub_in *i, struct smb_start *s)
 	get_text(i, &s->idmap);
 }
 
+static void get_xattr(struct stub_in *i, struct smb_text *name, const uint8_t **value, size_t *len)
+{
+	get_text(i, name);
+	*len = stub_in_le(i, 4);
+	*value = stub_in_take(i, *len);
+	if (!i->bad && !smb_wire_xattr_name(name))
+		i->bad = true;
+}
+
+/* The attributes are walked once, so that later walks need no checks. */
+static void get_put(struct stub_in *i, struct smb_request *out)
+{
+	struct smb_text name;
+	const uint8_t *value;
+	size_t len;
+
+	out->fileid = stub_in_le(i, 8);
+	out->look = get_flag(i);
+	out->uid = (uint32_t)stub_in_le(i, 4);
+	out->gid = (uint32_t)stub_in_le(i, 4);
+	out->bits = (uint32_t)stub_in_le(i, 4);
+	out->count = (uint32_t)stub_in_le(i, 4);
+	out->rest = i->p;
+	out->rest_len = i->left;
+	if (out->count > SMB_WIRE_XATTRS || (!S_ISREG(out->bits) && !S_ISDIR(out->bits)))
+		i->bad = true;
+	for (uint32_t k = 0; k < out->count && !i->bad; k++)
+		get_xattr(i, &name, &value, &len);
+}
+
 int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		     struct smb_request *out)
 {
@@ -314,7 +371,7 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		break;
 	case SMB_WIRE_GETMETA:
 		get_text(&i, &out->path);
-		out->has_numbers = stub_in_le(&i, 1);
+		out->has_numbers = get_flag(&i);
 		out->uid = (uint32_t)stub_in_le(&i, 4);
 		out->gid = (uint32_t)stub_in_le(&i, 4);
 		out->bits = (uint32_t)stub_in_le(&i, 4);
@@ -331,6 +388,10 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		out->offset = stub_in_le(&i, 8);
 		if (out->offset > INT64_MAX)
 			i.bad = true;
+		break;
+	case SMB_WIRE_PUTMETA:
+		get_text(&i, &out->path);
+		get_put(&i, out);
 		break;
 	default:
 		i.bad = true;
@@ -368,15 +429,6 @@ static void get_stream(struct stub_in *i, struct smb_text *name, uint64_t *size)
 	get_text(i, name);
 	*size = stub_in_le(i, 8);
 	if (!i->bad && (!smb_wire_stream_name(name) || *size > INT64_MAX))
-		i->bad = true;
-}
-
-static void get_xattr(struct stub_in *i, struct smb_text *name, const uint8_t **value, size_t *len)
-{
-	get_text(i, name);
-	*len = stub_in_le(i, 4);
-	*value = stub_in_take(i, *len);
-	if (!i->bad && !smb_wire_xattr_name(name))
 		i->bad = true;
 }
 
@@ -506,6 +558,11 @@ int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struc
 		get_attr(&i, &out->attr);
 		check_holes(out, &i);
 		break;
+	case SMB_WIRE_PUT:
+		out->differed = (uint32_t)stub_in_le(&i, 4);
+		out->differs = (uint32_t)stub_in_le(&i, 4);
+		out->holds = get_flag(&i);
+		break;
 	case SMB_WIRE_FAIL:
 		out->final = stub_in_le(&i, 1) == 1;
 		x = (uint8_t)stub_in_le(&i, 1);
@@ -542,6 +599,18 @@ int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **
 	get_xattr(&i, name, value, len);
 	a->rest = i.p;
 	a->rest_len = i.left;
+	return !i.bad;
+}
+
+int smb_wire_put_xattr(struct smb_request *r, struct smb_text *name, const uint8_t **value, size_t *len)
+{
+	struct stub_in i = { r->rest, r->rest_len, false };
+
+	if (!r->rest_len)
+		return 0;
+	get_xattr(&i, name, value, len);
+	r->rest = i.p;
+	r->rest_len = i.left;
 	return !i.bad;
 }
 

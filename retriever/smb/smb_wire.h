@@ -15,6 +15,8 @@
  *            <--------------------------------   ALIVE, DATA attributes, bytes
  *   META "a/b/Name" -------------------------->
  *            <--------------------------------   META attributes, extended attributes
+ *   PUT "a/b/Name" extended attributes -------->
+ *            <--------------------------------   PUT what differed, and what still does
  *   HOLES "a/b/Name" 0 ----------------------->
  *            <--------------------------------   HOLES attributes, where it has no data
  *   ...      <--------------------------------   FAIL final, -ENOENT: what the server said
@@ -32,7 +34,7 @@
  *
  *   header, 16 bytes
  *     0  u32  magic, 'P' 'C' 'S' 'W'
- *     4  u16  version, 5
+ *     4  u16  version, 6
  *     6  u16  type
  *     8  u32  bytes that follow, at most SMB_WIRE_MAX
  *    12  u32  tag: of a request, chosen by the retriever; of an answer, its request's; of ALIVE 0
@@ -51,6 +53,9 @@
  *   READ     text path  u64 offset  u32 length
  *   STREAM   text path, text name  u64 offset  u32 length
  *   HOLES    text path  u64 offset
+ *   PUT      text path  u64 file id that it must have  u8 1: only look
+ *            u32 uid, u32 gid, u32 mode with type: of the object here
+ *            u32 count, then count times: text name, u32 length, bytes: its extended attributes
  *
  *   ALIVE, END  nothing
  *   READY, ATTRS attr
@@ -65,6 +70,7 @@
  *            u32 length, bytes: all of its data, of the version of attr; 0: not with this answer
  *   HOLES    attr, as of after the question, u64 end of what the answer is about, u32 count,
  *            then count times: u64 start, u64 end of a hole: in order, apart, behind the offset
+ *   PUT      u32 what differed, u32 what still does (enum smb_differs), u8 1: the descriptor holds
  *   FAIL     u8 1: final, 0: lost   u8 number in a table of errors   text why
  *
  * Paths are relative to the share, UTF-8, '/' between names, "" for its root.
@@ -76,7 +82,7 @@
 #include "stubcore.h"
 
 #define SMB_WIRE_MAGIC	 0x57534350u
-#define SMB_WIRE_VERSION 5
+#define SMB_WIRE_VERSION 6
 #define SMB_WIRE_HEADER	 16
 #define SMB_WIRE_MAX	 (17u << 20) /* the largest DATA, or META with its streams */
 #define SMB_WIRE_READ	 (16u << 20) /* bytes of one READ */
@@ -96,6 +102,7 @@ enum smb_wire_type {
 	SMB_WIRE_GETMETA,
 	SMB_WIRE_STREAM,
 	SMB_WIRE_GETHOLES,
+	SMB_WIRE_PUTMETA,
 	/* answers */
 	SMB_WIRE_ALIVE = 64,
 	SMB_WIRE_READY,
@@ -107,6 +114,7 @@ enum smb_wire_type {
 	SMB_WIRE_META,
 	SMB_WIRE_FAIL,
 	SMB_WIRE_HOLES,
+	SMB_WIRE_PUT,
 };
 
 enum { /* START */
@@ -140,6 +148,14 @@ struct smb_request {
 	uint32_t want; /* META: bytes of data that are wanted with it */
 	uint64_t offset;
 	uint32_t length;
+	/* PUT; has_numbers has no meaning, bits is the mode with type */
+	uint64_t fileid;
+	bool look;
+	const struct stub_xattr *x; /* to be sent */
+	size_t n_x;
+	uint32_t count; /* that came; to be walked with smb_wire_put_xattr() */
+	const uint8_t *rest;
+	size_t rest_len;
 };
 
 struct smb_answer {
@@ -158,6 +174,8 @@ struct smb_answer {
 	size_t streams_len;
 	const uint8_t *data; /* META: all of it */
 	size_t data_len; /* 0: it did not come */
+	uint32_t differed, differs; /* PUT */
+	bool holds;
 	bool final;
 	int error; /* FAIL: -errno of source.h */
 };
@@ -209,6 +227,7 @@ struct smb_told { /* bytes of the message */
 int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text *name,
 		   struct smb_told *told);
 int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len);
+int smb_wire_put_xattr(struct smb_request *r, struct smb_text *name, const uint8_t **value, size_t *len);
 int smb_wire_lost(struct smb_answer *a, struct smb_text *line); /* likewise */
 int smb_wire_stream(struct smb_answer *a, struct smb_text *name, uint64_t *size); /* likewise */
 int smb_wire_hole(struct smb_answer *a, struct stub_range *out); /* likewise */

@@ -27,7 +27,7 @@ struct timespec exact_time_of(uint64_t nttime);
 #define SHARE_ALL  (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 
 enum { INFO_FILE = 1, INFO_SECURITY = 3 };
-enum { CLASS_EA = 15, CLASS_ALL = 18, CLASS_STREAMS = 22 };
+enum { CLASS_BASIC = 4, CLASS_EA = 15, CLASS_ALL = 18, CLASS_STREAMS = 22 };
 
 enum { Q_ALL, Q_SECURITY, Q_STREAMS, Q_AT_ONCE, Q_EAS = Q_AT_ONCE, QUESTIONS };
 

@@ -79,6 +79,9 @@ static int run(struct worker *w, const struct smb_request *r)
 		case SMB_WIRE_GETHOLES:
 			e = worker_holes(w, path, r->offset);
 			break;
+		case SMB_WIRE_PUTMETA:
+			e = worker_put(w, path, r);
+			break;
 		default:
 			e = WORKER_LOST;
 		}

@@ -13,6 +13,7 @@
  *   smb_list.c     a directory's entries, likewise
  *   smb_about.c    all that the server knows of an object, likewise
  *   smb_many.c     of several at once
+ *   smb_want.c     what an object is to have there: PUT; smb_put.c sets it
  *   smb_pulse.c    tells the retriever that the server is sending; ends with it
  *
  * One thread works; the pulse's never calls libsmbclient, which is not thread-safe.
@@ -109,6 +110,10 @@ int worker_meta_of(struct worker *w, struct many_one *o);
 /* @name: ":NAME:$DATA" */
 int worker_stream(struct worker *w, const char *path, const char *name, uint64_t offset,
 		  uint32_t length);
+
+/* ---- smb_want.c ---- */
+
+int worker_put(struct worker *w, const char *path, const struct smb_request *r);
 
 /* ---- smb_pulse.c ---- */
 

@@ -10,6 +10,8 @@
 #include "source/source.h"
 
 struct target_ops;
+struct target_put;
+struct target_windows;
 
 struct source { /* the first member of what a backend's create() makes */
 	const struct source_ops *ops;
@@ -72,6 +74,9 @@ struct source_ops {
 	int (*open)(struct source *s, enum source_priority p, const struct stub_origin *o, int *fd);
 	int (*limits)(struct source *s, struct source_limits *out);
 	const struct target_ops *target; /* NULL: nothing can be changed there */
+	/* of target.h; NULL: it is no SMB */
+	int (*put)(struct source *s, const struct stub_origin *o, const struct target_windows *w, bool look,
+		   struct target_put *out);
 };
 
 /* Every function of this table keeps the promise of its namesake in target.h; none but able() is called

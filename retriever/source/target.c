@@ -73,3 +73,10 @@ int target_setacl(struct source *s, const struct stub_origin *o, const struct st
 {
 	return target_able(s) ? s->ops->target->setacl(s, o, a, access, dflt) : -EOPNOTSUPP;
 }
+
+int target_put(struct source *s, const struct stub_origin *o, const struct target_windows *w, bool look,
+	       struct target_put *out)
+{
+	*out = (struct target_put){ 0 };
+	return s->ops->put ? s->ops->put(s, o, w, look, out) : -EOPNOTSUPP;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * target.h - an NFSv3 server that is written to: the mirror (docs/decisions/0092).
+ * target.h - a server that is written to, by NFSv3: the mirror (docs/decisions/0092).
  *
  * A target is a source, so its connections, priorities, limits and state are those of source.h,
  * and what is only read is asked for by the calls there.  Calls block; those of many threads go
@@ -73,5 +73,37 @@ int target_rmdir(struct source *s, const struct stub_origin *dir, const char *na
  * ACLs by it, or not of such objects. */
 int target_setacl(struct source *s, const struct stub_origin *o, const struct stub_attr *a,
 		  const struct stub_xattr *access, const struct stub_xattr *dflt);
+
+/*
+ * What only SMB carries: DOS attributes, creation time, streams, extended attributes, the descriptor of
+ * Windows.  Of a file or directory here, as Samba's modules store it.
+ */
+struct target_windows {
+	uint64_t fileid; /* that it must have over there: else it is another object */
+	uint32_t uid, gid, mode; /* here; mode with type */
+	/* user.*, security.NTACL and POSIX ACLs; others are not taken.  Attributes and creation time are only
+	 * set where they are known, a descriptor where it is in force: the mode was not changed since. */
+	const struct stub_xattr *x;
+	size_t n;
+};
+
+enum target_differs { TARGET_ATTRIBUTES = 1, TARGET_STREAMS = 2, TARGET_EAS = 4, TARGET_DESCRIPTOR = 8 };
+
+struct target_put {
+	uint32_t differed; /* enum target_differs */
+	uint32_t differs;  /* still: the server keeps it otherwise, or @look */
+	bool holds; /* a descriptor is in force here: it says who may do what, and not the mode */
+};
+
+/*
+ * Make it the same at an smb:// source, where it has the path @o, durable on return; @look: only say what
+ * differs.  Blocks, as all calls here.
+ *   -ESTALE      another object has the path
+ *   -ENOSPC      no room for it
+ *   -EIO         the server does not take it; the log has its words
+ *   -EOPNOTSUPP  this kind of source cannot
+ */
+int target_put(struct source *s, const struct stub_origin *o, const struct target_windows *w, bool look,
+	       struct target_put *out);
 
 #endif

@@ -56,7 +56,6 @@ static void times(const struct smb_meta_in *in, struct smb_meta *out)
 /* ---- attributes -------------------------------------------------------------------- */
 
 #define ATTR_DIRECTORY 0x10u
-#define ATTR_STORED    0x27u /* READONLY, HIDDEN, SYSTEM, ARCHIVE: what Samba stores */
 /* Attributes that are dropped and not reported as lost: NORMAL (no other one is set), SPARSE (not
  * for stubs), and those that tell where the data is: OFFLINE, PINNED, UNPINNED, RECALL_ON_OPEN,
  * RECALL_ON_DATA_ACCESS */
@@ -65,7 +64,7 @@ static void times(const struct smb_meta_in *in, struct smb_meta *out)
 int smb_meta_dosattrib(bool dir, uint32_t attributes, uint64_t create_time, void **value,
 		       size_t *len)
 {
-	return smb_ndr_dosattrib((attributes & ATTR_STORED) | (dir ? ATTR_DIRECTORY : 0),
+	return smb_ndr_dosattrib((attributes & SMB_ATTR_STORED) | (dir ? ATTR_DIRECTORY : 0),
 				 time_known(create_time) ? create_time : 0, value, len);
 }
 
@@ -76,7 +75,7 @@ static int attributes(struct smb_maker *m, const struct smb_meta_in *in)
 		[10] = "REPARSE_POINT", [11] = "COMPRESSED", [13] = "NOT_CONTENT_INDEXED",
 		[14] = "ENCRYPTED",	[15] = "INTEGRITY",  [17] = "NO_SCRUB",
 	};
-	uint32_t lost = in->attributes & ~(ATTR_STORED | ATTR_DIRECTORY | ATTR_MUTE);
+	uint32_t lost = in->attributes & ~(SMB_ATTR_STORED | ATTR_DIRECTORY | ATTR_MUTE);
 	size_t len;
 	void *value;
 	int r = 0;

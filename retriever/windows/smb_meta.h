@@ -28,6 +28,8 @@
 #define SMB_XATTR_MAX 65536u /* bytes of a value: the kernel's limit, and smbd's */
 #define SMB_NAME_MAX  255u /* bytes of an attribute's name, likewise */
 
+#define SMB_ATTR_STORED 0x27u /* READONLY, HIDDEN, SYSTEM, ARCHIVE: what Samba stores */
+
 /* What the new file system takes. */
 struct smb_limits {
 	size_t value; /* bytes of one value */
@@ -127,6 +129,9 @@ int smb_meta_dosattrib(bool dir, uint32_t attributes, uint64_t create_time, void
 
 /* A line of text: "stream NAME (70000 bytes): too large for ..."; returns @buf. */
 char *smb_lost_text(const struct smb_lost *l, char *buf, size_t size);
+
+/* Is @attr, "user.NAME", one that Samba keeps for itself: no extended attribute of a client's? */
+bool smb_xattr_private(const char *attr);
 
 /* Bytes of the largest stream worth fetching. */
 uint64_t smb_stream_max(const struct smb_limits *l);

@@ -250,3 +250,173 @@ int smb_ndr_dosattrib(uint32_t attributes, uint64_t create_time, void **value, s
 	talloc_free(mem);
 	return r;
 }
+
+/* ---- what is stored, read ---- */
+
+static int pull(const void *value, size_t len, TALLOC_CTX *mem, void *out, ndr_pull_flags_fn_t fn)
+{
+	DATA_BLOB blob = { .data = discard_const_p(uint8_t, value), .length = len };
+	enum ndr_err_code e = ndr_pull_struct_blob(&blob, mem, out, fn);
+
+	return e == NDR_ERR_SUCCESS ? 0 : e == NDR_ERR_ALLOC ? -ENOMEM : -EBADMSG;
+}
+
+static int dosattrib_of(const struct xattr_DOSATTRIB *x, uint32_t *attributes, uint64_t *create_time)
+{
+	uint32_t valid;
+	NTTIME born;
+
+	switch (x->version) {
+	case 3:
+		valid = x->info.info3.valid_flags;
+		*attributes = x->info.info3.attrib;
+		born = x->info.info3.create_time;
+		break;
+	case 4:
+		valid = x->info.info4.valid_flags;
+		*attributes = x->info.info4.attrib;
+		born = x->info.info4.create_time;
+		break;
+	case 5:
+		valid = x->info.info5.valid_flags;
+		*attributes = x->info.info5.attrib;
+		born = x->info.info5.create_time;
+		break;
+	default:
+		return -EBADMSG;
+	}
+	*create_time = valid & XATTR_DOSINFO_CREATE_TIME ? born : 0;
+	return valid & XATTR_DOSINFO_ATTRIB ? 0 : -EBADMSG;
+}
+
+int smb_ndr_dosattrib_parse(const void *value, size_t len, uint32_t *attributes, uint64_t *create_time)
+{
+	TALLOC_CTX *mem = talloc_new(NULL);
+	struct xattr_DOSATTRIB x = { 0 };
+	int r = mem ? pull(value, len, mem, &x, (ndr_pull_flags_fn_t)ndr_pull_xattr_DOSATTRIB) : -ENOMEM;
+
+	if (r == 0)
+		r = dosattrib_of(&x, attributes, create_time);
+	talloc_free(mem);
+	return r;
+}
+
+/* Which descriptor is in it, and is it in force? */
+static int ntacl_of(TALLOC_CTX *mem, const struct xattr_NTACL *acl, const struct smb_posix *p, mode_t type,
+		    const struct security_descriptor **sd, bool *in_force)
+{
+	uint8_t hash[XATTR_SD_HASH_SIZE];
+	int r = 0;
+
+	*in_force = false;
+	switch (acl->version) {
+	case 1:
+		*sd = acl->info.sd;
+		break;
+	case 2:
+		*sd = acl->info.sd_hs2 ? acl->info.sd_hs2->sd : NULL;
+		break;
+	case 3:
+		*sd = acl->info.sd_hs3 ? acl->info.sd_hs3->sd : NULL;
+		break;
+	case 4:
+		*sd = acl->info.sd_hs4 ? acl->info.sd_hs4->sd : NULL;
+		if (!*sd)
+			break;
+		r = sys_hash(mem, p, type, hash);
+		*in_force = r == 0 && !memcmp(hash, acl->info.sd_hs4->sys_acl_hash, sizeof(hash));
+		break;
+	default:
+		return -EBADMSG;
+	}
+	return r < 0 ? r : *sd ? 0 : -EBADMSG;
+}
+
+int smb_ndr_ntacl_parse(const void *value, size_t len, const struct smb_posix *p, mode_t type, void **sd,
+			size_t *sd_len, bool *in_force)
+{
+	TALLOC_CTX *mem = talloc_new(NULL);
+	const struct security_descriptor *in = NULL;
+	struct xattr_NTACL acl = { 0 };
+	int r = mem ? pull(value, len, mem, &acl, (ndr_pull_flags_fn_t)ndr_pull_xattr_NTACL) : -ENOMEM;
+
+	if (r == 0)
+		r = ntacl_of(mem, &acl, p, type, &in, in_force);
+	if (r == 0)
+		r = push(mem, in, (ndr_push_flags_fn_t)ndr_push_security_descriptor, sd, sd_len);
+	talloc_free(mem);
+	return r;
+}
+
+/* MS-DTYP 2.4.6: a server keeps the flag only if it is asked for by the other one. */
+int smb_ndr_sd_to_send(const void *sd, size_t len, bool sacl, void **out, size_t *out_len)
+{
+	TALLOC_CTX *mem = talloc_new(NULL);
+	struct security_descriptor d = { 0 };
+	int r = mem ? pull(sd, len, mem, &d, (ndr_pull_flags_fn_t)ndr_pull_security_descriptor) : -ENOMEM;
+
+	if (r == 0) {
+		if (d.type & SEC_DESC_DACL_AUTO_INHERITED)
+			d.type |= SEC_DESC_DACL_AUTO_INHERIT_REQ;
+		if (d.type & SEC_DESC_SACL_AUTO_INHERITED)
+			d.type |= SEC_DESC_SACL_AUTO_INHERIT_REQ;
+		if (!sacl) {
+			d.sacl = NULL;
+			d.type &= (uint16_t)~SEC_DESC_SACL_PRESENT;
+		}
+		d.type |= SEC_DESC_SELF_RELATIVE;
+		r = push(mem, &d, (ndr_push_flags_fn_t)ndr_push_security_descriptor, out, out_len);
+	}
+	talloc_free(mem);
+	return r;
+}
+
+static bool same_sid(const struct dom_sid *a, const struct dom_sid *b)
+{
+	struct smb_sid x, y;
+
+	if (!a || !b)
+		return a == b;
+	sid_of(a, &x);
+	sid_of(b, &y);
+	return !memcmp(&x, &y, sizeof(x));
+}
+
+/* One without entries is not one that is not there. */
+static bool same_acl(const struct security_acl *a, const struct security_acl *b)
+{
+	if (!a || !b)
+		return a == b;
+	if (a->num_aces != b->num_aces)
+		return false;
+	for (uint32_t i = 0; i < a->num_aces; i++) {
+		const struct security_ace *x = &a->aces[i], *y = &b->aces[i];
+
+		if (x->type != y->type || x->flags != y->flags || x->access_mask != y->access_mask ||
+		    !same_sid(&x->trustee, &y->trustee))
+			return false;
+	}
+	return true;
+}
+
+/* Auditing entries: a descriptor may have an empty list, or none. */
+static bool same_sacl(const struct security_acl *a, const struct security_acl *b)
+{
+	return ((!a || !a->num_aces) && (!b || !b->num_aces)) || same_acl(a, b);
+}
+
+#define COUNTS (SEC_DESC_DACL_PRESENT | SEC_DESC_DACL_PROTECTED)
+
+bool smb_ndr_sd_same(const void *a, size_t a_len, const void *b, size_t b_len, bool sacl)
+{
+	TALLOC_CTX *mem = talloc_new(NULL);
+	struct security_descriptor x = { 0 }, y = { 0 };
+	bool same = mem && !pull(a, a_len, mem, &x, (ndr_pull_flags_fn_t)ndr_pull_security_descriptor) &&
+		    !pull(b, b_len, mem, &y, (ndr_pull_flags_fn_t)ndr_pull_security_descriptor) &&
+		    same_sid(x.owner_sid, y.owner_sid) && same_sid(x.group_sid, y.group_sid) &&
+		    (x.type & COUNTS) == (y.type & COUNTS) && same_acl(x.dacl, y.dacl) &&
+		    (!sacl || same_sacl(x.sacl, y.sacl));
+
+	talloc_free(mem);
+	return same;
+}

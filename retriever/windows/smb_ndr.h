@@ -44,4 +44,28 @@ int smb_ndr_ntacl(const struct smb_ndr_sd *sd, const struct smb_posix *p, mode_t
  * Errors as above. */
 int smb_ndr_dosattrib(uint32_t attributes, uint64_t create_time, void **value, size_t *len);
 
+/* What user.DOSATTRIB says: attributes, FILE_ATTRIBUTE_*, and creation time, NTTIME; 0: nothing.
+ *   -EBADMSG  it is none, or of a version before 3 */
+int smb_ndr_dosattrib_parse(const void *value, size_t len, uint32_t *attributes, uint64_t *create_time);
+
+/*
+ * The descriptor in security.NTACL, self-relative and malloc'ed, of a file with owner, group, mode and
+ * ACLs of @p, as stat() and libacl show them, the access ACL with three entries at least; @type: S_IFREG,
+ * S_IFDIR.
+ *   *in_force  the file is as it was when this was stored, so that smbd goes by it.  That only
+ *              version 4 can tell, of acl_xattr with its usual settings; older ones: false
+ *   -EBADMSG   it is none
+ *   -ENOMEM
+ */
+int smb_ndr_ntacl_parse(const void *value, size_t len, const struct smb_posix *p, mode_t type, void **sd,
+			size_t *sd_len, bool *in_force);
+
+/* A descriptor as it is to be sent to a server that is to keep it: with what asks it to keep the flag
+ * that entries are inherited.  malloc'ed.  -EBADMSG, -ENOMEM */
+int smb_ndr_sd_to_send(const void *sd, size_t len, bool sacl, void **out, size_t *out_len);
+
+/* Do these say the same?  Owner, group, DACL and whether it is protected; @sacl: and SACL.  Not the flag
+ * that entries are inherited.  False also: one cannot be decoded. */
+bool smb_ndr_sd_same(const void *a, size_t a_len, const void *b, size_t b_len, bool sacl);
+
 #endif

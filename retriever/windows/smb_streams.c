@@ -30,9 +30,9 @@ static bool is_there(const struct smb_maker *m, const char *name)
 	return false;
 }
 
-/* Names that Samba keeps for itself: no client of the old server could have set one,
+/* No client of the old server could have set one,
  * if it was a Samba, and no client of the new one would see it. */
-static bool is_private(const char *attr)
+bool smb_xattr_private(const char *attr)
 {
 	static const char *const names[] = { "user.DOSATTRIB", "user.SAMBA_PAI",
 					     "user.SAMBA_STREAMS", "user.org.netatalk.Metadata" };
@@ -53,7 +53,7 @@ static int add_ea(struct smb_maker *m, const struct smb_ea *ea)
 	if (!ea->len)
 		return 0;
 	len = snprintf(attr, sizeof(attr), "user.%s", ea->name);
-	if (len < 0 || len > (int)SMB_NAME_MAX || !ea->name[0] || is_private(attr) ||
+	if (len < 0 || len > (int)SMB_NAME_MAX || !ea->name[0] || smb_xattr_private(attr) ||
 	    is_there(m, attr))
 		return smb_meta_lose(m, SMB_LOST_NAME, 0, "extended attribute %s", ea->name);
 	value = malloc(ea->len);

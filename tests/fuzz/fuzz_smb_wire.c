@@ -42,8 +42,35 @@ static void check_attr(const struct stub_attr *a)
 
 /* ---- parsing ---- */
 
+/* What came of PUT, as it was to be sent. */
+static struct stub_xattr *put_list(struct smb_request *r)
+{
+	struct stub_xattr *x = calloc(r->count + 1, sizeof(*x));
+	struct smb_request walk = *r;
+	struct smb_text name;
+	const uint8_t *value;
+
+	CHECK(x);
+	while (smb_wire_put_xattr(&walk, &name, &value, &x[r->n_x].len)) {
+		CHECK(r->n_x < r->count && smb_wire_xattr_name(&name));
+		x[r->n_x].name = strndup(name.p, name.len);
+		x[r->n_x++].value = value;
+	}
+	CHECK(r->n_x == r->count);
+	r->x = x;
+	return x;
+}
+
+static void put_list_free(struct smb_request *r, struct stub_xattr *x)
+{
+	for (size_t i = 0; i < r->n_x; i++)
+		free((char *)x[i].name);
+	free(x);
+}
+
 static void try_request(const struct message *m)
 {
+	struct stub_xattr *x;
 	struct smb_out o = { 0 };
 	struct smb_request r;
 	int e = smb_wire_request(m->type, m->p, m->len, &r);
@@ -55,7 +82,9 @@ static void try_request(const struct message *m)
 	check_text(&r.name);
 	check_text(&r.start.password);
 	CHECK(r.length <= SMB_WIRE_READ && r.offset <= INT64_MAX);
+	x = put_list(&r);
 	smb_out_request(&o, &r);
+	put_list_free(&r, x);
 	CHECK(smb_out_end(&o) == 0 && o.len == SMB_WIRE_HEADER + m->len);
 	CHECK(!memcmp(o.p + SMB_WIRE_HEADER, m->p, m->len));
 	smb_out_free(&o);
@@ -158,7 +187,8 @@ static void on_done(struct smb_call *c, int err, struct smb_answer *a)
 		return;
 	if (c->request.type == SMB_WIRE_READ_)
 		CHECK(a->rest_len <= c->request.length);
-	check_attr(&a->attr);
+	if (c->request.type != SMB_WIRE_PUTMETA)
+		check_attr(&a->attr);
 }
 
 static void send_all(int fd, const struct message *m, unsigned int n)
@@ -227,7 +257,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const enum smb_wire_type calls[] = { SMB_WIRE_START,  SMB_WIRE_GETATTR,
 						    SMB_WIRE_LOOKUP, SMB_WIRE_LIST,
 						    SMB_WIRE_READ_,  SMB_WIRE_GETMETA,
-						    SMB_WIRE_GETHOLES };
+						    SMB_WIRE_GETHOLES, SMB_WIRE_PUTMETA };
 	struct fuzz_in in = { data, size };
 	struct message m[MESSAGES_MAX];
 	unsigned int n = 0;

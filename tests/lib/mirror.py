@@ -50,7 +50,8 @@ class Entered(ctypes.Structure):
 
 class Conf(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int), ("mode", ctypes.c_int), ("gone", ctypes.c_int),
-                ("lag_s", ctypes.c_uint32), ("alone", ctypes.c_bool), ("uri", ctypes.c_char * URI_MAX)]
+                ("lag_s", ctypes.c_uint32), ("alone", ctypes.c_bool), ("uri", ctypes.c_char * URI_MAX),
+                ("smb", ctypes.c_char * URI_MAX)]
 
 
 def core():
@@ -91,9 +92,9 @@ class Volume:
         self.close()
 
 
-def make(path, url, kind=BACKUP, everything=True):
+def make(path, url, kind=BACKUP, everything=True, smb=""):
     with Volume(path) as v:
-        conf = Conf(kind, ASYNC, CONTINUE, 0, False, url.encode())
+        conf = Conf(kind, ASYNC, CONTINUE, 0, False, url.encode(), smb.encode())
         done(v.lib.stub_mirror_create(v.v, ctypes.byref(conf), everything), "mirror")
 
 

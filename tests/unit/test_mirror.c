@@ -41,7 +41,8 @@ static void made_and_removed(void **state)
 {
 	struct fixture *x = *state;
 	struct stub_mirror_conf c = { .kind = STUB_MIRROR_BACKUP, .mode = STUB_MIRROR_SYNC,
-				      .gone = STUB_MIRROR_REFUSE, .uri = "nfs://other/backup" };
+				      .gone = STUB_MIRROR_REFUSE, .uri = "nfs://other/backup",
+				      .smb = "smb://other/backup" };
 	struct stub_mirror_conf got;
 	struct stub_ledger *l;
 
@@ -56,6 +57,9 @@ static void made_and_removed(void **state)
 	assert_int_equal(got.mode, c.mode);
 	assert_int_equal(got.gone, c.gone);
 	assert_string_equal(got.uri, c.uri);
+	assert_string_equal(got.smb, c.smb);
+	got.kind = STUB_MIRROR_WAY_BACK; /* which has none */
+	assert_int_equal(stub_mirror_conf_write(x->v, &got), -EINVAL);
 	assert_int_equal(stub_ledger_open(x->v, &l), 0);
 	assert_int_not_equal(stub_ledger_unknown(l), 0); /* all is owed */
 	assert_int_equal(stub_mirror_remove(x->v), -EBUSY);

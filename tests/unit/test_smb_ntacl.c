@@ -62,6 +62,32 @@ static struct smb_posix_acl a_posix_acl(struct smb_posix_entry *at)
 	return acl;
 }
 
+/* What is read is what was stored; in force only while owner, group, mode and ACLs are as they were. */
+static void is_read_again(const void *value, size_t n, const void *sd, size_t sd_len, const struct smb_posix *p,
+			  mode_t type)
+{
+	struct smb_posix other[4] = { *p, *p, *p, *p };
+	void *got;
+	size_t len;
+	bool in_force;
+
+	assert_int_equal(smb_ndr_ntacl_parse(value, n, p, type, &got, &len, &in_force), 0);
+	assert_true(in_force);
+	assert_true(smb_ndr_sd_same(got, len, sd, sd_len, true));
+	free(got);
+	other[0].mode ^= 0200;
+	other[1].uid++;
+	other[2].gid++;
+	other[3].access.e[0].perm ^= 2;
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(smb_ndr_ntacl_parse(value, n, &other[i], type, &got, &len, &in_force), 0);
+		assert_false(in_force);
+		free(got);
+	}
+	p->access.e[0].perm ^= 2; /* which is shared */
+	assert_int_equal(smb_ndr_ntacl_parse(value, n / 2, p, type, &got, &len, &in_force), -EBADMSG);
+}
+
 /* The descriptor by itself: its offsets count from its own beginning then. */
 static void alone(uint8_t *sd)
 {
@@ -90,6 +116,7 @@ static void same_as_sambas(const struct smb_sd *sd, const struct smb_posix *p, m
 	memcpy(copy, (char *)ours + BEFORE, n - BEFORE);
 	alone(copy);
 	assert_int_equal(smb_ndr_sd_parse(copy, n - BEFORE, &parsed, why), 0);
+	is_read_again(ours, n, copy, n - BEFORE, p, type);
 	view = smb_ndr_sd_view(parsed);
 	assert_true(view->dacl_present && !view->dacl_null && view->n == sd->n);
 	assert_int_equal(smb_sid_cmp(&view->owner, &sd->owner), 0);
@@ -150,11 +177,87 @@ static void too_many(void **state)
 	free(ace);
 }
 
+static void *sent(const struct smb_sd *sd, bool sacl, size_t *len)
+{
+	struct smb_posix p = { .mode = 0700, .access = a_posix_acl(e[0]) };
+	void *value, *plain, *out;
+	size_t n, m;
+	bool in_force;
+
+	assert_int_equal(smb_ntacl_make(sd, &p, S_IFREG, &value, &n), 0);
+	assert_int_equal(smb_ndr_ntacl_parse(value, n, &p, S_IFREG, &plain, &m, &in_force), 0);
+	assert_int_equal(smb_ndr_sd_to_send(plain, m, sacl, &out, len), 0);
+	assert_true(smb_ndr_sd_same(plain, m, out, *len, sacl));
+	free(value);
+	free(plain);
+	return out;
+}
+
+static void others_are_told_apart(void **state)
+{
+	struct smb_ace ace[2] = { { 0, 0, 7, smb_sid_everyone }, { 1, 3, 8, smb_sid_user(5) } };
+	const struct smb_sd sd = { .has_owner = true, .has_group = true, .dacl_present = true,
+				   .owner = smb_sid_user(1), .group = smb_sid_group(2), .aces = ace, .n = 2 };
+	size_t n, m;
+	void *a = sent(&sd, true, &n), *b;
+
+	for (unsigned int i = 0; i < 6; i++) {
+		struct smb_ace changed[2] = { ace[0], ace[1] };
+		struct smb_sd other = sd;
+
+		other.aces = changed;
+		switch (i) {
+		case 0:
+			other.owner = smb_sid_user(2);
+			break;
+		case 1:
+			other.group = smb_sid_group(3);
+			break;
+		case 2:
+			other.n = 1;
+			break;
+		case 3:
+			changed[1].mask++;
+			break;
+		case 4:
+			changed[1].flags ^= 1;
+			break;
+		default:
+			changed[1].sid = smb_sid_user(6);
+		}
+		b = sent(&other, true, &m);
+		assert_false(smb_ndr_sd_same(a, n, b, m, true));
+		free(b);
+	}
+	assert_false(smb_ndr_sd_same(a, n, a, n / 2, true));
+	free(a);
+}
+
+static void attributes_are_read_again(void **state)
+{
+	static const uint64_t times[] = { 0, 1, 132000000000000000 };
+	uint32_t attributes;
+	uint64_t born;
+	void *value;
+	size_t len;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(smb_ndr_dosattrib(0x23, times[i], &value, &len), 0);
+		assert_int_equal(smb_ndr_dosattrib_parse(value, len, &attributes, &born), 0);
+		assert_true(attributes == 0x23 && born == times[i]);
+		assert_int_equal(smb_ndr_dosattrib_parse(value, len - 9, &attributes, &born), -EBADMSG);
+		free(value);
+	}
+	assert_int_equal(smb_ndr_dosattrib_parse("0x20", 5, &attributes, &born), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_are_sambas),
 		cmocka_unit_test(too_many),
+		cmocka_unit_test(others_are_told_apart),
+		cmocka_unit_test(attributes_are_read_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -281,6 +281,52 @@ static void wire_requests(void **state)
 	smb_out_free(&o);
 }
 
+static void wire_put(void **state)
+{
+	const struct stub_xattr x[] = { { "user.a", "value", 5 }, { "security.NTACL", "", 0 } };
+	const struct stub_xattr foreign = { "trusted.postcopy", "x", 1 };
+	struct smb_request r, put = { .type = SMB_WIRE_PUTMETA, .path = text("a/b"), .fileid = 1ull << 60,
+				      .look = true, .uid = 7, .gid = 8, .bits = S_IFDIR | 0750, .x = x, .n_x = 2 };
+	struct smb_out o = { 0 };
+	struct smb_answer a;
+	struct smb_text name;
+	const uint8_t *value;
+	uint32_t len;
+	size_t n;
+
+	smb_out_request(&o, &put);
+	len = body(&o, SMB_WIRE_PUTMETA);
+	assert_int_equal(smb_wire_request(SMB_WIRE_PUTMETA, o.p + SMB_WIRE_HEADER, len, &r), 0);
+	assert_true(same(&r.path, "a/b") && r.fileid == 1ull << 60 && r.look);
+	assert_true(r.uid == 7 && r.gid == 8 && r.bits == (S_IFDIR | 0750) && r.count == 2);
+	assert_int_equal(smb_wire_put_xattr(&r, &name, &value, &n), 1);
+	assert_true(same(&name, "user.a") && n == 5 && !memcmp(value, "value", 5));
+	assert_int_equal(smb_wire_put_xattr(&r, &name, &value, &n), 1);
+	assert_true(same(&name, "security.NTACL") && n == 0);
+	assert_int_equal(smb_wire_put_xattr(&r, &name, &value, &n), 0);
+	assert_exact(&o, len, true);
+	put.bits = S_IFLNK;
+	smb_out_request(&o, &put);
+	len = body(&o, SMB_WIRE_PUTMETA);
+	assert_int_equal(smb_wire_request(SMB_WIRE_PUTMETA, o.p + SMB_WIRE_HEADER, len, &r), -EBADMSG);
+	put.bits = S_IFREG;
+	put.x = &foreign;
+	put.n_x = 1;
+	smb_out_request(&o, &put);
+	len = body(&o, SMB_WIRE_PUTMETA);
+	assert_int_equal(smb_wire_request(SMB_WIRE_PUTMETA, o.p + SMB_WIRE_HEADER, len, &r), -EBADMSG);
+
+	smb_out_begin(&o, SMB_WIRE_PUT);
+	smb_out_u32(&o, 5);
+	smb_out_u32(&o, 4);
+	smb_out_u8(&o, 1);
+	len = body(&o, SMB_WIRE_PUT);
+	assert_int_equal(smb_wire_answer(SMB_WIRE_PUT, o.p + SMB_WIRE_HEADER, len, &a), 0);
+	assert_true(a.differed == 5 && a.differs == 4 && a.holds);
+	assert_exact(&o, len, false);
+	smb_out_free(&o);
+}
+
 /* @n pairs of start and end, of a file of 2^40 bytes, in an answer about [0, @end). */
 static int holes_with(uint64_t end, const uint64_t *words, uint32_t n)
 {
@@ -571,6 +617,7 @@ int main(void)
 		cmocka_unit_test(login_good),	cmocka_unit_test(login_bad),
 		cmocka_unit_test(wire_holes),
 		cmocka_unit_test(wire_requests), cmocka_unit_test(wire_entries),
+		cmocka_unit_test(wire_put),
 		cmocka_unit_test(wire_xattrs),	cmocka_unit_test(wire_fail),
 		cmocka_unit_test(wire_meta_data),
 		cmocka_unit_test(wire_bad_attr), cmocka_unit_test(wire_headers),
