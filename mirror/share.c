@@ -21,6 +21,7 @@
 
 #define NAMES_MAX 65536 /* bytes of the names of one object's attributes: the kernel's limit */
 #define TAKEN_MAX 1024 /* attributes of one object */
+#define PATIENCE  20 /* comparisons in a row in which another object has the path, until it is told */
 
 struct share {
 	struct mirror *m;
@@ -183,11 +184,12 @@ static const char *what_of(uint32_t differs)
 					     "DOS attributes";
 }
 
-/* Where another object has the path, names are owed; or somebody else has been there. */
+/* Where another object has the path, names are owed; or somebody else has been there, which does not pass by
+ * itself. */
 static int verdict(struct task *t, int r)
 {
 	if (r == -ESTALE || r == -ENOENT || r == -ENOTDIR)
-		return AGAIN;
+		return t->tries < PATIENCE ? AGAIN : -ESTALE;
 	return r < 0 ? mirror_verdict(t->m, r) : r;
 }
 

@@ -253,6 +253,44 @@ def test_killed_again_and_again(at):
         at.s.mirror.start()
 
 
+def test_paths_that_the_kernel_has_forgotten(s, loop_xfs):
+    """Of a file that is owed, and not open, only its handle is known: its directory is looked for."""
+    with s.new.client() as c:
+        c.mkdir("cold")
+        c.mkdir("cold/below")
+        c.write_file("cold/below/f", b"bytes")
+        s.equal("cold")
+        s.mirror.ask("pause")
+        c.write_file("cold/below/f:s", b"stream")
+    s.mirror.stop()
+    servers = (s.new, s.smbd, s.server)
+    for server in servers:
+        server.stop()
+    loop_xfs.remount()
+    for server in servers:
+        server.start()
+    s.mirror.start().ask("resume")
+    s.equal("cold")
+
+
+def test_another_path_over_there(at):
+    """Somebody has renamed the directory at the mirror: nothing is written to what is not the same, it is told,
+    and a full comparison mends it."""
+    s, c = at.s, at.client
+    c.mkdir(at("d"))
+    c.write_file(at("d/f"), b"bytes")
+    at.equal()
+    with s.smbd.client() as foreign:
+        foreign.rename(at("d"), at("moved"))
+        foreign.mkdir(at("d"))
+        foreign.write_file(at("d/f"), b"of somebody else")
+        c.write_file(at("d/f:s"), b"stream")
+        wait_until(lambda: [p["path"] for p in s.mirror.status()["parked"]] == [at("d/f")], 120, "what is parked")
+        assert ":s:$DATA" not in foreign.streams(at("d/f"))
+    s.verified(repair=True)
+    s.mirror.ask("retry")
+
+
 def test_away(at):
     """While the share is away the mirror is; then it is made equal by itself."""
     s, name = at.s, at("away")

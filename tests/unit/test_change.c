@@ -659,24 +659,29 @@ static void test_bracket_keeps_fills_out(void **state)
 
 /* ---- hard links and the end ---- */
 
-static void test_links_wait_for_names(void **state)
+/* A file of which two names of three have come, h and i, and all of its data. */
+static struct stub_handle make_two_of_three(struct fixture *x)
 {
-	struct fixture *x = *state;
 	struct stub_entry e = fixture_entry("h", S_IFREG | 0644, SIZE);
-	struct stub_object root;
-	struct stub_journal_counts n;
-	struct stub_handle h;
-	struct stat st;
+	struct stub_object root = fixture_root(x);
 
 	e.attr.nlink = 3;
-	root = fixture_root(x);
 	assert_int_equal(stub_make_entry(x->v, &root, &e), 0);
 	e.name = "i";
 	assert_int_equal(stub_make_entry(x->v, &root, &e), 0);
 	stub_object_close(&root);
 	fixture_list(x, &e, 1);
-	h = fixture_handle(x, "h");
 	fill(x, "h", 0, SIZE);
+	return fixture_handle(x, "h");
+}
+
+static void test_links_wait_for_names(void **state)
+{
+	struct fixture *x = *state;
+	struct stub_handle h = make_two_of_three(x);
+	struct stub_journal_counts n;
+	struct stat st;
+
 	stub_finisher_add(x->f, &h);
 	assert_int_equal(stub_finisher_drain(x->f), 0);
 	assert_int_equal(fixture_view(x, "h").needs, STUB_NEEDS_NAMES);
@@ -695,20 +700,9 @@ static void test_links_wait_for_names(void **state)
 static void test_links_wait_for_names_after_a_crash(void **state)
 {
 	struct fixture *x = *state;
-	struct stub_entry e = fixture_entry("h", S_IFREG | 0644, SIZE);
-	struct stub_object root;
+	struct stub_handle h = make_two_of_three(x);
 	struct stub_change c;
-	struct stub_handle h;
 
-	e.attr.nlink = 3;
-	root = fixture_root(x);
-	assert_int_equal(stub_make_entry(x->v, &root, &e), 0);
-	e.name = "i";
-	assert_int_equal(stub_make_entry(x->v, &root, &e), 0);
-	stub_object_close(&root);
-	fixture_list(x, &e, 1);
-	h = fixture_handle(x, "h");
-	fill(x, "h", 0, SIZE);
 	begin(x, "h", &c);
 	assert_int_equal(stub_change_linking(&c, 0), 0);
 	assert_int_equal(stub_change_end(&c, -EEXIST), 0);
