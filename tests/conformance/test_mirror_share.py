@@ -10,7 +10,8 @@ import time
 import pytest
 
 from lib import smbtree
-from lib.mirror import ATTRS, Changes, Mirror, finished, make
+from lib.mirror import ATTRS, Changes, Mirror, finished
+from lib.mirror import make as make_mirror
 from lib.programs import MODULES, POSTCOPY, WORKER
 from lib.smbd import PASSWORD, STACK, Samba, Share
 from lib.smbsource import IDMAP, with_module
@@ -36,22 +37,17 @@ def mirror_conf(home):
 class Shared:
     """A volume, its mirror, and their shares: `new` with our module, `old` without."""
 
-    def __init__(self, top, home, workdir, new_server, **options):
-        self.home, self.tree, self.volume = home, top / "mirror", top / "volume"
-        old = top / "empty"
-        for path in (self.tree, self.volume, old):
-            path.mkdir(parents=True)
-        (old / "first").write_bytes(b"from the old server")
+    def __init__(self, top, home, new_server, volume):
+        self.home, self.tree, self.volume = home, top / "mirror", volume
+        self.tree.mkdir()
         self.server = new_server(home.name + "-target", tree=str(self.tree))
-        self.smbd = Samba(home / "mirror-smb", str(self.tree), more=MORE, **options)
-        finished(workdir, self.volume, old)
+        self.smbd = Samba(home / "mirror-smb", str(self.tree), more=MORE)
         self.new = Samba(home / "new-smb", module_dir=MODULES, allow=["HAVE_BACKTRACE"],
                          shares=[Share(str(self.volume), vfs=STACK, more=MORE)])
         self.mirror = None
 
     def begin(self):
-        (self.volume / "first").unlink()    # what no SMB client has touched has no creation time for Samba
-        make(self.volume, self.server.url(), smb=self.smbd.url())
+        make_mirror(self.volume, self.server.url(), smb=self.smbd.url())
         self.mirror = Mirror(self.home / "mirror", self.volume, mirror_conf(self.home)).start()
         return self
 
@@ -73,10 +69,21 @@ class Shared:
         return self.mirror.ask("verified")
 
 
+def empty_volume(top, workdir):
+    """One to which all has come, and is gone: what no SMB client has touched has no creation time for Samba."""
+    volume, old = top / "volume", top / "before"
+    for path in (volume, old):
+        path.mkdir(parents=True)
+    (old / "first").write_bytes(b"from the old server")
+    finished(workdir, volume, old)
+    (volume / "first").unlink()
+    return volume
+
+
 @contextlib.contextmanager
-def shared(top, home, workdir, new_server, **options):
+def shared(top, home, new_server, volume):
     home.mkdir()
-    s = Shared(top, home, workdir, new_server, **options)
+    s = Shared(top, home, new_server, volume)
     with s.smbd, s.new:
         try:
             yield s.begin()
@@ -86,8 +93,14 @@ def shared(top, home, workdir, new_server, **options):
 
 
 @pytest.fixture(scope="module")
-def s(loop_xfs, moddir, workdir, new_server):
-    with shared(loop_xfs.path, moddir / "s", workdir, new_server) as made:
+def disk(new_volume):
+    """Of the volume and the mirror of `s`, and nobody else's."""
+    return new_volume("xfs")
+
+
+@pytest.fixture(scope="module")
+def s(disk, moddir, workdir, new_server):
+    with shared(disk.path, moddir / "s", new_server, empty_volume(disk.path, workdir)) as made:
         yield made
 
 
@@ -126,6 +139,35 @@ def test_all_that_smb_carries(s, monkeypatch):
     assert status["smb_left_out_total"] == 0 and not status["parked"], status
     found = s.verified()
     assert found["different"] == 0 and found["objects"] > 150, found
+
+
+def test_all_that_came_from_windows(new_samba, make, tree, loop_xfs, moddir, new_server, monkeypatch):
+    """Descriptors that the migration has stored: their modes are not those that a Samba makes of them, and who may do
+    what is said by the descriptor all the same."""
+    monkeypatch.setattr(smbtree, "TIMES", {k: v for k, v in smbtree.TIMES.items() if k != "1960"})
+    source = new_samba("source", tree, more=smbtree.RAW_NAMES)
+    with source.client() as c:
+        Builder(c, entries=10, deep=3).build()
+    m = make(source.url()).init()
+    m.start_retriever()
+    m.crawl()
+    m.audit(complete=True)
+    m.stop()
+    (loop_xfs.path / "windows").mkdir()
+    with shared(loop_xfs.path / "windows", moddir / "windows", new_server, m.volume) as w:
+        w.mirror.drained()
+        with source.client() as was, w.smbd.client() as there:
+            found = [str(d) for d in compare(was, there)
+                     if not (d.field == "extra" and d.path.startswith(".postcopy-aside-"))]
+        assert found == [], "\n".join(found[:40])
+        verified = w.verified()
+        assert verified["different"] == 0 and verified["objects"] > 120, verified
+        before = w.mirror.status()["objects_total"]
+        w.mirror.ask("walk")
+        wait_until(lambda: w.mirror.status()["objects_total"] > before + 120, 120, "one more comparison of all")
+        w.mirror.drained()
+        with source.client() as was, w.smbd.client() as there:
+            assert [str(d) for d in compare(was, there, "descriptors")] == []
 
 
 def the(c, name, access, change):
@@ -253,7 +295,7 @@ def test_killed_again_and_again(at):
         at.s.mirror.start()
 
 
-def test_paths_that_the_kernel_has_forgotten(s, loop_xfs):
+def test_paths_that_the_kernel_has_forgotten(s, disk):
     """Of a file that is owed, and not open, only its handle is known: its directory is looked for."""
     with s.new.client() as c:
         c.mkdir("cold")
@@ -266,7 +308,7 @@ def test_paths_that_the_kernel_has_forgotten(s, loop_xfs):
     servers = (s.new, s.smbd, s.server)
     for server in servers:
         server.stop()
-    loop_xfs.remount()
+    disk.remount()
     for server in servers:
         server.start()
     s.mirror.start().ask("resume")
@@ -350,7 +392,7 @@ def add(at, share, *words, user="root", code=0):
 def to_add(loop_xfs, moddir, workdir, new_server):
     """One without a mirror; shares of other kinds than the one that is wanted."""
     (moddir / "add").mkdir()
-    a = Shared(loop_xfs.path / "add", moddir / "add", workdir, new_server)
+    a = Shared(loop_xfs.path / "add", moddir / "add", new_server, empty_volume(loop_xfs.path / "add", workdir))
     a.conf = moddir / "add/postcopy.conf"
     a.conf.write_text(mirror_conf(moddir / "add"))
     other = loop_xfs.path / "add/other"
