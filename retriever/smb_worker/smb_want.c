@@ -45,6 +45,14 @@ static int damaged(struct taking *k, const char *what)
 #define ACL_HEAD  4
 #define ACL_ENTRY 8
 
+static int by_tag(const void *a, const void *b)
+{
+	const struct smb_posix_entry *x = a, *y = b;
+
+	return x->tag != y->tag ? x->tag - y->tag : x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Sorted as smbd sees it, through libacl: the kernel keeps users and groups in the order in which they were stored. */
 static int take_acl(struct taking *k, const struct stored *s, struct smb_posix_acl *acl)
 {
 	struct stub_in in = { s->value, s->len, false };
@@ -62,6 +70,7 @@ static int take_acl(struct taking *k, const struct stored *s, struct smb_posix_a
 		acl->e[i].perm = (uint16_t)stub_in_le(&in, 2);
 		acl->e[i].id = (uint32_t)stub_in_le(&in, 4);
 	}
+	qsort(acl->e, n, sizeof(*acl->e), by_tag);
 	return 0;
 }
 

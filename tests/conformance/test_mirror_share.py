@@ -250,6 +250,27 @@ def test_mode_by_nfs_takes_the_descriptor_out_of_force(at):
     c.set_security(name, descriptor("D:P(A;;FA;;;{bob})"))
 
 
+def test_acl_in_another_order(at):
+    """The kernel keeps the entries of users as they were stored; smbd sorts them, and the descriptor stays in force."""
+    c, name = at.client, at("order")
+    c.write_file(name, b"bytes")
+    at.equal()
+    at.s.mirror.ask("pause")
+    c.set_security(name, descriptor("D:P(A;;FA;;;{alice})(A;;FR;;;{bob})(A;;FX;;;{carol})"))
+    with Changes(at.s.volume) as changes:
+        path = changes.at(name)
+        acl = os.getxattr(path, ACCESS)
+        entries = [acl[i:i + 8] for i in range(4, len(acl), 8)]
+        users = [e for e in entries if e[0] == 2]
+        assert len(users) > 1
+        rest = [e for e in entries if e[0] > 2]
+        other = acl[:4] + entries[0] + b"".join(reversed(users)) + b"".join(rest)
+        assert len(other) == len(acl) and other != acl
+        changes.around([(path, ATTRS)], lambda: os.setxattr(path, ACCESS, other))
+        assert os.getxattr(path, ACCESS) == other
+    at.s.mirror.ask("resume")
+
+
 def test_changed_by_somebody_else(at):
     """It is found by a full comparison, and made equal by its repair."""
     s, name = at.s, at("theirs")
