@@ -280,10 +280,11 @@ STUB_PUBLIC void stub_change_links(struct stub_change *c, unsigned int i, int de
 STUB_PUBLIC int stub_change_linking(struct stub_change *c, unsigned int i)
 {
 	unsigned int k = change_index(c, i);
-	struct stub_change_object *o = &c->obj[k < c->n ? k : 0];
+	struct stub_change_object *o;
 
 	if (k == c->n)
 		return 0;
+	o = &c->obj[k];
 	o->links++;
 	if (!o->stub || !(o->rec->flags & STUB_FLAG_LINKS))
 		return 0;

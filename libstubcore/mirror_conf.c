@@ -12,8 +12,7 @@
 #define KEYS	 3
 
 /* The lines of conf, in their order; then lag=SECONDS, if it is not 0, alone=yes, if it is, smb=..., if there is
- * one, uri=..., and END: what has
- * none was cut off. */
+ * one, uri=..., and END: what has none was cut off. */
 static const struct {
 	const char *key;
 	const char *words[4]; /* of the numbers from 1 on */

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/xattr.h>
 
 #include "mirror.h"
 #include "share.h"
@@ -16,7 +15,6 @@
 
 struct acls {
 	struct stub_xattr x[2];
-	void *value[2];
 };
 
 static const char *const names[2] = { POSIX_ACL_ACCESS, POSIX_ACL_DEFAULT };
@@ -28,27 +26,8 @@ static bool same_time(struct timespec a, struct timespec b)
 
 static void acls_free(struct acls *a)
 {
-	free(a->value[0]);
-	free(a->value[1]);
-}
-
-/* The value of one, in memory of its own; len 0: there is none. */
-static int load(int fd, const char *name, void **value, struct stub_xattr *x)
-{
-	ssize_t n = fgetxattr(fd, name, NULL, 0);
-
-	*x = (struct stub_xattr){ .name = name };
-	if (n > 0) {
-		*value = malloc((size_t)n);
-		if (!*value)
-			return -ENOMEM;
-		n = fgetxattr(fd, name, *value, (size_t)n);
-	}
-	if (n < 0)
-		return errno == ENODATA || errno == EOPNOTSUPP ? 0 : errno == ERANGE ? -EAGAIN : -errno;
-	x->value = *value;
-	x->len = (size_t)n;
-	return 0;
+	free((void *)a->x[0].value);
+	free((void *)a->x[1].value);
 }
 
 static const struct stub_xattr *of_meta(const struct source_meta *meta, const char *name)
@@ -75,7 +54,7 @@ static int compare_acls(struct task *t, const struct stub_attr *want,
 
 	t->what = "ACL";
 	for (int i = 0; i < 2 && r == 0; i++)
-		r = load(t->fd, names[i], &a.value[i], &a.x[i]);
+		r = task_xattr(t, names[i], &a.x[i]);
 	t->acl = a.x[0].len || a.x[1].len;
 	if (r == 0 && (!same_acl(&a.x[0], meta) || !same_acl(&a.x[1], meta))) {
 		r = t->look ? DIFFERS :
@@ -135,16 +114,6 @@ static bool other_times(const struct task *t, const struct stub_attr *want, cons
 	return !same_time(want->mtime, is->mtime) || !same_time(want->atime, is->atime);
 }
 
-/* With a share: is what only SMB carries the same?  Where a descriptor of Windows is in force here and there, it
- * says who may do what; owner, ACL and mode are what the other server makes of it. */
-static int look_shared(struct task *t, const struct stub_attr *is, struct shared *out)
-{
-	*out = (struct shared){ .asked = false };
-	if (!t->m->share || (!S_ISREG(is->mode) && !S_ISDIR(is->mode)))
-		return EQUAL;
-	return share_look(t, is->fileid, out);
-}
-
 /* What was refused of an object for good, while the rest of it is made equal all the same. */
 struct refusal {
 	int error;
@@ -163,7 +132,7 @@ static int compare_all(struct task *t, const struct stub_attr *want, const struc
 {
 	struct refusal refused = { 0 };
 	struct shared over;
-	int r = look_shared(t, &meta->attr, &over);
+	int r = share_look(t, meta->attr.fileid, &over);
 
 	if (r > EQUAL || r == DIFFERS)
 		return r;

@@ -189,6 +189,9 @@ void task_close(struct task *t);
 void attr_of(const struct stat *st, const struct stub_view *view, struct stub_attr *out);
 /* Its directory is owed with its names: durable on return. */
 int task_owe_parent(struct task *t);
+/* An attribute of what is open, in memory that the caller frees; len 0: there is none.  -EAGAIN: it was changed
+ * meanwhile */
+int task_xattr(const struct task *t, const char *name, struct stub_xattr *out);
 /* Below the volume's root, as far as the kernel knows; "" if not. */
 void task_path(const struct task *t, char *out, size_t size);
 

@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "mirror.h"
@@ -140,6 +142,29 @@ int task_owe_parent(struct task *t)
 	if (r == 0 && up.what & STUB_OWED_NAMES)
 		return 0;
 	return r < 0 && r != -ENOENT ? r : mirror_owe_one(t->m, &up.h, STUB_OWED_NAMES);
+}
+
+int task_xattr(const struct task *t, const char *name, struct stub_xattr *out)
+{
+	ssize_t n = fgetxattr(t->fd, name, NULL, 0);
+	void *value = NULL;
+	int error;
+
+	*out = (struct stub_xattr){ .name = name };
+	if (n > 0) {
+		value = malloc((size_t)n);
+		if (!value)
+			return -ENOMEM;
+		n = fgetxattr(t->fd, name, value, (size_t)n);
+	}
+	error = n < 0 ? errno : 0;
+	if (n <= 0) {
+		free(value);
+		return error == ENODATA || error == EOPNOTSUPP ? 0 : error == ERANGE ? -EAGAIN : -error;
+	}
+	out->value = value;
+	out->len = (size_t)n;
+	return 0;
 }
 
 void task_path(const struct task *t, char *out, size_t size)

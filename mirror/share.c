@@ -13,11 +13,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 #include "source/dual_origin.h"
 #include "source/posix_acl.h"
-#include "walk.h"
 
 #define NAMES_MAX 65536 /* bytes of the names of one object's attributes: the kernel's limit */
 #define TAKEN_MAX 1024 /* attributes of one object */
@@ -35,14 +33,13 @@ struct share {
 struct stored {
 	char *names;
 	struct stub_xattr x[TAKEN_MAX];
-	void *value[TAKEN_MAX];
 	size_t n;
 };
 
 static void stored_free(struct stored *s)
 {
 	for (size_t i = 0; s && i < s->n; i++)
-		free(s->value[i]);
+		free((void *)s->x[i].value);
 	if (s)
 		free(s->names);
 	free(s);
@@ -54,23 +51,17 @@ static bool is_taken(const char *name)
 	       !strcmp(name, POSIX_ACL_DEFAULT);
 }
 
-/* -EAGAIN: it was changed meanwhile; -E2BIG: more than one message holds. */
-static int take(int fd, struct stored *s, const char *name)
+/* -EAGAIN: it was changed meanwhile; -E2BIG: more than one message holds.  What is empty is none. */
+static int take(const struct task *t, struct stored *s, const char *name)
 {
-	ssize_t n = fgetxattr(fd, name, NULL, 0);
-	void *value;
+	int r = s->n < TAKEN_MAX ? task_xattr(t, name, &s->x[s->n]) : -E2BIG;
 
-	if (n < 0)
-		return errno == ENODATA ? -EAGAIN : -errno;
-	value = s->n < TAKEN_MAX ? malloc((size_t)n + 1) : NULL;
-	if (!value)
-		return s->n < TAKEN_MAX ? -ENOMEM : -E2BIG;
-	s->x[s->n] = (struct stub_xattr){ name, value, (size_t)n };
-	s->value[s->n++] = value;
-	return fgetxattr(fd, name, value, (size_t)n + 1) == n ? 0 : -EAGAIN;
+	if (r == 0 && s->x[s->n].len)
+		s->n++;
+	return r;
 }
 
-static int stored_load(int fd, struct stored **out)
+static int stored_load(const struct task *t, struct stored **out)
 {
 	struct stored *s = calloc(1, sizeof(*s));
 	ssize_t len;
@@ -78,14 +69,14 @@ static int stored_load(int fd, struct stored **out)
 
 	if (s)
 		s->names = malloc(NAMES_MAX);
-	len = s && s->names ? flistxattr(fd, s->names, NAMES_MAX) : -1;
+	len = s && s->names ? flistxattr(t->fd, s->names, NAMES_MAX) : -1;
 	if (len < 0) {
 		r = s && s->names ? -errno : -ENOMEM;
 		len = 0;
 	}
 	for (ssize_t at = 0; at < len && r == 0; at += (ssize_t)strlen(s->names + at) + 1)
 		if (is_taken(s->names + at))
-			r = take(fd, s, s->names + at);
+			r = take(t, s, s->names + at);
 	if (r < 0) {
 		stored_free(s);
 		return r;
@@ -165,7 +156,7 @@ static int put(struct task *t, const struct stub_origin *o, uint64_t fileid, boo
 {
 	struct target_windows w = { .fileid = fileid, .uid = t->st.st_uid, .gid = t->st.st_gid, .mode = t->st.st_mode };
 	struct stored *s;
-	int r = stored_load(t->fd, &s);
+	int r = stored_load(t, &s);
 
 	if (r < 0)
 		return r;
@@ -215,6 +206,8 @@ int share_look(struct task *t, uint64_t fileid, struct shared *out)
 	int r = 0;
 
 	*out = (struct shared){ .asked = false };
+	if (!t->m->share || (!S_ISREG(t->st.st_mode) && !S_ISDIR(t->st.st_mode)))
+		return EQUAL;
 	if (!put_off(t))
 		r = compare(t, fileid, true, &found, &out->asked);
 	out->differs = found.differs;
@@ -253,8 +246,7 @@ int share_create(struct mirror *m, const struct source_config *config, struct sh
 	pthread_mutex_init(&s->lock, NULL);
 	r = source_create(config, &s->source);
 	if (r < 0) {
-		pthread_mutex_destroy(&s->lock);
-		free(s);
+		share_destroy(s);
 		return r;
 	}
 	*out = s;

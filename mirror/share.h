@@ -32,8 +32,8 @@ struct shared {
 };
 
 /*
- * Of a file or directory, whose file id over there is @fileid: is it the same over SMB?  EQUAL, also if it is
- * not to be asked now: then the task stays owed.  Other verdicts, and errors with t->what.
+ * Of an object whose file id over there is @fileid: is it the same over SMB?  EQUAL also without a share, of what is
+ * no file or directory, and if it is not to be asked now: then the task stays owed.  Other verdicts, and errors with t->what.
  */
 int share_look(struct task *t, uint64_t fileid, struct shared *out);
 /* Make it the same. */

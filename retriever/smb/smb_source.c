@@ -319,7 +319,7 @@ static void on_done(struct smb_call *call, int err, struct smb_answer *a)
 	if (!err && b->holes)
 		b->err = take_holes(b->holes, a);
 	if (!err && b->put)
-		*b->put = (struct target_put){ a->differed, a->differs, a->holds };
+		*b->put = (struct target_put){ a->differs, a->holds };
 	b->over = true;
 	pthread_cond_signal(&b->changed);
 	pthread_mutex_unlock(&b->lock);

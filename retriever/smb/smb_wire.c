@@ -559,7 +559,6 @@ int smb_wire_answer(enum smb_wire_type type, const uint8_t *p, size_t len, struc
 		check_holes(out, &i);
 		break;
 	case SMB_WIRE_PUT:
-		out->differed = (uint32_t)stub_in_le(&i, 4);
 		out->differs = (uint32_t)stub_in_le(&i, 4);
 		out->holds = get_flag(&i);
 		break;
@@ -590,28 +589,26 @@ int smb_wire_entry(struct smb_answer *a, struct stub_attr *attr, struct smb_text
 	return !i.bad;
 }
 
-int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len)
+static int next_xattr(const uint8_t **rest, size_t *left, struct smb_text *name, const uint8_t **value, size_t *len)
 {
-	struct stub_in i = { a->rest, a->rest_len, false };
+	struct stub_in i = { *rest, *left, false };
 
-	if (!a->rest_len)
+	if (!*left)
 		return 0;
 	get_xattr(&i, name, value, len);
-	a->rest = i.p;
-	a->rest_len = i.left;
+	*rest = i.p;
+	*left = i.left;
 	return !i.bad;
+}
+
+int smb_wire_xattr(struct smb_answer *a, struct smb_text *name, const uint8_t **value, size_t *len)
+{
+	return next_xattr(&a->rest, &a->rest_len, name, value, len);
 }
 
 int smb_wire_put_xattr(struct smb_request *r, struct smb_text *name, const uint8_t **value, size_t *len)
 {
-	struct stub_in i = { r->rest, r->rest_len, false };
-
-	if (!r->rest_len)
-		return 0;
-	get_xattr(&i, name, value, len);
-	r->rest = i.p;
-	r->rest_len = i.left;
-	return !i.bad;
+	return next_xattr(&r->rest, &r->rest_len, name, value, len);
 }
 
 int smb_wire_lost(struct smb_answer *a, struct smb_text *line)

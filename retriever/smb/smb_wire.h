@@ -16,7 +16,7 @@
  *   META "a/b/Name" -------------------------->
  *            <--------------------------------   META attributes, extended attributes
  *   PUT "a/b/Name" extended attributes -------->
- *            <--------------------------------   PUT what differed, and what still does
+ *            <--------------------------------   PUT what still differs
  *   HOLES "a/b/Name" 0 ----------------------->
  *            <--------------------------------   HOLES attributes, where it has no data
  *   ...      <--------------------------------   FAIL final, -ENOENT: what the server said
@@ -70,7 +70,7 @@
  *            u32 length, bytes: all of its data, of the version of attr; 0: not with this answer
  *   HOLES    attr, as of after the question, u64 end of what the answer is about, u32 count,
  *            then count times: u64 start, u64 end of a hole: in order, apart, behind the offset
- *   PUT      u32 what differed, u32 what still does (enum smb_differs), u8 1: the descriptor holds
+ *   PUT      u32 what differs (enum target_differs), u8 1: the descriptor holds
  *   FAIL     u8 1: final, 0: lost   u8 number in a table of errors   text why
  *
  * Paths are relative to the share, UTF-8, '/' between names, "" for its root.
@@ -174,7 +174,7 @@ struct smb_answer {
 	size_t streams_len;
 	const uint8_t *data; /* META: all of it */
 	size_t data_len; /* 0: it did not come */
-	uint32_t differed, differs; /* PUT */
+	uint32_t differs; /* PUT */
 	bool holds;
 	bool final;
 	int error; /* FAIL: -errno of source.h */

@@ -356,30 +356,31 @@ static int look(struct putting *k)
 	return -ESTALE;
 }
 
+static int make_equal(struct putting *k, uint32_t *differs)
+{
+	NTSTATUS status = exact_resolve(k->w, k->mem, k->path, "", &k->cli, &k->there);
+	int r = NT_STATUS_IS_OK(status) ? put_all(k, *differs) : exact_failed(k->w, status, "opening", k->path);
+
+	exact_about_free(&k->is);
+	if (r == 0)
+		r = look(k);
+	if (r == 0)
+		*differs = differences(k->path, k->want, &k->is);
+	return r;
+}
+
 int exact_put(struct worker *w, const char *path, const struct put_want *want, bool only_look,
 	      struct target_put *out)
 {
 	TALLOC_CTX *frame = talloc_stackframe();
 	struct putting k = { .w = w, .path = path, .want = want, .mem = frame };
-	NTSTATUS status;
 	int r = look(&k);
 
-	if (r == 0) {
-		*out = (struct target_put){ .differed = differences(path, want, &k.is), .holds = want->holds };
-		out->differs = out->differed;
-		if (out->differed && !only_look) {
-			status = exact_resolve(w, frame, path, "", &k.cli, &k.there);
-			r = NT_STATUS_IS_OK(status) ? put_all(&k, out->differed) :
-						      exact_failed(w, status, "opening", path);
-			exact_about_free(&k.is);
-			if (r == 0)
-				r = look(&k);
-			if (r == 0)
-				out->differs = differences(path, want, &k.is);
-		}
-		if (r == 0)
-			exact_about_free(&k.is);
-	}
+	if (r == 0)
+		*out = (struct target_put){ differences(path, want, &k.is), want->sd != NULL };
+	if (r == 0 && out->differs && !only_look)
+		r = make_equal(&k, &out->differs);
+	exact_about_free(&k.is);
 	TALLOC_FREE(frame);
 	return r;
 }

@@ -24,7 +24,6 @@ struct put_want {
 	size_t n_eas;
 	void *sd; /* NULL: none is in force */
 	size_t sd_len;
-	bool holds;
 };
 
 /* Results are those of smb_worker.h, and -ESTALE: another object has the path. */

@@ -7,13 +7,13 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "bytes.h"
 #include "smb_worker/smb_put.h"
 #include "smb_worker/smb_worker.h"
+#include "source/posix_acl.h"
 
-static const char stream_prefix[] = "user.DosStream.", user_prefix[] = "user.";
-#define STREAM_PREFIX (sizeof(stream_prefix) - 1)
-#define USER_PREFIX   (sizeof(user_prefix) - 1)
+#define STREAM_PREFIX (sizeof(SMB_STREAM_PREFIX) - 1)
+#define USER	      "user."
+#define USER_PREFIX   (sizeof(USER) - 1)
 
 /* One attribute of the request; its name is terminated. */
 struct stored {
@@ -42,35 +42,20 @@ static int damaged(struct taking *k, const char *what)
 
 /* ---- POSIX ACLs: by them the descriptor is known to be in force ---- */
 
-#define ACL_HEAD  4
-#define ACL_ENTRY 8
-
-static int by_tag(const void *a, const void *b)
-{
-	const struct smb_posix_entry *x = a, *y = b;
-
-	return x->tag != y->tag ? x->tag - y->tag : x->id < y->id ? -1 : x->id > y->id;
-}
-
 /* Sorted as smbd sees it, through libacl: the kernel keeps users and groups in the order in which they were stored. */
-static int take_acl(struct taking *k, const struct stored *s, struct smb_posix_acl *acl)
+static int take_acl(struct taking *k, const struct stored *s, struct smb_posix_acl *out)
 {
-	struct stub_in in = { s->value, s->len, false };
-	size_t n = s->len > ACL_HEAD ? (s->len - ACL_HEAD) / ACL_ENTRY : 0;
+	struct posix_acl acl;
 
-	if (s->len < ACL_HEAD || (s->len - ACL_HEAD) % ACL_ENTRY || stub_in_le(&in, 4) != 2)
+	if (posix_acl_unpack(s->value, s->len, &acl) < 0)
 		return damaged(k, "an ACL");
-	free(acl->e);
-	acl->e = calloc(n + 1, sizeof(*acl->e));
-	if (!acl->e)
+	free(out->e);
+	out->e = calloc(acl.n + 1, sizeof(*out->e));
+	if (!out->e)
 		return -ENOMEM;
-	acl->n = n;
-	for (size_t i = 0; i < n; i++) {
-		acl->e[i].tag = (uint16_t)stub_in_le(&in, 2);
-		acl->e[i].perm = (uint16_t)stub_in_le(&in, 2);
-		acl->e[i].id = (uint32_t)stub_in_le(&in, 4);
-	}
-	qsort(acl->e, n, sizeof(*acl->e), by_tag);
+	out->n = acl.n;
+	for (size_t i = 0; i < acl.n; i++)
+		out->e[i] = (struct smb_posix_entry){ (uint16_t)acl.e[i].tag, (uint16_t)acl.e[i].perm, acl.e[i].id };
 	return 0;
 }
 
@@ -97,7 +82,7 @@ static const struct stored *find(const struct taking *k, const char *name)
 
 static int take_posix(struct taking *k, const struct smb_request *r)
 {
-	const struct stored *access = find(k, "system.posix_acl_access"), *def = find(k, "system.posix_acl_default");
+	const struct stored *access = find(k, POSIX_ACL_ACCESS), *def = find(k, POSIX_ACL_DEFAULT);
 	int e;
 
 	k->posix.uid = r->uid;
@@ -111,14 +96,15 @@ static int take_descriptor(struct taking *k)
 {
 	const struct stored *s = find(k, "security.NTACL");
 	struct put_want *want = k->want;
+	bool in_force;
 	int r;
 
 	if (!s)
 		return 0;
-	r = smb_ndr_ntacl_parse(s->value, s->len, &k->posix, k->type, &want->sd, &want->sd_len, &want->holds);
+	r = smb_ndr_ntacl_parse(s->value, s->len, &k->posix, k->type, &want->sd, &want->sd_len, &in_force);
 	if (r == -EBADMSG)
 		return damaged(k, "the descriptor");
-	if (r == 0 && !want->holds) { /* the mode was changed since, and counts */
+	if (r == 0 && !in_force) { /* the mode was changed since, and counts */
 		free(want->sd);
 		want->sd = NULL;
 	}
@@ -153,9 +139,9 @@ static void take_stream(struct taking *k, const struct stored *s)
 
 static void take_user(struct taking *k, const struct stored *s)
 {
-	if (!strncasecmp(s->name, stream_prefix, STREAM_PREFIX))
+	if (!strncasecmp(s->name, SMB_STREAM_PREFIX, STREAM_PREFIX))
 		take_stream(k, s);
-	else if (!strncmp(s->name, user_prefix, USER_PREFIX) && !smb_xattr_private(s->name) && s->len)
+	else if (!strncmp(s->name, USER, USER_PREFIX) && !smb_xattr_private(s->name) && s->len)
 		k->want->eas[k->want->n_eas++] = (struct smb_ea){ s->name + USER_PREFIX, s->value, s->len };
 }
 
@@ -201,7 +187,6 @@ int worker_put(struct worker *w, const char *path, const struct smb_request *r)
 		e = exact_put(w, path, &want, r->look, &out);
 	if (e == 0) {
 		smb_out_begin(&w->out, SMB_WIRE_PUT);
-		smb_out_u32(&w->out, out.differed);
 		smb_out_u32(&w->out, out.differs);
 		smb_out_u8(&w->out, out.holds);
 		e = worker_send(w);

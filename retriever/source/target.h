@@ -90,8 +90,7 @@ struct target_windows {
 enum target_differs { TARGET_ATTRIBUTES = 1, TARGET_STREAMS = 2, TARGET_EAS = 4, TARGET_DESCRIPTOR = 8 };
 
 struct target_put {
-	uint32_t differed; /* enum target_differs */
-	uint32_t differs;  /* still: the server keeps it otherwise, or @look */
+	uint32_t differs; /* enum target_differs; not of @look: the server keeps it otherwise */
 	bool holds; /* a descriptor is in force here: it says who may do what, and not the mode */
 };
 

@@ -28,6 +28,7 @@
 #define SMB_XATTR_MAX 65536u /* bytes of a value: the kernel's limit, and smbd's */
 #define SMB_NAME_MAX  255u /* bytes of an attribute's name, likewise */
 
+#define SMB_STREAM_PREFIX "user.DosStream." /* then "NAME:$DATA": streams_xattr */
 #define SMB_ATTR_STORED 0x27u /* READONLY, HIDDEN, SYSTEM, ARCHIVE: what Samba stores */
 
 /* What the new file system takes. */

@@ -17,7 +17,7 @@
 
 #include "windows/smb_meta_internal.h"
 
-#define PREFIX "user.DosStream."
+#define PREFIX SMB_STREAM_PREFIX
 #define TYPE   ":$DATA"
 #define MARK   "user.SAMBA_STREAMS"
 
