@@ -31,36 +31,6 @@ static int attr_same_object(const struct stub_object *o, const struct stub_attr 
 	return 0;
 }
 
-/* A record is ours alone to write, and so is all of its namespace (invariant 9). */
-static bool xattr_is_ours(const struct stub_xattr *x)
-{
-	return !strncmp(x->name, "trusted.", 8);
-}
-
-static int xattrs_store(const struct stub_volume *v, const struct stub_object *o,
-			const struct stub_xattr *x, size_t n, size_t *bad)
-{
-	int r = 0;
-
-	for (*bad = 0; *bad < n; ++*bad, x++) {
-		r = xattr_is_ours(x) ? -EBADMSG :
-				       stub_xattr_store(v, o->fd, x->name, x->value, x->len);
-		if (r < 0)
-			break;
-	}
-	return r == -EOVERFLOW ? -E2BIG : r;
-}
-
-/* The mode until the attributes are there.  Beside an ACL the group's bits are its mask, and whom an
- * entry keeps out is one of the group, or of the others; storing the ACL sets them. */
-static mode_t mode_at_first(const struct stub_attr *a, const struct stub_xattr *x, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(x[i].name, "system.posix_acl_access"))
-			return a->mode & 07700;
-	return a->mode & 07777;
-}
-
 static int attr_store(struct stub_volume *v, const struct stub_object *o,
 		      const struct stub_attr *a, const struct timespec *times,
 		      const struct stub_xattr *x, size_t n, size_t *bad, struct stub_record *rec)
@@ -68,9 +38,9 @@ static int attr_store(struct stub_volume *v, const struct stub_object *o,
 	struct timespec own[2] = { a->atime, a->mtime }, now;
 	int r;
 
-	if (fchown(o->fd, a->uid, a->gid) < 0 || fchmod(o->fd, mode_at_first(a, x, n)) < 0)
+	if (fchown(o->fd, a->uid, a->gid) < 0 || fchmod(o->fd, stub_mode_at_first(a, x, n)) < 0)
 		return -errno;
-	r = xattrs_store(v, o, x, n, bad);
+	r = stub_xattrs_store(v, o->fd, x, n, bad);
 	if (r < 0)
 		return r;
 	if (o->type == S_IFREG) {

@@ -383,6 +383,13 @@ int stub_xattr_try(int fd, const char *name, const void *value, size_t len);
  * a block for each file, and it says ENOSPC); nothing to do with how full the volume is. */
 int stub_xattr_store(const struct stub_volume *v, int fd, const char *name, const void *value,
 		     size_t len);
+/* All @n of the old server's, in order; *bad: where it ended.  -EBADMSG: one of them is ours alone to write; -E2BIG:
+ * as -EOVERFLOW above. */
+int stub_xattrs_store(const struct stub_volume *v, int fd, const struct stub_xattr *x, size_t n,
+		      size_t *bad);
+/* The mode until these attributes are there.  Beside an ACL the group's bits are its mask, and whom an
+ * entry keeps out is one of the group, or of the others; storing the ACL sets them. */
+mode_t stub_mode_at_first(const struct stub_attr *a, const struct stub_xattr *x, size_t n);
 int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r);
 /*
  * The same, under the inode's exclusion.  If the record has place for the map `now`, but not

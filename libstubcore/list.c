@@ -42,6 +42,7 @@ static void name_of(const struct stub_entry *e, char out[STUB_NAME_MAX + 1])
 struct batch {
 	struct stub_staged staged[BATCH_MAX];
 	const struct stub_entry *of[BATCH_MAX];
+	const struct stub_entry *full[BATCH_MAX]; /* of a dummy that is made whole: all of it */
 	const uint8_t *digest[BATCH_MAX]; /* NULL: not known */
 	struct stub_journal_entry entries[BATCH_MAX];
 	size_t n_staged, n_entries, n_whole;
@@ -88,20 +89,23 @@ static int batch_prepare(struct stub_volume *v, const struct stub_object *dir,
 	if (b->staged[b->n_staged].journalled)
 		b->entries[b->n_entries++] = b->staged[b->n_staged].entry;
 	b->digest[b->n_staged] = NULL;
+	b->full[b->n_staged] = e;
 	b->of[b->n_staged++] = e;
 	return 0;
 }
 
 /* The same, of an entry whose bytes are here; no matter if its name is taken. */
 static int batch_prepare_whole(struct stub_volume *v, const struct stub_object *dir,
-			       const struct stub_entry *e, size_t index, struct batch *b)
+			       const struct stub_entry *e, const struct stub_entry *full, size_t index,
+			       struct batch *b)
 {
 	const void *data = b->whole->data[index];
-	int r = stub_stage_whole(v, dir, &b->at, e, data, &b->staged[b->n_staged]);
+	int r = stub_stage_whole(v, dir, &b->at, full, data, &b->staged[b->n_staged]);
 
 	if (r < 0)
 		return r;
 	b->digest[b->n_staged] = b->whole->digest ? b->whole->digest[index] : NULL;
+	b->full[b->n_staged] = full;
 	b->of[b->n_staged++] = e;
 	b->n_whole++;
 	return 0;
@@ -113,14 +117,16 @@ static int refuse(struct stub_refused *refused, const struct stub_entry *e, int 
 	return stub_refusal(error) ? stub_refused_add(refused, e->name, e->name_len, error) : error;
 }
 
-/* It was not synced: @done says why not. */
-static int make_stub(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,
-		     const struct stub_entry *e, int done, struct stub_staged *s)
+/* Number @i was not synced: @done says why not. */
+static int make_stub(struct stub_volume *v, const struct stub_object *dir, struct batch *b, size_t i,
+		     int done)
 {
+	struct stub_staged *s = &b->staged[i];
+
 	if (done == -EAGAIN)
-		return stub_staged_hurry(v, dir, e, s);
+		return stub_staged_hurry(v, dir, b->full[i], s);
 	stub_staged_drop(v, s); /* its bytes may be lost */
-	return stub_stage(v, dir, at, e, s);
+	return stub_stage(v, dir, &b->at, b->of[i], s);
 }
 
 /* Wait for the sync of what was made whole; what has not got it becomes stubs. */
@@ -137,7 +143,7 @@ static int batch_sync(struct stub_volume *v, struct stub_journal *j, const struc
 		/* in another era a sync has failed since its bytes were written */
 		if (!s->whole || (done == 0 && s->boot == stub_volume_boot(v)))
 			continue;
-		r = make_stub(v, dir, &b->at, b->of[i], done, s);
+		r = make_stub(v, dir, b, i, done);
 		if (r < 0) {
 			stub_staged_drop(v, s);
 			r = refuse(refused, b->of[i], r);
@@ -155,7 +161,7 @@ static int batch_sync(struct stub_volume *v, struct stub_journal *j, const struc
 /* The digest of what was made whole, or, in a hurry, a stub that misses nothing; NULL: none. */
 static const struct stub_digest *digest_of(const struct batch *b, size_t i, struct stub_digest *d)
 {
-	const struct stub_attr *a = &b->of[i]->attr;
+	const struct stub_attr *a = &b->full[i]->attr;
 
 	if (!b->digest[i])
 		return NULL;
@@ -168,7 +174,7 @@ static const struct stub_digest *digest_of(const struct batch *b, size_t i, stru
 static void linked(struct stub_volume *v, const struct stub_object *dir, struct batch *b, size_t i,
 		   const char *name)
 {
-	const struct stub_entry *e = b->of[i];
+	const struct stub_entry *e = b->full[i];
 	const struct stub_staged *s = &b->staged[i];
 	struct stub_digest d;
 	struct stat st;
@@ -237,10 +243,10 @@ static void batch_drop(struct stub_volume *v, struct batch *b)
 	b->n_plain = b->plain_bytes = 0;
 }
 
-static bool may_be_whole(const struct stub_entry *e)
+static bool may_be_whole(const struct stub_object *dir, const struct stub_entry *e)
 {
-	return S_ISREG(e->attr.mode) && e->attr.size > 0 && !e->dummy && !stub_entry_linked(e) &&
-	       e->origin_len <= STUB_ORIGIN_MAX;
+	return stub_entry_check(dir, e) == 0 && S_ISREG(e->attr.mode) && e->attr.size > 0 &&
+	       !e->dummy && !stub_entry_linked(e);
 }
 
 /* Stage @e, number @index of the list; with its bytes if they are here. */
@@ -248,12 +254,14 @@ static int batch_add(struct stub_volume *v, const struct stub_object *dir, const
 		     size_t index, struct batch *b, struct stub_refused *refused)
 {
 	bool data = b->whole && b->whole->data[index];
+	const struct stub_entry *full = data && e->dummy && b->whole->full ? b->whole->full[index] : e;
 	int r;
 
 	if (stub_entry_check(dir, e) == -EBADMSG)
 		return 0;
 	/* no room for it, or whatever it is: without its bytes it may do */
-	if (data && may_be_whole(e) && batch_prepare_whole(v, dir, e, index, b) == 0)
+	if (data && full && may_be_whole(dir, full) &&
+	    batch_prepare_whole(v, dir, e, full, index, b) == 0)
 		return 0;
 	r = batch_prepare(v, dir, e, b);
 	return r < 0 ? refuse(refused, e, r) : 0;

@@ -203,6 +203,34 @@ int stub_xattr_store(const struct stub_volume *v, int fd, const char *name, cons
 	}
 }
 
+/* A record is ours alone to write, and so is all of its namespace (invariant 9). */
+static bool xattr_is_ours(const struct stub_xattr *x)
+{
+	return !strncmp(x->name, "trusted.", 8);
+}
+
+int stub_xattrs_store(const struct stub_volume *v, int fd, const struct stub_xattr *x, size_t n,
+		      size_t *bad)
+{
+	int r = 0;
+
+	for (*bad = 0; *bad < n; ++*bad, x++) {
+		r = xattr_is_ours(x) ? -EBADMSG :
+				       stub_xattr_store(v, fd, x->name, x->value, x->len);
+		if (r < 0)
+			break;
+	}
+	return r == -EOVERFLOW ? -E2BIG : r;
+}
+
+mode_t stub_mode_at_first(const struct stub_attr *a, const struct stub_xattr *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(x[i].name, "system.posix_acl_access"))
+			return a->mode & 07700;
+	return a->mode & 07777;
+}
+
 int stub_record_store(const struct stub_volume *v, int fd, const struct stub_record *r)
 {
 	uint8_t buf[STUB_RECORD_MAX];

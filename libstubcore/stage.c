@@ -13,7 +13,7 @@
  * mirror, the place of the inode over there is noted before: it is durable before the record goes,
  * and before a name of what was made whole is.
  *
- * A small file whose bytes are at hand already is made whole: data, owner, mode, times.  It has
+ * A small file whose bytes are at hand already is made whole: data, owner, mode, attributes, times.  It has
  * no record, so it must not get its name before all of that was synced (list.c).
  */
 #include <fcntl.h>
@@ -121,13 +121,15 @@ static void record_fill(const struct stub_volume *v, const struct stub_object *d
 	stub_map_copy(&rec->durable, &rec->now);
 }
 
-/* Owner, mode, record and times of the staged inode behind @fd (O_PATH if it
+/* Owner, mode, attributes, record and times of the staged inode behind @fd (O_PATH if it
  * cannot be opened). */
 static int dress(struct stub_volume *v, const struct stub_object *dir, const struct stub_entry *e,
 		 int fd, bool stub, struct stub_handle *h)
 {
-	struct timespec times[2] = { e->attr.atime, e->attr.mtime };
+	const struct timespec own[2] = { e->attr.atime, e->attr.mtime };
 	struct stub_record *rec CLEANUP_FREE = NULL;
+	mode_t mode = stub_mode_at_first(&e->attr, e->xattrs, e->n_xattrs);
+	size_t bad;
 	struct stat st;
 	int r = stub_place_note(v, fd, e->origin, e->origin_len);
 
@@ -135,15 +137,18 @@ static int dress(struct stub_volume *v, const struct stub_object *dir, const str
 		return r;
 	if (fchownat(fd, "", e->attr.uid, e->attr.gid, AT_EMPTY_PATH) < 0)
 		return -errno;
-	if (!S_ISLNK(e->attr.mode) && fchmod(fd, e->attr.mode & 07777) < 0) {
+	if (!S_ISLNK(e->attr.mode) && fchmod(fd, mode) < 0) {
 		char path[32];
 
 		if (errno != EBADF)
 			return -errno;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		if (chmod(path, e->attr.mode & 07777) < 0)
+		if (chmod(path, mode) < 0)
 			return -errno;
 	}
+	r = stub_xattrs_store(v, fd, e->xattrs, e->n_xattrs, &bad);
+	if (r < 0)
+		return r;
 	if (e->dummy && e->told) /* without it the attributes are asked for a little earlier */
 		stub_xattr_try(fd, e->told->name, e->told->value, e->told->len);
 	if (stub) {
@@ -162,7 +167,7 @@ static int dress(struct stub_volume *v, const struct stub_object *dir, const str
 		if (r < 0)
 			return r;
 	}
-	return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
+	return utimensat(fd, "", e->times ? e->times : own, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
 static int unnamed(const struct stub_staging *at)

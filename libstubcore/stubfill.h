@@ -262,7 +262,7 @@ int stub_list_finish(struct stub_volume *v, struct stub_journal *j, const struct
 /*
  * Small files, made whole (docs/decisions/0066): a batch of which the bytes of some entries are
  * here already.  These become normal files at once, no stubs, if they are regular files of one
- * name and no dummies, and their attributes and bytes are those of one version.  They get
+ * name and no dummies (or what they are is known in full), and their attributes and bytes are those of one version.  They get
  * their names after a sync that the syncer makes for all who wait.  What cannot be made whole
  * is made a stub, as by stub_list_batch(), and so is what a failed sync may have lost.
  */
@@ -274,6 +274,9 @@ void stub_syncer_wake(struct stub_syncer *s); /* who waits asks whether it is to
 
 struct stub_whole {
 	const void *const *data; /* of each entry, attr.size bytes; NULL: not here */
+	/* of each entry: it is a dummy, and this is the same entry, and none; NULL: it is whole as it is.
+	 * What cannot be made whole becomes the dummy. */
+	const struct stub_entry *const *full;
 	/* of each entry, STUB_DIGEST bytes to be kept (stub_digest_put()); NULL: not known, of none */
 	const uint8_t *const *digest;
 	struct stub_syncer *syncer;

@@ -163,6 +163,11 @@ struct stub_entry {
 	/* of a dummy, stored with it if it can be: with this attribute all that a listing by the
 	 * source's own protocol shows is known (vfs_stub/attrs.c); NULL: it is not */
 	const struct stub_xattr *told;
+	/* of what is no dummy, and is made whole (struct stub_whole): attributes that are stored with it,
+	 * and its access and write times, if attr cannot have them; NULL: those of attr */
+	const struct stub_xattr *xattrs;
+	size_t n_xattrs;
+	const struct timespec *times;
 	int error; /* -errno: the old server lists this name and tells nothing else of it; no
 		    * other field is set, and it cannot be made */
 };

@@ -8,6 +8,9 @@
  * an entry without bytes becomes a stub: a client that asks for the listing (hurry), a source
  * that does not answer, the byte rate, the budget, another version than the one that was listed.
  *
+ * Of a source whose listings tell little, READs are METAs: what is asked for is all of the file, and the
+ * entry is a dummy until it has come (docs/decisions/0099).
+ *
  * A READ cannot be called back.  Nobody waits for one that is late: it holds struct whole, and
  * what belongs to it, until it answers, and its bytes are thrown away.
  */
@@ -25,6 +28,8 @@
 #define REST_MS	    10000 /* nothing is tried for so long where the source did not answer */
 #define TURN_US	    100000 /* longer nobody waits for the byte rate here */
 #define ROOM_MS	    50
+#define PLAIN_OF    8	  /* METAs of a batch, of which half are to be plain, ... */
+#define SKIP	    64	  /* ... or so many listings do without */
 #define CHARGE	    4096  /* memory counts so much at least: there is a descriptor for each, too */
 
 struct got { /* a READ of all of a file */
@@ -38,7 +43,11 @@ struct got { /* a READ of all of a file */
 	bool digested;
 	uint8_t digest[DIGEST_BYTES];
 	uint32_t size;
-	char data[];
+	const void *bytes; /* own, or of meta */
+	bool asked;	   /* the entry is a dummy: */
+	struct source_meta meta;
+	struct stub_entry full;
+	char own[];
 };
 
 struct whole {
@@ -59,6 +68,7 @@ struct whole {
 	struct got *kept; /* whose bytes are in data, or will be */
 	const void *data[BATCH];
 	const uint8_t *digest[BATCH]; /* NULL: none */
+	const struct stub_entry *full[BATCH]; /* of dummies */
 };
 
 static uint32_t charge(uint32_t size)
@@ -75,6 +85,7 @@ static void got_free(struct jobs *j, struct got *g)
 		struct got *next = g->next;
 
 		bytes += charge(g->size);
+		source_meta_free(&g->meta);
 		free(g);
 		g = next;
 	}
@@ -112,19 +123,12 @@ static unsigned int inflight_all(struct jobs *j)
 }
 
 /* On a thread of the source. */
-static void arrived(void *arg, const struct source_read *r)
+static void arrived(struct got *g)
 {
-	struct got *g = arg;
 	struct whole *w = g->w;
 	struct jobs *j = w->j;
 	bool late, last;
 
-	g->result = r->result;
-	g->have_attr = r->have_attr;
-	if (r->have_attr)
-		g->attr = r->attr;
-	if (r->result == g->size)
-		memcpy(g->data, r->data, g->size);
 	pthread_mutex_lock(&w->lock);
 	late = g->batch != w->batch;
 	if (!late) {
@@ -144,10 +148,36 @@ static void arrived(void *arg, const struct source_read *r)
 	count(j, -1);
 }
 
+static void on_read(void *arg, const struct source_read *r)
+{
+	struct got *g = arg;
+
+	g->result = r->result;
+	g->have_attr = r->have_attr;
+	if (r->have_attr)
+		g->attr = r->attr;
+	if (r->result == g->size)
+		memcpy(g->own, r->data, g->size);
+	arrived(g);
+}
+
+static void on_meta(void *arg, int error, struct source_meta *m)
+{
+	struct got *g = arg;
+
+	g->result = error ? error : (int64_t)m->data_len;
+	g->have_attr = !error;
+	g->attr = m->attr;
+	g->bytes = m->data;
+	g->meta = *m;
+	arrived(g);
+}
+
 static int send(struct whole *w, const struct stub_entry *e, size_t index)
 {
-	struct got *g = malloc(sizeof(*g) + e->attr.size);
+	struct got *g = malloc(sizeof(*g) + (e->dummy ? 0 : e->attr.size));
 	struct stub_origin origin = { .len = (uint16_t)e->origin_len };
+	struct source *s = w->j->c.source;
 	int r;
 
 	if (!g) {
@@ -155,18 +185,16 @@ static int send(struct whole *w, const struct stub_entry *e, size_t index)
 		return -ENOMEM;
 	}
 	memcpy(origin.bytes, e->origin, e->origin_len);
-	g->next = NULL;
-	g->w = w;
-	g->digested = false;
-	g->batch = w->batch;
-	g->index = index;
-	g->size = (uint32_t)e->attr.size;
+	*g = (struct got){ .w = w, .batch = w->batch, .index = index, .size = (uint32_t)e->attr.size,
+			   .asked = e->dummy };
+	g->bytes = g->own;
 	count(w->j, 1);
 	pthread_mutex_lock(&w->lock);
 	w->inflight++;
 	w->refs++;
 	pthread_mutex_unlock(&w->lock);
-	r = source_read(w->j->c.source, SOURCE_BACKGROUND, &origin, 0, g->size, arrived, g);
+	r = e->dummy ? source_meta_send(s, &origin, g->size, on_meta, g) :
+		       source_read(s, SOURCE_BACKGROUND, &origin, 0, g->size, on_read, g);
 	if (r == 0)
 		return 0;
 	pthread_mutex_lock(&w->lock);
@@ -195,7 +223,7 @@ static bool digest_one(struct whole *w)
 		return false;
 	w->done = g->next;
 	pthread_mutex_unlock(&w->lock);
-	g->digested = g->result == g->size && digest_of(w->sha, g->data, g->size, g->digest);
+	g->digested = g->result == g->size && digest_of(w->sha, g->bytes, g->size, g->digest);
 	g->next = w->kept;
 	w->kept = g;
 	pthread_mutex_lock(&w->lock);
@@ -297,20 +325,50 @@ static bool is_version(const struct got *g, const struct stub_entry *e)
 {
 	const struct stub_attr *a = &g->attr, *b = &e->attr;
 
-	return g->result == g->size && g->have_attr && (a->mode & S_IFMT) == (b->mode & S_IFMT) &&
+	return !g->asked && g->result == g->size && g->have_attr && (a->mode & S_IFMT) == (b->mode & S_IFMT) &&
 	       a->fsid == b->fsid && a->fileid == b->fileid && a->size == b->size &&
 	       same_time(a->mtime, b->mtime) && same_time(a->ctime, b->ctime);
 }
 
-/* A regular file of one name, with all its attributes, and small. */
+/* Is this the object that was listed, and all of it, without anything that somebody is to be told? */
+static bool is_plain(const struct got *g, const struct stub_entry *e)
+{
+	const struct stub_attr *a = &g->attr, *b = &e->attr;
+
+	return g->asked && g->result == g->size && g->have_attr && S_ISREG(a->mode) && a->size == g->size &&
+	       a->fsid == b->fsid && a->fileid == b->fileid && a->nlink == 1 && !a->acl && !a->acl_near &&
+	       !a->time_unsure && !g->meta.lost && !g->meta.n_streams;
+}
+
+/* The entry as it is known now. */
+static const struct stub_entry *full_entry(struct got *g, const struct stub_entry *e)
+{
+	g->full = *e;
+	g->full.dummy = false;
+	g->full.told = NULL;
+	g->full.attr = g->attr;
+	g->full.xattrs = g->meta.xattrs;
+	g->full.n_xattrs = g->meta.n;
+	g->full.times = source_meta_times(&g->meta);
+	return &g->full;
+}
+
+/* Regular, and small, as far as it is known; a dummy: with all that a listing tells. */
+static bool may_come(const struct whole *w, const struct stub_entry *e)
+{
+	uint32_t most = e->dummy ? source_meta_sends(w->j->c.source) : w->j->limits.read_bytes;
+
+	return S_ISREG(e->attr.mode) && e->attr.size && e->attr.size <= w->j->c.small_file &&
+	       e->attr.size <= most && (!e->dummy || e->told);
+}
+
+/* A regular file of one name, with all its attributes or as a dummy, and small. */
 static bool is_small(const struct whole *w, int dir_fd, const struct stub_entry *e)
 {
 	char name[STUB_NAME_MAX + 1];
 	struct stat st;
 
-	if (e->error || e->dummy || !S_ISREG(e->attr.mode) || e->attr.nlink != 1 || !e->attr.size ||
-	    e->attr.size > w->j->c.small_file || e->attr.size > w->j->limits.read_bytes ||
-	    !e->origin_len || e->origin_len > STUB_ORIGIN_MAX ||
+	if (e->error || e->attr.nlink != 1 || !may_come(w, e) || !e->origin_len || e->origin_len > STUB_ORIGIN_MAX ||
 	    stub_name_check(e->name, e->name_len) < 0)
 		return false;
 	if (w->empty)
@@ -320,10 +378,18 @@ static bool is_small(const struct whole *w, int dir_fd, const struct stub_entry 
 	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0; /* ours, of an earlier try */
 }
 
+/* What cannot be made whole is asked for twice: where that is most of it, other listings do not try. */
+static void judge(struct whole *w, size_t asked, size_t plain)
+{
+	if (asked >= PLAIN_OF && plain < asked / 2)
+		atomic_store(&w->j->wholes.skip, SKIP);
+}
+
 /* What has come: its bytes into w->data.  What comes later is late. */
 static void collect(struct whole *w, const struct stub_entry *e)
 {
 	struct got **end = &w->kept;
+	size_t asked = 0, plain = 0;
 
 	pthread_mutex_lock(&w->lock);
 	while (!hurried(w) && digest_one(w))
@@ -335,11 +401,19 @@ static void collect(struct whole *w, const struct stub_entry *e)
 	w->batch++;
 	w->inflight = 0;
 	pthread_mutex_unlock(&w->lock);
-	for (struct got *g = w->kept; g; g = g->next)
-		if (is_version(g, &e[g->index])) {
-			w->data[g->index] = g->data;
+	for (struct got *g = w->kept; g; g = g->next) {
+		bool is = is_plain(g, &e[g->index]);
+
+		asked += g->asked;
+		plain += is;
+		if (is)
+			w->full[g->index] = full_entry(g, &e[g->index]);
+		if (is || is_version(g, &e[g->index])) {
+			w->data[g->index] = g->bytes;
 			w->digest[g->index] = g->digested ? g->digest : NULL;
 		}
+	}
+	judge(w, asked, plain);
 }
 
 static bool in_a_hurry(void *arg)
@@ -356,6 +430,7 @@ size_t jobs_whole_fetch(struct whole *w, int dir_fd, const struct stub_entry *e,
 
 	memset(w->data, 0, end * sizeof(w->data[0]));
 	memset(w->digest, 0, end * sizeof(w->digest[0]));
+	memset(w->full, 0, end * sizeof(w->full[0]));
 	for (size_t i = 0; i < end && next != NEXT_OVER; i++) {
 		if (!is_small(w, dir_fd, &e[i]))
 			continue;
@@ -371,6 +446,7 @@ size_t jobs_whole_fetch(struct whole *w, int dir_fd, const struct stub_entry *e,
 	*out = (struct stub_whole){
 		.data = w->data,
 		.digest = w->digest,
+		.full = w->full,
 		.syncer = w->j->c.syncer,
 		.finisher = w->j->c.finisher,
 		.hurry = in_a_hurry,
@@ -434,12 +510,22 @@ static bool is_empty(int dir_fd)
 	return empty;
 }
 
+/* Is this listing one of those that do not try? */
+static bool skipped(struct wholes *s)
+{
+	unsigned int n = atomic_load(&s->skip);
+
+	while (n && !atomic_compare_exchange_weak(&s->skip, &n, n - 1))
+		continue;
+	return n;
+}
+
 struct whole *jobs_whole_begin(struct jobs *j, struct job *job, const struct stub_object *dir)
 {
 	struct whole *w;
 
 	if (!job->background || !j->c.small_file || !j->c.syncer || source_opens(j->c.source) ||
-	    jobs_know_limits(j) < 0)
+	    jobs_know_limits(j) < 0 || skipped(&j->wholes))
 		return NULL;
 	w = calloc(1, sizeof(*w));
 	if (!w)

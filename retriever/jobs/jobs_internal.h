@@ -76,6 +76,7 @@ struct wholes {
 	pthread_cond_t none;
 	unsigned int inflight; /* READs, late ones too */
 	atomic_uint_fast64_t rests_until_ms; /* the source did not answer */
+	atomic_uint skip; /* listings in which nothing is made whole */
 };
 
 struct job_counts {

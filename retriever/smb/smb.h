@@ -7,6 +7,7 @@
  *   smb_login.c   the way to log in: password or Kerberos
  *   smb_krb5.c    Kerberos tickets for workers (krb5/tickets.h gets them)
  *   smb_source.c  life, state and the calls: the backend's table
+ *   smb_take.c    answers, copied for who has asked
  *   smb_pace.c    which connection may log on, and when
  *   smb_queue.c   which call is next; losses, back-off, giving up
  *   smb_conn.c    one thread and one worker process per connection
@@ -206,6 +207,13 @@ void smb_pace_end(struct smb_source *s, int result, const char *why, uint64_t se
 void smb_pace_hurry(struct smb_source *s); /* read the login and try again, at once */
 /* With the lock: add to @out what is refused; its trouble is filled in already. */
 void smb_pace_state(struct smb_source *s, struct source_state *out);
+
+/* ---- smb_take.c ---- */
+
+/* All that META, or HOLES, has brought but for META's attr; *out is empty before, and has to be freed after an
+ * error, too.  -ENOMEM */
+int smb_take_meta(struct source_meta *out, struct smb_answer *a);
+int smb_take_holes(struct source_holes *out, struct smb_answer *a);
 
 /* ---- smb_conn.c ---- */
 

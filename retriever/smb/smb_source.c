@@ -194,87 +194,6 @@ static struct smb_text path_of(const struct stub_origin *o)
 	return (struct smb_text){ (const char *)o->bytes, o->len };
 }
 
-/* Take what cannot be kept, one line for each. */
-static int take_lost(struct source_meta *out, struct smb_answer *a)
-{
-	struct smb_text line;
-	char *p;
-
-	if (!a->lost_count)
-		return 0;
-	out->lost = out->lost_memory = p = malloc(a->lost_len + 1);
-	if (!p)
-		return -ENOMEM;
-	while (smb_wire_lost(a, &line)) { /* each has had two bytes of length */
-		p = mempcpy(p, line.p, line.len);
-		*p++ = '\n';
-	}
-	*p = '\0';
-	return 0;
-}
-
-/* A copy of META's list, in one piece: structs, then what they point to. */
-static int take_meta(struct source_meta *out, struct smb_answer *a)
-{
-	struct smb_text name;
-	const uint8_t *value;
-	size_t len, size = a->count * (sizeof(struct stub_xattr) + 1) + a->rest_len + 1;
-	char *p = malloc(size), *text;
-
-	if (!p)
-		return -ENOMEM;
-	out->memory = p;
-	out->xattrs = (struct stub_xattr *)p;
-	text = p + a->count * sizeof(struct stub_xattr);
-	while (smb_wire_xattr(a, &name, &value, &len)) {
-		struct stub_xattr *x = &((struct stub_xattr *)p)[out->n++];
-
-		x->name = memcpy(text, name.p, name.len);
-		text += name.len;
-		*text++ = '\0';
-		x->value = memcpy(text, value, len);
-		x->len = len;
-		text += len;
-	}
-	return 0;
-}
-
-/* A copy of META's streams, likewise. */
-static int take_streams(struct source_meta *out, struct smb_answer *a)
-{
-	const size_t structs = a->stream_count * sizeof(struct source_stream);
-	struct source_stream *s;
-	struct smb_text name;
-	char *text;
-	uint64_t size;
-
-	if (!a->stream_count)
-		return 0;
-	s = malloc(structs + a->streams_len); /* each has had ten bytes beside its name */
-	if (!s)
-		return -ENOMEM;
-	text = (char *)s + structs;
-	out->streams = out->stream_memory = s;
-	while (smb_wire_stream(a, &name, &size)) {
-		s[out->n_streams++] = (struct source_stream){ text, size };
-		text = mempcpy(text, name.p, name.len);
-		*text++ = '\0';
-	}
-	return 0;
-}
-
-static int take_data(struct source_meta *out, const struct smb_answer *a)
-{
-	if (!a->data_len)
-		return 0;
-	out->data = out->data_memory = malloc(a->data_len);
-	if (!out->data)
-		return -ENOMEM;
-	memcpy(out->data_memory, a->data, a->data_len);
-	out->data_len = a->data_len;
-	return 0;
-}
-
 static void take_bytes(struct blocking *b, const struct smb_answer *a)
 {
 	if (a->rest_len > b->call.request.length) {
@@ -283,18 +202,6 @@ static void take_bytes(struct blocking *b, const struct smb_answer *a)
 	}
 	memcpy(b->buf, a->rest, a->rest_len);
 	b->got = (int64_t)a->rest_len;
-}
-
-static int take_holes(struct source_holes *out, struct smb_answer *a)
-{
-	out->hole = malloc(a->count * sizeof(*out->hole) + 1);
-	if (!out->hole)
-		return -ENOMEM;
-	out->attr = a->attr;
-	out->end = a->end;
-	while (smb_wire_hole(a, &out->hole[out->n]))
-		out->n++;
-	return 0;
 }
 
 static void on_done(struct smb_call *call, int err, struct smb_answer *a)
@@ -307,17 +214,11 @@ static void on_done(struct smb_call *call, int err, struct smb_answer *a)
 	if (!err && a)
 		b->attr = a->attr;
 	if (!err && b->meta)
-		b->err = take_meta(b->meta, a);
-	if (!err && b->meta && !b->err)
-		b->err = take_lost(b->meta, a);
-	if (!err && b->meta && !b->err)
-		b->err = take_streams(b->meta, a);
-	if (!err && b->meta && !b->err)
-		b->err = take_data(b->meta, a);
+		b->err = smb_take_meta(b->meta, a);
 	if (!err && b->buf)
 		take_bytes(b, a);
 	if (!err && b->holes)
-		b->err = take_holes(b->holes, a);
+		b->err = smb_take_holes(b->holes, a);
 	if (!err && b->put)
 		*b->put = (struct target_put){ a->differs, a->holds };
 	b->over = true;
@@ -438,15 +339,19 @@ static int meta(struct source *s, enum source_priority p, const struct stub_orig
 	return meta_and(s, p, o, as, 0, out);
 }
 
+static void count_bytes(struct smb_source *s, size_t n)
+{
+	pthread_mutex_lock(&s->pool.lock);
+	s->pool.n.read_bytes += n;
+	pthread_mutex_unlock(&s->pool.lock);
+}
+
 static int meta_data(struct source *s, enum source_priority p, const struct stub_origin *o,
 		     uint32_t want, struct source_meta *out)
 {
-	struct smb_source *smb = smb_of(s);
 	int r = meta_and(s, p, o, NULL, want <= SMB_WIRE_SMALL ? want : 0, out);
 
-	pthread_mutex_lock(&smb->pool.lock);
-	smb->pool.n.read_bytes += out->data_len;
-	pthread_mutex_unlock(&smb->pool.lock);
+	count_bytes(smb_of(s), out->data_len);
 	return r;
 }
 
@@ -651,9 +556,7 @@ static void on_read(struct smb_call *call, int err, struct smb_answer *a)
 
 	if (!err) {
 		out = (struct source_read){ (int64_t)a->rest_len, a->rest, true, a->attr };
-		pthread_mutex_lock(&r->s->pool.lock);
-		r->s->pool.n.read_bytes += a->rest_len;
-		pthread_mutex_unlock(&r->s->pool.lock);
+		count_bytes(r->s, a->rest_len);
 	}
 	r->fn(r->arg, &out);
 	free(r);
@@ -686,6 +589,56 @@ static int start_read(struct source *base, enum source_priority p, const struct 
 	err = smb_submit(s, &r->call);
 	if (err)
 		free(r);
+	return err;
+}
+
+/* ---- attributes and bytes, for who does not wait ---- */
+
+struct asking {
+	struct smb_call call;
+	struct smb_source *s;
+	struct stub_origin origin;
+	source_meta_fn fn;
+	void *arg;
+};
+
+static void on_meta(struct smb_call *call, int err, struct smb_answer *a)
+{
+	struct asking *k = (struct asking *)call;
+	struct source_meta m = { 0 };
+
+	if (!err) {
+		m.attr = a->attr;
+		err = smb_take_meta(&m, a);
+		count_bytes(k->s, m.data_len);
+	}
+	k->fn(k->arg, err, &m);
+	free(k);
+}
+
+static int meta_send(struct source *base, const struct stub_origin *o, uint32_t want, source_meta_fn fn,
+		     void *arg)
+{
+	struct smb_source *s = smb_of(base);
+	struct asking *k = malloc(sizeof(*k));
+	int err;
+
+	if (!k)
+		return -ENOMEM;
+	*k = (struct asking){
+		.call.prio = SOURCE_BACKGROUND,
+		.call.done = on_meta,
+		.call.request.type = SMB_WIRE_GETMETA,
+		.call.request.want = want <= SMB_WIRE_SMALL ? want : 0,
+		.s = s,
+		.origin = *o,
+		.fn = fn,
+		.arg = arg,
+	};
+	k->call.request.path = path_of(&k->origin);
+	err = smb_submit(s, &k->call);
+	if (err)
+		free(k);
 	return err;
 }
 
@@ -776,6 +729,8 @@ const struct source_ops smb_source_ops = {
 	.getattr = getattr,
 	.meta = meta,
 	.meta_data = meta_data,
+	.meta_bytes = SMB_WIRE_SMALL,
+	.meta_send = meta_send,
 	.put = put,
 	.stream = stream,
 	.list = list,

@@ -129,6 +129,17 @@ int source_meta_data(struct source *s, enum source_priority p, const struct stub
 	return s->ops->meta_data(s, p, o, want, out);
 }
 
+uint32_t source_meta_sends(const struct source *s)
+{
+	return s->ops->meta_send ? s->ops->meta_bytes : 0;
+}
+
+int source_meta_send(struct source *s, const struct stub_origin *o, uint32_t want, source_meta_fn fn,
+		     void *arg)
+{
+	return s->ops->meta_send(s, o, want, fn, arg);
+}
+
 int64_t source_stream(struct source *s, enum source_priority p, const struct stub_origin *o,
 		      const char *name, uint64_t offset, void *buf, uint32_t length,
 		      uint64_t *size)

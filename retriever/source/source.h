@@ -251,6 +251,17 @@ void source_meta_free(struct source_meta *m);
 int source_meta_data(struct source *s, enum source_priority p, const struct stub_origin *o,
 		     uint32_t want, struct source_meta *out);
 
+/*
+ * The same without waiting, for the background, of a file of at most source_meta_sends() bytes (0: this
+ * source only waits).  @fn is called exactly once, on a thread of the source, with what source_meta_data()
+ * would have given: @m is @fn's, to be freed with source_meta_free(), also if there is an error.  It must
+ * not block for long.  0, or -ECANCELED, -ENOMEM (then @fn is not called).
+ */
+typedef void (*source_meta_fn)(void *arg, int error, struct source_meta *m);
+uint32_t source_meta_sends(const struct source *s);
+int source_meta_send(struct source *s, const struct stub_origin *o, uint32_t want, source_meta_fn fn,
+		     void *arg);
+
 /* For backends: @x behind what @m has, in one piece of memory; a line of what is lost, without its
  * end.  0 or -ENOMEM. */
 int source_meta_append(struct source_meta *m, const struct stub_xattr *x, size_t n);

@@ -56,6 +56,10 @@ struct source_ops {
 	/* NULL: data never comes with it */
 	int (*meta_data)(struct source *s, enum source_priority p, const struct stub_origin *o,
 			 uint32_t want, struct source_meta *out);
+	/* NULL: it only waits */
+	uint32_t meta_bytes;
+	int (*meta_send)(struct source *s, const struct stub_origin *o, uint32_t want, source_meta_fn fn,
+			 void *arg);
 	int64_t (*stream)(struct source *s, enum source_priority p, const struct stub_origin *o,
 			  const char *name, uint64_t offset, void *buf, uint32_t length,
 			  uint64_t *size); /* NULL: meta names none */

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Small files of an SMB source: several at a time on one connection, each opened once."""
+import collections
 import os
 import pathlib
+import threading
 
 import pytest
 
@@ -11,6 +13,7 @@ from lib.smbcount import CLOSE, CREATE, QUERY_INFO, READ, Counter
 from lib.smbgate import SmbGate
 from lib.smbsource import IDMAP, migrations, settings, with_worker
 from lib.wait import wait_until
+from smb2client import wire
 
 pytestmark = with_worker
 
@@ -170,3 +173,131 @@ def test_replaced_while_they_are_under_way(make, server, tree):
         # listed before, and of another version since: a conflict, or wholly the new one
         assert status["conflicts"] == 1 or new.read_bytes() == b"x" * 4096, status
         m.audit(parked=status["conflicts"])
+
+
+# -- made whole while their directory is listed (docs/decisions/0099) ----------------------
+
+def kept(volume):
+    """All of each object below @volume that a migration brings."""
+    found = {}
+    for at, dirs, files in os.walk(volume):
+        dirs[:] = [d for d in dirs if d != ".postcopy"]
+        for name in dirs + files:
+            path = os.path.join(at, name)
+            st = os.lstat(path)
+            found[os.path.relpath(path, volume)] = (
+                st.st_mode, st.st_uid, st.st_gid, st.st_size if name in files else 0, st.st_mtime_ns,
+                {x: os.getxattr(path, x) for x in os.listxattr(path)},
+                pathlib.Path(path).read_bytes() if name in files else b"")
+    return found
+
+
+def of_all_kinds(server, tree):
+    """What SMB clients set; also where there was nothing, which smbd would make up anew each time."""
+    (tree / "d2/zeros").write_bytes(bytes(9000))
+    with server.client() as c:
+        for at, _dirs, files in os.walk(tree):
+            for name in ["", *files]:
+                path = os.path.relpath(os.path.join(at, name), tree)
+                with c.open("" if path == "." else path, wire.WRITE_ATTRIBUTES) as f:
+                    f.set_basic(0 if name == "" else wire.ATTR_ARCHIVE, created=131 * 10 ** 15)
+        for n in range(6):
+            name = "d1/own%d" % n
+            c.write_file(name, b"%d" % n * 3000)
+            c.write_file(name + ":mark", b"a stream of %d" % n)
+            with c.open(name, wire.WRITE_ATTRIBUTES) as f:
+                f.set_basic((wire.ATTR_ARCHIVE, wire.ATTR_HIDDEN, wire.ATTR_SYSTEM)[n % 3],
+                            created=130 * 10 ** 15 + n)
+        c.write_file("d1/empty", b"")
+
+
+def test_they_are_as_those_that_were_stubs(make, server, tree):
+    of_all_kinds(server, tree)
+    one, other = make(server.port).init().start(), make(server.port, small_file=0).init().start()
+    other.crawl()
+    one.crawl()
+    assert one.status()["whole"] > FILES and not other.status()["whole"]
+    for m in one, other:
+        m.audit(complete=True)
+    was = kept(other.volume)
+    assert any("security.NTACL" in entry[5] for entry in was.values())
+    for path, entry in kept(one.volume).items():
+        assert entry == was.pop(path), path
+    assert not was
+    assert os.lstat(one.volume / "d2/zeros").st_blocks <= 8     # of attributes
+    answer = one.tool("verify", "--all", "--config", one.workdir / "postcopy.conf", one.volume)
+    assert answer["different"] == answer["unclear"] == 0, answer
+
+
+class Hold:
+    """The first request to open `path` waits, and others on its connection."""
+
+    def __init__(self, path):
+        self.path, self.held, self.go_on = path, threading.Event(), threading.Event()
+
+    def __call__(self, name, _options):
+        if name.replace("\\", "/") == self.path and not self.held.is_set():
+            self.held.set()
+            self.go_on.wait(240)
+        return 0
+
+
+def test_a_client_does_not_wait_for_them(make, server):
+    """One of them is not answered; a look-up beside it is, and the rest comes later."""
+    hold = Hold("d1/f020")
+    with SmbGate(server) as gate:
+        gate.refusal = hold
+        m = make(gate.port, call_timeout=600000).init().start()
+        try:
+            crawler = m.start_crawler()
+            assert hold.held.wait(120)
+            with m.client("v3").patient(60) as c:
+                assert c.getattr(b"d1/f041").size == len(content(1, 41))
+            assert not hold.go_on.is_set()
+        finally:
+            hold.go_on.set()
+        assert crawler.wait(300) == 0
+        m.audit(complete=True)
+    check_but_atime(m.volume)
+
+
+def test_where_hardly_any_is_plain(make, server, tree):
+    """What has streams has to be asked for again; other directories are not asked for in vain then."""
+    with server.client() as c:
+        for d in range(DIRS):
+            for n in range(FILES // DIRS):
+                c.write_file("d%d/f%03d:mark" % (d, n), b"a stream")
+    (tree / "d2").rename(tree / "d1/d2")        # so they are listed one after the other
+    (tree / "d1").rename(tree / "d0/d1")
+    opens = collections.Counter()
+    with SmbGate(server) as gate:
+        def note(name, _options):
+            opens[name.replace("\\", "/").rpartition("/")[0]] += 1
+            return 0
+
+        gate.refusal = note
+        m = make(gate.port).init().start()
+        m.crawl()
+        m.audit(complete=True)
+    assert m.status()["whole"] == 0
+    assert opens["d0"] >= opens["d0/d1"] + FILES // DIRS, opens
+    assert opens["d0/d1"] <= opens["d0/d1/d2"] + 4, opens       # of d2 itself
+
+
+def test_killed_while_they_come(make, server):
+    """What has no name yet goes, and comes again."""
+    hold = Hold("d1/f020")
+    with SmbGate(server) as gate:
+        gate.refusal = hold
+        m = make(gate.port, call_timeout=600000).init().start()
+        try:
+            m.start_crawler()
+            assert hold.held.wait(120)
+            m.kill_retriever()
+        finally:
+            hold.go_on.set()
+        m.kill_crawler()
+        m.start_retriever()
+        m.crawl()
+        m.audit(complete=True)
+    check_but_atime(m.volume)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-3.0-or-later */
-/* test_whole.c - files that are made whole: list.c, stage.c, syncer.c (docs/decisions/0066) */
+/* test_whole.c - files that are made whole: list.c, stage.c, syncer.c (docs/decisions/0066, 0099) */
 #include "fixture.h"
 
 #include <poll.h>
@@ -13,6 +13,7 @@ static atomic_bool era_moves;  /* while it runs: another thread's sync has faile
 static atomic_bool held;       /* none ends */
 static atomic_int first_link;  /* syncs before the first name */
 static const uint8_t *const *digests; /* of the next batch */
+static const struct stub_entry *const *full; /* likewise */
 
 /* The program's own come before the C library's. */
 int syncfs(int fd)
@@ -47,6 +48,7 @@ static int setup(void **state)
 	atomic_store(&syncs, 0);
 	atomic_store(&first_link, -1);
 	digests = NULL;
+	full = NULL;
 	return r;
 }
 
@@ -61,7 +63,7 @@ static struct stub_whole batch(struct fixture *x, const struct stub_entry *e, co
 {
 	struct stub_object o = fixture_root(x);
 	struct stub_refused refused = { 0 };
-	struct stub_whole w = { .data = data, .digest = digests, .finisher = x->f,
+	struct stub_whole w = { .data = data, .digest = digests, .full = full, .finisher = x->f,
 				.hurry = at_once, .arg = &hurry };
 	size_t bad;
 
@@ -340,6 +342,102 @@ static void what_cannot_be_whole_is_a_stub(void **state)
 	assert_int_equal(fixture_view(x, "dir").needs, STUB_NEEDS_ENTRIES);
 }
 
+/* A dummy of which all is known by now. */
+struct known {
+	struct stub_entry dummy, all;
+	struct stub_xattr x[2];
+	struct timespec times[2];
+	const struct stub_entry *of[1];
+	const void *data[1];
+};
+
+static void know(struct known *k, const char *ours)
+{
+	k->dummy = fixture_entry("a", S_IFREG | 0600, 5);
+	k->dummy.dummy = true;
+	k->all = fixture_entry("a", S_IFREG | 0640, 5);
+	k->all.attr.uid = 77;
+	k->x[0] = (struct stub_xattr){ "security.NTACL", "descriptor", 10 };
+	k->x[1] = (struct stub_xattr){ ours ? ours : "user.other", "o", 1 };
+	k->times[0] = (struct timespec){ -5, 1 };
+	k->times[1] = (struct timespec){ 1100000000, 2 };
+	k->all.xattrs = k->x;
+	k->all.n_xattrs = 2;
+	k->all.times = k->times;
+	k->of[0] = &k->all;
+	k->data[0] = "bytes";
+	full = k->of;
+}
+
+static void has_all(struct fixture *x, const struct known *k)
+{
+	int fd = fixture_open(x, "a", O_RDONLY);
+	char value[16];
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0640);
+	assert_int_equal(st.st_uid, 77);
+	assert_int_equal(stub_time_cmp(st.st_atim, k->times[0]), 0);
+	assert_int_equal(stub_time_cmp(st.st_mtim, k->times[1]), 0);
+	assert_int_equal(fgetxattr(fd, "security.NTACL", value, sizeof(value)), 10);
+	assert_memory_equal(value, "descriptor", 10);
+	assert_int_equal(fgetxattr(fd, "user.other", value, sizeof(value)), 1);
+	close(fd);
+}
+
+static void a_dummy_of_which_all_is_known(void **state)
+{
+	struct fixture *x = *state;
+	struct known k;
+
+	know(&k, NULL);
+	assert_int_equal(batch(x, &k.dummy, k.data, 1, false).files, 1);
+	assert_true(atomic_load(&first_link) > 0);
+	has_all(x, &k);
+	has(x, "a", "bytes", 5);
+	assert_false(has_record(x, "a"));
+	finish(x);
+	assert_int_equal(fixture_scan(x).journal, 0);
+}
+
+static void it_is_a_dummy_again_after_a_failed_sync(void **state)
+{
+	struct fixture *x = *state;
+	struct known k;
+
+	know(&k, NULL);
+	atomic_store(&fail, true);
+	assert_int_equal(batch(x, &k.dummy, k.data, 1, false).files, 0);
+	assert_true(fixture_view(x, "a").needs & STUB_NEEDS_ATTRS);
+	finish(x);
+	assert_int_equal(fixture_scan(x).journal, 1);
+}
+
+static void in_a_hurry_its_attributes_stay(void **state)
+{
+	struct fixture *x = *state;
+	struct known k;
+
+	know(&k, NULL);
+	atomic_store(&held, true);
+	assert_int_equal(batch(x, &k.dummy, k.data, 1, true).files, 0);
+	assert_false(fixture_view(x, "a").needs & STUB_NEEDS_ATTRS);
+	has_all(x, &k);
+	finish(x);
+	assert_false(has_record(x, "a"));
+}
+
+static void what_cannot_be_stored_is_a_dummy(void **state)
+{
+	struct fixture *x = *state;
+	struct known k;
+
+	know(&k, STUB_XATTR); /* ours alone */
+	assert_int_equal(batch(x, &k.dummy, k.data, 1, false).files, 0);
+	assert_true(fixture_view(x, "a").needs & STUB_NEEDS_ATTRS);
+}
+
 /* Two at once share a sync; a ticket is good for one that begins after it only. */
 static void a_ticket_is_for_the_next_sync(void **state)
 {
@@ -381,6 +479,10 @@ int main(void)
 		ON_VOLUME(a_name_that_is_there_stays),
 		ON_VOLUME(nothing_is_made_in_a_listed_directory),
 		ON_VOLUME(what_cannot_be_whole_is_a_stub),
+		ON_VOLUME(a_dummy_of_which_all_is_known),
+		ON_VOLUME(it_is_a_dummy_again_after_a_failed_sync),
+		ON_VOLUME(in_a_hurry_its_attributes_stay),
+		ON_VOLUME(what_cannot_be_stored_is_a_dummy),
 		ON_VOLUME(a_ticket_is_for_the_next_sync),
 	};
 
