@@ -116,6 +116,8 @@ fsal_status_t stubfs_update_export(struct fsal_module *fsal, void *node,
  * ends the waiting of requests, and may be called again. */
 void stubfs_news_start(struct stubfs_export *x);
 void stubfs_news_stop(struct stubfs_export *x);
+/* In a request: @o has lost a name, and MDCACHE may not know. */
+void stubfs_news_replaced(struct stubfs_obj *o);
 
 /* handle.c: an object around @below, which it owns from now on */
 struct stubfs_obj *stubfs_obj_create(struct fsal_obj_handle *below);

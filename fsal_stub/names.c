@@ -378,6 +378,9 @@ static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_han
 		status = stubfs_meet(&to, in[NEW_DIR], new_name, NAME_MOVES);
 	if (!FSAL_IS_ERROR(status))
 		status = rename_below(in, &wait, old_name, new_name);
+	/* MDCACHE's own look-up of it may have been told to come again, which it takes for "none there" */
+	if (!FSAL_IS_ERROR(status) && in[REPLACED])
+		stubfs_news_replaced(in[REPLACED]);
 	stubfs_part(&to);
 	stubfs_part(&from);
 	stubfs_obj_destroy(in[REPLACED]);
