@@ -22,7 +22,8 @@ from .xdr import Packer, Unpacker
 _instance = itertools.count(1)
 SLOTS = 16
 MAX_SIZE = (1 << 20) + 65536
-LOST_SESSION = (errors.BADSESSION, errors.DEADSESSION, errors.STALE_CLIENTID)
+# EXPIRED: of a client that was quiet for longer than its lease, until Ganesha forgets it
+LOST_SESSION = (errors.BADSESSION, errors.DEADSESSION, errors.STALE_CLIENTID, errors.EXPIRED)
 
 
 def _client_name():
