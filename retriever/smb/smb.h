@@ -160,6 +160,9 @@ struct smb_source {
 	struct stub_attr root;
 	uint64_t epoch; /* how many connections could not be made so far */
 	uint64_t made; /* how many were made so far */
+	uint64_t broke_made; /* of these, when what goes together was lost the last time */
+	atomic_uint broke; /* so often in a row */
+	uint64_t alone_until_ms; /* until then nothing goes together */
 	struct smb_calls queue[2];
 	struct smb_pace pace;
 	uint64_t mangled; /* names listed that may be made up */

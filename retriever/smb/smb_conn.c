@@ -252,6 +252,7 @@ static int send_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent
 	int r;
 
 	c->out.tag = ++c->tag;
+	call->request.alone = call->alone;
 	smb_out_request(&c->out, &call->request);
 	r = smb_out_end(&c->out);
 	if (r < 0) {
@@ -521,10 +522,11 @@ static void renew(struct smb_conn *c)
 	pthread_mutex_unlock(&c->s->pool.lock);
 }
 
-/* The connection was lost under them.  The first one will be the first again. */
+/* The connection was lost under them.  The first one will be the first again.  One that could go with others
+ * is asked in another way when it goes alone. */
 static void lose_calls(struct smb_conn *c)
 {
-	bool together = c->n_under > 1;
+	bool together = c->n_under > 1 || (c->n_under && smb_goes_with_others(c->under[0].call));
 
 	while (c->n_under)
 		smb_lost(c, c->under[--c->n_under].call, together);

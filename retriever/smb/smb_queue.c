@@ -7,7 +7,8 @@
  * behind megabytes.  Calls wait for a connection for ever, or until give_up_ms.
  *
  * Some calls (META) go together on a connection.  Which of them breaks it nobody can tell: those
- * that were under way go alone the next time, and only then a loss is theirs.
+ * that were under way go alone the next time, and only then a loss is theirs.  Where that happens again and
+ * again, as with a server that does not stand compounds, nothing goes together for a while.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -17,7 +18,9 @@
 
 #include "smb/smb.h"
 
-#define WAITS_US 1000 /* so long a connection waits for an answer before it is told of more calls */
+#define BROKE_MAX 3 /* times in a row that what went together was lost, and nothing of it answered */
+#define ALONE_MS  60000
+#define WAITS_US  1000 /* so long a connection waits for an answer before it is told of more calls */
 
 /* Connection 0 takes no background work while there is another one. */
 static bool may_take(const struct smb_conn *c, unsigned int prio)
@@ -67,10 +70,11 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 	int r = 0;
 
 	c->losses = 0;
-	c->begun = c->alone = false;
+	c->begun = false;
 	c->begun_us = trace_on() ? stub_now_us() : 0;
 	c->trace = trace_of;
 	pthread_mutex_lock(&s->pool.lock);
+	c->alone = stub_now_ms() < s->alone_until_ms;
 	if (s->pool.stop) {
 		r = -ECANCELED;
 	} else {
@@ -122,6 +126,8 @@ void smb_call_over(struct smb_call *c, const struct smb_conn *on, int err, struc
 {
 	if (c->begun_us && trace_on())
 		tell(c, on, err, err ? NULL : a);
+	if (!err && on && smb_goes_with_others(c))
+		atomic_store(&on->s->broke, 0);
 	c->done(c, err, a);
 }
 
@@ -159,12 +165,12 @@ struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 	return call;
 }
 
-/* Does another connection rest that may take background work? */
+/* Does another connection rest that may take the next call?  Connection 0 takes no background work. */
 static bool others_rest(const struct smb_conn *c)
 {
 	const struct smb_source *s = c->s;
 
-	for (unsigned int i = 1; i < s->n; i++)
+	for (unsigned int i = TAILQ_FIRST(&s->queue[SOURCE_DEMAND]) ? 0 : 1; i < s->n; i++)
 		if (s->conn[i].usable && !s->conn[i].working)
 			return true;
 	return false;
@@ -185,6 +191,24 @@ struct smb_call *smb_more(struct smb_conn *c)
 	return call;
 }
 
+/* With the lock.  When the server goes away all connections are lost at once, which is one time. */
+static void together_lost(const struct smb_conn *conn)
+{
+	struct smb_source *s = conn->s;
+
+	if (conn->number <= s->broke_made)
+		return;
+	s->broke_made = s->made;
+	if (atomic_fetch_add(&s->broke, 1) + 1 < BROKE_MAX)
+		return;
+	atomic_store(&s->broke, 0);
+	s->alone_until_ms = stub_now_ms() + ALONE_MS;
+	smb_log(s, STUB_LOG_WARN,
+		"source %s: lost %u times in a row when several things were asked at once; for %u s it is "
+		"asked one at a time",
+		s->uri.host, BROKE_MAX, ALONE_MS / 1000);
+}
+
 /* A call that breaks connections must end.  A loss only counts if the connection was made after
  * the call's last loss: when the server goes away, all connections are lost at once. */
 void smb_lost(struct smb_conn *conn, struct smb_call *c, bool together)
@@ -196,6 +220,8 @@ void smb_lost(struct smb_conn *conn, struct smb_call *c, bool together)
 		trace(c->trace, "source: connection %u lost under it: %s", conn->index, conn->why);
 	pthread_mutex_lock(&s->pool.lock);
 	s->pool.n.retries++;
+	if (together)
+		together_lost(conn);
 	if (together)
 		c->alone = true;
 	else if (!c->losses || c->epoch != s->epoch)

@@ -213,6 +213,7 @@ void smb_out_request(struct smb_out *o, const struct smb_request *r)
 		smb_out_u32(o, r->gid);
 		smb_out_u32(o, r->bits);
 		smb_out_u32(o, r->want);
+		smb_out_u8(o, r->alone);
 	}
 	if (r->type == SMB_WIRE_PUTMETA)
 		out_put(o, r);
@@ -376,6 +377,7 @@ int smb_wire_request(enum smb_wire_type type, const uint8_t *p, size_t len,
 		out->gid = (uint32_t)stub_in_le(&i, 4);
 		out->bits = (uint32_t)stub_in_le(&i, 4);
 		out->want = (uint32_t)stub_in_le(&i, 4);
+		out->alone = get_flag(&i);
 		if (out->want > SMB_WIRE_SMALL)
 			i.bad = true;
 		break;

@@ -34,7 +34,7 @@
  *
  *   header, 16 bytes
  *     0  u32  magic, 'P' 'C' 'S' 'W'
- *     4  u16  version, 6
+ *     4  u16  version, 7
  *     6  u16  type
  *     8  u32  bytes that follow, at most SMB_WIRE_MAX
  *    12  u32  tag: of a request, chosen by the retriever; of an answer, its request's; of ALIVE 0
@@ -49,6 +49,7 @@
  *   ATTR, LIST  text path
  *   META     text path, u8 1: its numbers are known: u32 uid, u32 gid, u32 mode without type
  *            u32 bytes of data that are wanted with it, at most SMB_WIRE_SMALL: it had so many
+ *            u8 1: one question after the other, and no others beside it; then no data come
  *   LOOKUP   text path, text name
  *   READ     text path  u64 offset  u32 length
  *   STREAM   text path, text name  u64 offset  u32 length
@@ -82,7 +83,7 @@
 #include "stubcore.h"
 
 #define SMB_WIRE_MAGIC	 0x57534350u
-#define SMB_WIRE_VERSION 6
+#define SMB_WIRE_VERSION 7
 #define SMB_WIRE_HEADER	 16
 #define SMB_WIRE_MAX	 (17u << 20) /* the largest DATA, or META with its streams */
 #define SMB_WIRE_READ	 (16u << 20) /* bytes of one READ */
@@ -146,6 +147,7 @@ struct smb_request {
 	bool has_numbers; /* META: see struct smb_meta_in */
 	uint32_t uid, gid, bits; /* bits: the mode without type */
 	uint32_t want; /* META: bytes of data that are wanted with it */
+	bool alone; /* META: one question after the other */
 	uint64_t offset;
 	uint32_t length;
 	/* PUT; has_numbers has no meaning, bits is the mode with type */

@@ -2,7 +2,8 @@
 /*
  * smb_many.c - several objects at a time: see smb_many.h.
  *
- * Of each object, one step after the other:
+ * Of each object all is asked in one message (smb_compound.c).  If a server does not do that, or there are few
+ * credits, one step after the other:
  *
  *   CREATE                          without auditing entries, if we have no right to these
  *   descriptor, streams, READ       at once
@@ -27,11 +28,13 @@
 #undef calloc
 
 #include "smb_worker/smb_compat.h"
+#include "smb_worker/smb_compound.h"
 #include "smb_worker/smb_exact_internal.h"
 #include "smb_worker/smb_failed.h"
 #include "smb_worker/smb_many.h"
 
 #define ANSWER	    65536u /* bytes of an answer: one credit.  What is longer is asked for alone */
+#define SURE_BROKEN 3 /* compounds in a row of which a part failed, and none was ever good */
 #define SURE_DENIED 3 /* so often in a row auditing entries were denied, and all else was not */
 
 typedef void (*step_fn)(struct many_one *o);
@@ -42,6 +45,10 @@ struct many_inside {
 	struct smb_create_returns created;
 	bool sacl; /* asked for */
 	bool alone; /* something was not plain */
+	bool steps; /* instead of a compound */
+	bool closed; /* by its compound */
+	struct compound all;
+	uint64_t accessed; /* before our first READ; 0: not known */
 	unsigned int pending; /* requests of this object without an answer */
 	uint8_t *bytes;
 	ssize_t got;
@@ -60,6 +67,9 @@ struct many {
 	unsigned int under; /* objects, and CLOSEs */
 	unsigned int pending; /* requests without an answer */
 	struct many_one *ready, **ready_end, *alone, **alone_end, *line, **line_end;
+	/* of compounds */
+	bool compounds_work, compounds_fail;
+	unsigned int broken;
 	/* of auditing entries */
 	bool sacl_works, sacl_denied;
 	unsigned int denied;
@@ -130,6 +140,8 @@ static void over(struct many_one *o)
 	}
 }
 
+static void open_it(struct many_one *o);
+
 static unsigned int credits(const struct many *m)
 {
 	return smb2cli_conn_get_cur_credits(m->cli->conn);
@@ -146,7 +158,8 @@ static void go_on(struct many *m)
 		if (i->credits > credits(m)) {
 			if (m->pending)
 				return; /* an answer will bring some */
-			i->alone = true; /* nothing will: what is in the line goes alone */
+			/* nothing will: what is in the line goes in steps, or alone */
+			i->alone = i->step != open_it || !credits(m);
 		}
 		m->line = i->next;
 		if (!m->line)
@@ -220,7 +233,8 @@ static void close_it(struct many_one *o)
 
 static void ended(struct many_one *o)
 {
-	close_it(o);
+	if (!o->inside->closed)
+		close_it(o);
 	over(o);
 }
 
@@ -250,9 +264,9 @@ static void take_apart(struct many_one *o)
 	if (r == 0 && o->want) {
 		if (is_version(i))
 			o->data = (const char *)i->bytes;
-		if (i->created.last_access_time) {
-			o->about.in.access_time = i->created.last_access_time;
-			o->about.info.atime = exact_time_of(i->created.last_access_time);
+		if (i->accessed) {
+			o->about.in.access_time = i->accessed;
+			o->about.info.atime = exact_time_of(i->accessed);
 		}
 	}
 	i->alone = r == -EAGAIN;
@@ -377,15 +391,18 @@ static void on_read(struct tevent_req *req)
 	all_here(o);
 }
 
+static uint32_t parts(const struct many_inside *i)
+{
+	return SECINFO_OWNER | SECINFO_GROUP | SECINFO_DACL | (i->sacl ? SECINFO_SACL : 0);
+}
+
 static void ask_at_once(struct many_one *o)
 {
 	struct many_inside *i = o->inside;
 	struct many *m = i->m;
-	const uint32_t parts = SECINFO_OWNER | SECINFO_GROUP | SECINFO_DACL |
-			       (i->sacl ? SECINFO_SACL : 0);
 	bool ok = sent(o,
 		       cli_smb2_query_info_fnum_send(i, m->ev, m->cli, i->k.file, INFO_SECURITY, 0,
-						     ANSWER, NULL, parts, 0),
+						     ANSWER, NULL, parts(i), 0),
 		       on_security);
 
 	ok = ok && sent(o,
@@ -401,7 +418,7 @@ static void ask_at_once(struct many_one *o)
 
 /* ---- CREATE ---- */
 
-static void open_it(struct many_one *o);
+static void open_in_turn(struct many_one *o);
 
 static bool is_denied(NTSTATUS status)
 {
@@ -422,24 +439,119 @@ static void learn(struct many_inside *i)
 	}
 }
 
-static void on_opened(struct tevent_req *req)
+/* It could not be opened. */
+static void not_opened(struct many_one *o, NTSTATUS status)
 {
-	struct many_one *o = answered(req);
 	struct many_inside *i = o->inside;
-	NTSTATUS status = cli_ntcreate_recv(req, &i->k.file, &i->created);
 
-	TALLOC_FREE(req);
-	if (NT_STATUS_IS_OK(status)) {
-		learn(i);
-		in_turn(o, 3, ask_at_once);
-	} else if (i->sacl && is_denied(status)) {
+	if (i->sacl && is_denied(status)) {
 		i->sacl = false;
 		o->about.no_sacl = true;
-		in_turn(o, 1, open_it);
+		open_in_turn(o);
 	} else {
 		i->alone = true;
 		over(o);
 	}
+}
+
+static void on_opened(struct tevent_req *req)
+{
+	struct many_one *o = answered(req);
+	NTSTATUS status = cli_ntcreate_recv(req, &o->inside->k.file, &o->inside->created);
+
+	TALLOC_FREE(req);
+	if (NT_STATUS_IS_OK(status)) {
+		learn(o->inside);
+		if (!o->inside->accessed)
+			o->inside->accessed = o->inside->created.last_access_time;
+		in_turn(o, 3, ask_at_once);
+	} else {
+		not_opened(o, status);
+	}
+}
+
+/* ---- all in one ---- */
+
+/* All of it?  What failed may be no answer, but a server that does not do compounds; in steps, "not supported" is
+ * one. */
+static bool is_answered(const struct many_one *o)
+{
+	const struct many_inside *i = o->inside;
+
+	for (unsigned int q = 0; q < Q_AT_ONCE; q++)
+		if (!NT_STATUS_IS_OK(i->k.answers[q].status))
+			return false;
+	return !o->want || NT_STATUS_IS_OK(i->all.read);
+}
+
+static void learn_compounds(struct many *m, bool good)
+{
+	m->compounds_work |= good;
+	m->broken = good ? 0 : m->broken + 1;
+	if (!m->compounds_work && m->broken >= SURE_BROKEN)
+		m->compounds_fail = true;
+}
+
+static void on_compound(struct tevent_req *req)
+{
+	struct many_one *o = answered(req);
+	struct many_inside *i = o->inside;
+	struct compound *all = &i->all;
+	bool eas = false;
+
+	compound_recv(req);
+	TALLOC_FREE(req);
+	i->closed = true;
+	if (!NT_STATUS_IS_OK(all->opened)) {
+		i->closed = false;
+		not_opened(o, all->opened);
+		return;
+	}
+	learn(i);
+	i->accessed = all->accessed;
+	i->steps = !is_answered(o);
+	learn_compounds(i->m, !i->steps);
+	if (!i->steps)
+		i->alone = about_all(&i->k, &eas) != 0;
+	if (i->steps || eas) { /* attributes are another question, of what is closed now */
+		i->steps = true;
+		i->closed = false;
+		open_in_turn(o);
+		return;
+	}
+	if (o->want) {
+		i->bytes = all->bytes.data;
+		i->got = (ssize_t)all->bytes.length;
+		i->created.last_write_time = all->written;
+		i->created.end_of_file = all->size;
+	}
+	i->k.answers[Q_EAS].status = NT_STATUS_NO_EAS_ON_FILE;
+	take_apart(o);
+}
+
+static bool in_steps(const struct many_one *o)
+{
+	return o->inside->steps || o->inside->m->compounds_fail;
+}
+
+static bool compounds(const struct many_one *o)
+{
+	return !in_steps(o) && credits(o->inside->m) >= compound_credits(&o->inside->all);
+}
+
+static struct tevent_req *send_compound(struct many_one *o, uint32_t access)
+{
+	struct many_inside *i = o->inside;
+
+	i->all.cli = i->m->cli;
+	i->all.there = i->k.there;
+	i->all.access = access;
+	i->all.options = FILE_OPEN_FOR_BACKUP_INTENT;
+	i->all.parts = parts(i);
+	i->all.most = ANSWER;
+	i->all.memory = o->about.memory;
+	i->all.answers = i->k.answers;
+	return compound_send(i, i->m->ev, &i->all);
 }
 
 /* With backup intent: an account with the right to make backups may read what it is denied. */
@@ -448,12 +560,25 @@ static void open_it(struct many_one *o)
 	struct many_inside *i = o->inside;
 	const uint32_t access = ABOUT_LOOK | (o->want ? SEC_FILE_READ_DATA : 0) |
 				(i->sacl ? SEC_FLAG_SYSTEM_SECURITY : 0);
+	bool ok;
 
-	if (!sent(o,
-		  cli_ntcreate_send(i, i->m->ev, i->m->cli, i->k.there, 0, access, 0, SHARE_ALL,
-				    FILE_OPEN, FILE_OPEN_FOR_BACKUP_INTENT, 0, 0),
-		  on_opened))
+	if (compounds(o))
+		ok = sent(o, send_compound(o, access), on_compound);
+	else
+		ok = sent(o,
+			  cli_ntcreate_send(i, i->m->ev, i->m->cli, i->k.there, 0, access, 0, SHARE_ALL,
+					    FILE_OPEN, FILE_OPEN_FOR_BACKUP_INTENT, 0, 0),
+			  on_opened);
+	if (!ok)
 		over(o);
+}
+
+static void open_in_turn(struct many_one *o)
+{
+	struct many_inside *i = o->inside;
+
+	i->all.want = o->want;
+	in_turn(o, in_steps(o) ? 1 : compound_credits(&i->all), open_it);
 }
 
 void many_add(struct many *m, struct many_one *o)
@@ -483,7 +608,7 @@ void many_add(struct many *m, struct many_one *o)
 	frame = talloc_stackframe();
 	if (NT_STATUS_IS_OK(exact_resolve(m->w, o->about.memory, o->path, "", &cli, &i->k.there))) {
 		i->k.cli = cli;
-		in_turn(o, 1, open_it);
+		open_in_turn(o);
 	} else {
 		i->alone = true;
 		over(o);

@@ -130,7 +130,7 @@ static bool do_request(struct worker *w, uint32_t tag, const struct smb_request 
 	int e;
 
 	pulse_busy(true);
-	if (r->type == SMB_WIRE_GETMETA && many_can(w->many) && !worker_files_due(w) &&
+	if (r->type == SMB_WIRE_GETMETA && !r->alone && many_can(w->many) && !worker_files_due(w) &&
 	    worker_meta_add(w, tag, r))
 		return true;
 	if (!answer_many(w, false))

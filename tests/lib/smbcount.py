@@ -17,6 +17,7 @@ class Counter:
         self.target, self.counts = ("127.0.0.1", port), collections.Counter()
         self.open, self.most = set(), 0     # connections with an open object; the most at a time
         self.under, self.most_under = 0, 0  # objects that are being opened or are open, likewise
+        self.client_of = {}
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.acceptor = threading.Thread(target=self._accept, daemon=True)
@@ -27,7 +28,8 @@ class Counter:
             while True:
                 client = self.listener.accept()[0]
                 server = socket.create_connection(self.target)
-                for ends in ((client, server, self._count), (server, client, None)):
+                self.client_of[server] = client
+                for ends in ((client, server, self._count), (server, client, self._answered)):
                     threading.Thread(target=self._pass, args=ends, daemon=True).start()
         except OSError:
             pass                                # closed
@@ -36,7 +38,7 @@ class Counter:
         data = b""
         try:
             while got := source.recv(1 << 16):
-                data = look(source, data + got) if look else b""
+                data = self._commands(look, source, data + got)
                 sink.sendall(got)       # counted before it can be answered
             sink.shutdown(socket.SHUT_WR)
         except OSError:
@@ -44,8 +46,9 @@ class Counter:
             sink.close()
         self.open.discard(source)
 
-    def _count(self, client, data):
-        """Whole messages are counted; returns the rest."""
+    @staticmethod
+    def _commands(look, source, data):
+        """Those of whole messages, also of several in one; returns the rest."""
         while len(data) >= 4:
             end = 4 + int.from_bytes(data[1:4], "big")
             if len(data) < end:
@@ -53,20 +56,25 @@ class Counter:
             at = 4
             while data[at:at + 4] == b"\xfeSMB":
                 command, following = struct.unpack_from("<H6xI", data, at + 12)
-                self.counts[command] += 1
-                if command == CREATE:
-                    self.open.add(client)
-                    self.most = max(self.most, len(self.open))
-                    self.under += 1
-                    self.most_under = max(self.most_under, self.under)
-                elif command == CLOSE:
-                    self.open.discard(client)
-                    self.under -= 1
+                look(source, command)
                 if not following:
                     break
                 at += following
             data = data[end:]
         return data
+
+    def _count(self, client, command):
+        self.counts[command] += 1
+        if command == CREATE:
+            self.open.add(client)
+            self.most = max(self.most, len(self.open))
+            self.under += 1
+            self.most_under = max(self.most_under, self.under)
+
+    def _answered(self, server, command):
+        if command == CLOSE:        # it may have come in one message with its CREATE
+            self.open.discard(self.client_of[server])
+            self.under -= 1
 
     def close(self):
         end_listener(self.listener, self.acceptor)

@@ -11,6 +11,8 @@
     gate.ranges = lambda offset, length, said: what is answered to FSCTL_QUERY_ALLOCATED_RANGES
         instead of `said`: bytes, or a wire status, or None: what the server says
     gate.asked      [(offset, length)] of these questions
+    gate.compounds = False          # whatever is related to a CREATE is answered with an error ...
+    gate.breaks = True              # ... or the connection is lost with it
     gate.security = lambda parts, said: the descriptor that is answered instead of `said` when these
         parts are asked for
 
@@ -28,6 +30,7 @@ from lib.ports import free_port
 from nfsclient.rpcserver import end_listener
 
 CREATE, IOCTL, ECHO, QUERY = 5, 11, 13, 16
+INVALID_PARAMETER = 0xC000000D
 SECURITY = 3            # what is queried: a descriptor
 RANGES = 0x940CF        # FSCTL_QUERY_ALLOCATED_RANGES
 
@@ -42,12 +45,31 @@ def receive(sock, size):
     return data
 
 
+def split(body):
+    """The messages of which a message may consist."""
+    found = []
+    while body[:4] == b"\xfeSMB" and (following := struct.unpack_from("<I", body, 20)[0]):
+        found.append(body[:20] + bytes(4) + body[24:following])
+        body = body[following:]
+    return [*found, body]
+
+
+def join(bodies):
+    *before, last = bodies
+    out = b""
+    for body in before:
+        body += bytes(-len(body) % 8)
+        out += body[:20] + struct.pack("<I", len(body)) + body[24:]
+    return out + last
+
+
 class SmbGate:
     def __init__(self, samba):
         self.target, self.share = (samba.host, samba.port), samba.shares[0].name
         self.port, self.delay = 0, 0.0
         self.refusal, self.refused, self.unseen = None, 0, 0
         self.ranges, self.asked, self.security = None, [], None
+        self.compounds, self.breaks, self.together = True, False, 0
         self.errors = []                # of actions
         self._listener, self._pairs = None, set()
         self._lock, self._wanted = threading.Lock(), {}
@@ -131,36 +153,49 @@ class SmbGate:
     def _requests(self, client, server, refused, asked):
         with contextlib.suppress(OSError):
             while True:
-                body = self._message(client)
-                self._act(body)
-                if self._asks_for_ranges(body):
-                    at, = struct.unpack_from("<I", body, 88)
-                    question = struct.unpack_from("<QQ", body, at)
-                    asked[body[24:32]] = question
-                    self.asked.append(question)
-                if self.security and (parts := self._asks_for_security(body)):
-                    asked[body[24:32]] = parts
+                bodies = split(self._message(client))
+                self.together += len(bodies) > 1
+                if self.breaks and len(bodies) > 1:
+                    self._end(client, server)
+                for body in bodies[1:] if not self.compounds else []:
+                    refused[body[24:32]] = INVALID_PARAMETER, self._command_of(body)
+                for body in bodies:
+                    self._act(body)
+                    self._ask(body, asked)
                 if self.delay:
                     time.sleep(self.delay)
-                if refusal := self._refuse(body):
-                    refused[body[24:32]] = refusal
-                    body = self._command(body, ECHO) + struct.pack("<HH", 4, 0)
-                self._send(server, self._seen(body))
+                if refusal := self._refuse(bodies[0]):      # with what is related to it
+                    refused.update((body[24:32], (refusal, self._command_of(body))) for body in bodies)
+                    bodies = [self._command(body, ECHO) + struct.pack("<HH", 4, 0) for body in bodies]
+                self._send(server, join(map(self._seen, bodies)))
         self._close(client, server)
+
+    def _ask(self, body, asked):
+        if self._asks_for_ranges(body):
+            at, = struct.unpack_from("<I", body, 88)
+            question = struct.unpack_from("<QQ", body, at)
+            asked[body[24:32]] = question
+            self.asked.append(question)
+        if self.security and (parts := self._asks_for_security(body)):
+            asked[body[24:32]] = parts
 
     def _answers(self, client, server, refused, asked):
         with contextlib.suppress(OSError):
             while True:
-                body = self._message(server)
-                if status := refused.pop(body[24:32], None):
-                    header = bytearray(self._command(body, CREATE))
-                    struct.pack_into("<I", header, 8, status)
-                    body = bytes(header) + struct.pack("<HBBIB", 9, 0, 0, 0, 0)
-                if question := asked.pop(body[24:32], None):
-                    tell = self._answer if isinstance(question, tuple) else self._secure
-                    body = tell(body, question)
-                self._send(client, body)
+                bodies = split(self._message(server))
+                self._send(client, join([self._told(body, refused, asked) for body in bodies]))
         self._close(client, server)
+
+    def _told(self, body, refused, asked):
+        """What is answered instead of @body."""
+        if refusal := refused.pop(body[24:32], None):
+            header = bytearray(self._command(body, refusal[1]))
+            struct.pack_into("<I", header, 8, refusal[0])
+            body = bytes(header) + struct.pack("<HBBIB", 9, 0, 0, 0, 0)
+        if question := asked.pop(body[24:32], None):
+            tell = self._answer if isinstance(question, tuple) else self._secure
+            body = tell(body, question)
+        return body
 
     def _close(self, client, server):
         """By the second of the two."""
@@ -213,8 +248,11 @@ class SmbGate:
         return body[:12] + struct.pack("<H", command) + body[14:64]
 
     @staticmethod
-    def _opens(body):
-        return body[:4] == b"\xfeSMB" and struct.unpack_from("<H", body, 12)[0] == CREATE
+    def _command_of(body):
+        return struct.unpack_from("<H", body, 12)[0]
+
+    def _opens(self, body):
+        return body[:4] == b"\xfeSMB" and self._command_of(body) == CREATE
 
     def _seen(self, body):
         if not self.unseen or not self._opens(body):

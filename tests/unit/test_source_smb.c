@@ -209,7 +209,7 @@ static void wire_requests(void **state)
 				    .offset = 1ull << 40, .length = SMB_WIRE_READ };
 	struct smb_request meta = { .type = SMB_WIRE_GETMETA, .path = text("a"), .has_numbers = true,
 				    .uid = 70001, .gid = UINT32_MAX - 1, .bits = 06755,
-				    .want = SMB_WIRE_SMALL };
+				    .want = SMB_WIRE_SMALL, .alone = true };
 	struct smb_request lookup = { .type = SMB_WIRE_LOOKUP, .path = text(""), .name = text("N") };
 	struct smb_request holes = { .type = SMB_WIRE_GETHOLES, .path = text("a/b"),
 				     .offset = 1ull << 44 };
@@ -254,6 +254,7 @@ static void wire_requests(void **state)
 	assert_int_equal(r.gid, UINT32_MAX - 1);
 	assert_int_equal(r.bits, 06755);
 	assert_int_equal(r.want, SMB_WIRE_SMALL);
+	assert_true(r.alone);
 	assert_exact(&o, len, true);
 	meta.want++;
 	smb_out_request(&o, &meta);
