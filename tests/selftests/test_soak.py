@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 from lib.processes import descendants, state
 from lib.programs import TESTS
@@ -112,3 +113,33 @@ def test_a_pause_leaves_no_nsenter_stopped():
             wait_until(lambda: state(top.pid)[0] == "S", 60, "it goes on")
         finally:
             os.killpg(top.pid, signal.SIGKILL)
+
+
+STANDS = """
+import importlib.machinery, importlib.util, sys, time
+sys.path.insert(0, %(tests)r)
+loader = importlib.machinery.SourceFileLoader("soak", %(tests)r + "/soak")
+soak = importlib.util.module_from_spec(importlib.util.spec_from_loader("soak", loader))
+loader.exec_module(soak)
+watch = soak.Standstills(beat=0.01, most=0.5)
+watch.start()
+print("begun", flush=True)
+sys.stdin.readline()
+while not watch.seen:
+    time.sleep(0.01)
+print(max(seconds for _since, seconds in watch.seen))
+print(len(watch.since(0)), len(watch.since(2 ** 40)))
+"""
+
+
+def test_a_standstill_is_seen():
+    watch = subprocess.Popen([sys.executable, "-c", STANDS % {"tests": str(TESTS)}], text=True,
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert watch.stdout.readline() == "begun\n"
+    watch.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    wait_until(lambda: time.monotonic() > began + 1.2, 60, "more than a second")
+    watch.send_signal(signal.SIGCONT)
+    said, _ = watch.communicate("\n", timeout=60)
+    longest, counts = said.split("\n")[:2]
+    assert float(longest) >= 1 and int(counts.split()[0]) >= 1 and counts.split()[1] == "0", said
