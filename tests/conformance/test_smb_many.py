@@ -4,7 +4,6 @@ import collections
 import os
 import pathlib
 import re
-import threading
 
 import pytest
 
@@ -231,33 +230,18 @@ def test_they_are_as_those_that_were_stubs(make, server, tree):
     assert answer["different"] == answer["unclear"] == 0, answer
 
 
-class Hold:
-    """The first request to open `path` waits, and others on its connection."""
-
-    def __init__(self, path):
-        self.path, self.held, self.go_on = path, threading.Event(), threading.Event()
-
-    def __call__(self, name, _options):
-        if name.replace("\\", "/") == self.path and not self.held.is_set():
-            self.held.set()
-            self.go_on.wait(240)
-        return 0
-
-
 def test_a_client_does_not_wait_for_them(make, server):
     """One of them is not answered; a look-up beside it is, and the rest comes later."""
-    hold = Hold("d1/f020")
     with SmbGate(server) as gate:
-        gate.refusal = hold
+        gate.hold("d1/f020")
         m = make(gate.port, call_timeout=600000).init().start()
         try:
             crawler = m.start_crawler()
-            assert hold.held.wait(120)
+            assert gate.held.wait(120)
             with m.client("v3").patient(60) as c:
                 assert c.getattr(b"d1/f041").size == len(content(1, 41))
-            assert not hold.go_on.is_set()
         finally:
-            hold.go_on.set()
+            gate.let_go()
         assert crawler.wait(300) == 0
         m.audit(complete=True)
     check_but_atime(m.volume)
@@ -288,16 +272,15 @@ def test_where_hardly_any_is_plain(make, server, tree):
 
 def test_killed_while_they_come(make, server):
     """What has no name yet goes, and comes again."""
-    hold = Hold("d1/f020")
     with SmbGate(server) as gate:
-        gate.refusal = hold
+        gate.hold("d1/f020")
         m = make(gate.port, call_timeout=600000).init().start()
         try:
             m.start_crawler()
-            assert hold.held.wait(120)
+            assert gate.held.wait(120)
             m.kill_retriever()
         finally:
-            hold.go_on.set()
+            gate.let_go()
         m.kill_crawler()
         m.start_retriever()
         m.crawl()

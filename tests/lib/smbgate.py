@@ -4,7 +4,9 @@
     with SmbGate(samba) as gate:
         use(gate.url())
         gate.before("dir/name", action)     # the next request that opens dir/name
-        gate.refuse(); gate.accept()        # away, and back
+        gate.hold("dir/name")               # what opens that waits (gate.held) until gate.let_go();
+                                        # other requests of the same connection do not
+    gate.refuse(); gate.accept()        # away, and back
         gate.delay = 0.002                  # of every request
     gate.refusal = lambda name, options: wire status of this open, or 0: it goes on
     gate.unseen = options that the server does not see of those that go on
@@ -74,6 +76,7 @@ class SmbGate:
         self._listener, self._pairs = None, set()
         self._lock, self._wanted = threading.Lock(), {}
         self._acting = threading.Lock()
+        self.held, self._hold, self._back = threading.Event(), None, []
 
     def url(self):
         return "smb://127.0.0.1:%d/%s" % (self.port, self.share)
@@ -106,6 +109,16 @@ class SmbGate:
         """Call action() once, before the next request to open `path` goes on."""
         with self._lock:
             self._wanted[path.replace("/", "\\").encode("utf-16-le")] = action
+
+    def hold(self, path):
+        self._hold = path.replace("/", "\\").encode("utf-16-le")
+
+    def let_go(self):
+        with self._lock:
+            self._hold, back, self._back = None, self._back, []
+            for server, body in back:
+                with contextlib.suppress(OSError):
+                    self._send(server, body)
 
     def __enter__(self):
         return self.accept()
@@ -167,8 +180,17 @@ class SmbGate:
                 if refusal := self._refuse(bodies[0]):      # with what is related to it
                     refused.update((body[24:32], (refusal, self._command_of(body))) for body in bodies)
                     bodies = [self._command(body, ECHO) + struct.pack("<HH", 4, 0) for body in bodies]
-                self._send(server, join(map(self._seen, bodies)))
+                self._pass_on(server, bodies)
         self._close(client, server)
+
+    def _pass_on(self, server, bodies):
+        message = join(map(self._seen, bodies))
+        with self._lock:            # not beside let_go()
+            if self._hold is None or self._hold != self._opened(bodies[0]):
+                self._send(server, message)
+                return
+            self._back.append((server, message))
+        self.held.set()
 
     def _ask(self, body, asked):
         if self._asks_for_ranges(body):
@@ -253,6 +275,13 @@ class SmbGate:
 
     def _opens(self, body):
         return body[:4] == b"\xfeSMB" and self._command_of(body) == CREATE
+
+    def _opened(self, body):
+        """The path, as it comes; None: nothing is opened."""
+        if not self._opens(body):
+            return None
+        at, length = struct.unpack_from("<HH", body, 64 + 44)
+        return body[at:at + length]
 
     def _seen(self, body):
         if not self.unseen or not self._opens(body):
