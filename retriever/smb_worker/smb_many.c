@@ -240,13 +240,14 @@ static void ended(struct many_one *o)
 
 /* ---- what came ---- */
 
-/* The READ's bytes are of the version that is told: no longer, no shorter, not written since it was
- * opened. */
-static bool is_version(const struct many_inside *i)
+/* The READ's bytes are all that are wanted, and of the version that is told: no longer, no shorter, not written
+ * since it was opened. */
+static bool is_version(const struct many_one *o)
 {
+	const struct many_inside *i = o->inside;
 	const struct exact_about *about = i->k.out;
 
-	return i->bytes && i->got > 0 && (uint64_t)i->got == about->info.size &&
+	return i->bytes && i->got == (ssize_t)o->want && (uint64_t)i->got == about->info.size &&
 	       !about->info.dir && i->created.end_of_file == about->info.size &&
 	       i->created.last_write_time == about->in.write_time;
 }
@@ -262,7 +263,7 @@ static void take_apart(struct many_one *o)
 	if (r == 0 && NT_STATUS_IS_OK(i->k.answers[Q_EAS].status))
 		r = about_eas(&i->k);
 	if (r == 0 && o->want) {
-		if (is_version(i))
+		if (is_version(o))
 			o->data = (const char *)i->bytes;
 		if (i->accessed) {
 			o->about.in.access_time = i->accessed;

@@ -176,6 +176,25 @@ def test_replaced_while_they_are_under_way(make, server, tree):
         m.audit(parked=status["conflicts"])
 
 
+def test_shorter_than_it_was_listed(make, server, tree):
+    """What is answered is not what is wanted any more: no byte of anything else comes with it, and the retriever does
+    not give the worker up for a message that makes no sense."""
+    with SmbGate(server) as gate:
+        m = make(gate.port).init().start()
+        for n, size in ((41, 1000), (42, 1), (43, 0)):
+            path = tree / "d2" / ("f%03d" % n)
+            gate.before("d2/f%03d" % n, lambda path=path, size=size: os.truncate(path, size))
+        m.crawl()
+        assert not gate.errors
+        for _attempt in range(3):       # what was listed has changed: taken as it is now, at the latest when it is asked
+            if m.status()["conflicts"]:
+                m.postcopy("resolve", "--theirs", m.volume, *(p["path"] for p in m.tool("parked", m.volume)["parked"]))
+                m.crawl()
+        m.audit(complete=True)
+    for n, size in ((41, 1000), (42, 1), (43, 0)):
+        assert (m.volume / "d2" / ("f%03d" % n)).read_bytes() == content(2, n)[:size]
+
+
 # -- made whole while their directory is listed (docs/decisions/0099) ----------------------
 
 def kept(volume):
