@@ -82,11 +82,12 @@ static void tell(struct stubfs_export *x, const struct stub_handle *h, uint32_t 
 
 void stubfs_news_replaced(struct stubfs_obj *o)
 {
-	const struct fsal_up_vector *up = stubfs_export()->export.up_ops;
+	struct stubfs_export *x = stubfs_export();
+	const struct fsal_up_vector *up = x->export.up_ops;
 	struct gsh_buffdesc key;
 
 	o->below->obj_ops->handle_to_key(o->below, &key);
-	up->invalidate(up, &key, told_attrs);
+	tell_key(x, &key, told_attrs);
 	if (o->handle.type == REGULAR_FILE) /* by another thread: this one has locks of MDCACHE's */
 		up->invalidate_close(up, &key, told_attrs);
 }

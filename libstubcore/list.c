@@ -42,7 +42,7 @@ static void name_of(const struct stub_entry *e, char out[STUB_NAME_MAX + 1])
 struct batch {
 	struct stub_staged staged[BATCH_MAX];
 	const struct stub_entry *of[BATCH_MAX];
-	const struct stub_entry *full[BATCH_MAX]; /* of a dummy that is made whole: all of it */
+	const struct stub_entry *full[BATCH_MAX]; /* the same; of a dummy that is made whole, all of it */
 	const uint8_t *digest[BATCH_MAX]; /* NULL: not known */
 	struct stub_journal_entry entries[BATCH_MAX];
 	size_t n_staged, n_entries, n_whole;

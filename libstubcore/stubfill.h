@@ -262,9 +262,9 @@ int stub_list_finish(struct stub_volume *v, struct stub_journal *j, const struct
 /*
  * Small files, made whole (docs/decisions/0066): a batch of which the bytes of some entries are
  * here already.  These become normal files at once, no stubs, if they are regular files of one
- * name and no dummies (or what they are is known in full), and their attributes and bytes are those of one version.  They get
- * their names after a sync that the syncer makes for all who wait.  What cannot be made whole
- * is made a stub, as by stub_list_batch(), and so is what a failed sync may have lost.
+ * name and no dummies (or what they are is known in full), and their attributes and bytes are
+ * those of one version.  They get their names after a sync that the syncer makes for all who wait.
+ * What cannot be made whole is made a stub, as by stub_list_batch(), and so is what a failed sync may have lost.
  */
 struct stub_syncer; /* may be used by all threads at once; has one thread of its own */
 int stub_syncer_create(struct stub_volume *v, struct stub_syncer **out);

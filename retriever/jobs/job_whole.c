@@ -325,7 +325,7 @@ static bool is_version(const struct got *g, const struct stub_entry *e)
 {
 	const struct stub_attr *a = &g->attr, *b = &e->attr;
 
-	return !g->asked && g->result == g->size && g->have_attr && (a->mode & S_IFMT) == (b->mode & S_IFMT) &&
+	return g->result == g->size && g->have_attr && (a->mode & S_IFMT) == (b->mode & S_IFMT) &&
 	       a->fsid == b->fsid && a->fileid == b->fileid && a->size == b->size &&
 	       same_time(a->mtime, b->mtime) && same_time(a->ctime, b->ctime);
 }
@@ -335,7 +335,7 @@ static bool is_plain(const struct got *g, const struct stub_entry *e)
 {
 	const struct stub_attr *a = &g->attr, *b = &e->attr;
 
-	return g->asked && g->result == g->size && g->have_attr && S_ISREG(a->mode) && a->size == g->size &&
+	return g->result == g->size && g->have_attr && S_ISREG(a->mode) && a->size == g->size &&
 	       a->fsid == b->fsid && a->fileid == b->fileid && a->nlink == 1 && !a->acl && !a->acl_near &&
 	       !a->time_unsure && !g->meta.lost && !g->meta.n_streams;
 }
@@ -402,16 +402,15 @@ static void collect(struct whole *w, const struct stub_entry *e)
 	w->inflight = 0;
 	pthread_mutex_unlock(&w->lock);
 	for (struct got *g = w->kept; g; g = g->next) {
-		bool is = is_plain(g, &e[g->index]);
+		const struct stub_entry *one = &e[g->index];
 
 		asked += g->asked;
-		plain += is;
-		if (is)
-			w->full[g->index] = full_entry(g, &e[g->index]);
-		if (is || is_version(g, &e[g->index])) {
-			w->data[g->index] = g->bytes;
-			w->digest[g->index] = g->digested ? g->digest : NULL;
-		}
+		if (g->asked ? !is_plain(g, one) : !is_version(g, one))
+			continue;
+		plain += g->asked;
+		w->full[g->index] = g->asked ? full_entry(g, one) : NULL;
+		w->data[g->index] = g->bytes;
+		w->digest[g->index] = g->digested ? g->digest : NULL;
 	}
 	judge(w, asked, plain);
 }

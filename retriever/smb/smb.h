@@ -85,12 +85,12 @@ struct smb_call {
 	TAILQ_ENTRY(smb_call) link;
 	uint64_t trace, begun_us; /* what it is for, and since when; 0: it is not told of */
 	enum source_priority prio;
-	struct smb_request request; /* its texts stay the caller's */
+	/* its texts stay the caller's; alone: a connection was lost under it and others */
+	struct smb_request request;
 	unsigned int losses; /* connections lost under it since the source was lost as a whole */
 	uint64_t epoch; /* of smb_source.epoch, at the last of these losses */
 	uint64_t made; /* of smb_source.made, likewise */
 	bool begun; /* a part of the answer has been handed on */
-	bool alone; /* a connection was lost under it and others: it goes without others now */
 	/* A part, ENTRIES: on the connection's thread; it may wait. */
 	void (*part)(struct smb_call *c, struct smb_answer *a);
 	/* @a is the answer, valid during the call; NULL if @err. */

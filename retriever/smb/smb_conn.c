@@ -252,7 +252,6 @@ static int send_call(struct smb_conn *c, struct smb_call *call, uint64_t *silent
 	int r;
 
 	c->out.tag = ++c->tag;
-	call->request.alone = call->alone;
 	smb_out_request(&c->out, &call->request);
 	r = smb_out_end(&c->out);
 	if (r < 0) {

@@ -30,7 +30,7 @@ static bool may_take(const struct smb_conn *c, unsigned int prio)
 
 bool smb_goes_with_others(const struct smb_call *c)
 {
-	return c->request.type == SMB_WIRE_GETMETA && !c->alone;
+	return c->request.type == SMB_WIRE_GETMETA && !c->request.alone;
 }
 
 static void count(struct smb_source *s, const struct smb_call *c)
@@ -74,7 +74,7 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 	c->begun_us = trace_on() ? stub_now_us() : 0;
 	c->trace = trace_of;
 	pthread_mutex_lock(&s->pool.lock);
-	c->alone = stub_now_ms() < s->alone_until_ms;
+	c->request.alone = stub_now_ms() < s->alone_until_ms;
 	if (s->pool.stop) {
 		r = -ECANCELED;
 	} else {
@@ -220,15 +220,14 @@ void smb_lost(struct smb_conn *conn, struct smb_call *c, bool together)
 		trace(c->trace, "source: connection %u lost under it: %s", conn->index, conn->why);
 	pthread_mutex_lock(&s->pool.lock);
 	s->pool.n.retries++;
-	if (together)
+	if (together) {
 		together_lost(conn);
-	if (together)
-		c->alone = true;
-	else if (!c->losses || c->epoch != s->epoch)
-		c->losses = 1;
-	else if (conn->number > c->made)
-		c->losses++;
-	if (!together) {
+		c->request.alone = true;
+	} else {
+		if (!c->losses || c->epoch != s->epoch)
+			c->losses = 1;
+		else if (conn->number > c->made)
+			c->losses++;
 		c->epoch = s->epoch;
 		c->made = s->made;
 	}

@@ -462,7 +462,8 @@ static void on_opened(struct tevent_req *req)
 
 	TALLOC_FREE(req);
 	if (NT_STATUS_IS_OK(status)) {
-		learn(o->inside);
+		if (!o->inside->steps) /* else its compound has taught it */
+			learn(o->inside);
 		if (!o->inside->accessed)
 			o->inside->accessed = o->inside->created.last_access_time;
 		in_turn(o, 3, ask_at_once);
@@ -502,9 +503,7 @@ static void on_compound(struct tevent_req *req)
 
 	compound_recv(req);
 	TALLOC_FREE(req);
-	i->closed = true;
 	if (!NT_STATUS_IS_OK(all->opened)) {
-		i->closed = false;
 		not_opened(o, all->opened);
 		return;
 	}
@@ -516,7 +515,6 @@ static void on_compound(struct tevent_req *req)
 		i->alone = about_all(&i->k, &eas) != 0;
 	if (i->steps || eas) { /* attributes are another question, of what is closed now */
 		i->steps = true;
-		i->closed = false;
 		open_in_turn(o);
 		return;
 	}
@@ -527,6 +525,7 @@ static void on_compound(struct tevent_req *req)
 		i->created.end_of_file = all->size;
 	}
 	i->k.answers[Q_EAS].status = NT_STATUS_NO_EAS_ON_FILE;
+	i->closed = true;
 	take_apart(o);
 }
 
