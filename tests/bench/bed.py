@@ -214,16 +214,21 @@ def ask_status(control):
         return json.loads(s.makefile().readline())
 
 
-def crawl(m):
-    """Until the counter is 0; the crawler's end is not waited for."""
+def crawl(m, every_s=0.02, look=lambda crawler, seconds: None):
+    """Until the counter is 0; the crawler's end is not waited for.  look() is called after each answer."""
     crawler = m.start_crawler()
     end = time.monotonic() + LIMIT_S
-    while (status := ask_status(m.control))["pending"]:
+    while True:
+        begin = time.monotonic()
+        status = ask_status(m.control)
+        look(crawler, time.monotonic() - begin)
+        if not status["pending"]:
+            return
         if crawler.poll() or status["parked"] + status["conflicts"]:
             raise RuntimeError("crawler %s, %s" % (crawler.poll(), status))
         if time.monotonic() > end:
             raise TimeoutError("still %d pending" % status["pending"])
-        time.sleep(0.02)
+        time.sleep(every_s)
 
 
 def crawl_seconds(m):

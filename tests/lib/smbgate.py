@@ -293,9 +293,8 @@ class SmbGate:
         """The status of this CREATE's answer, or 0: the server does it."""
         if not self.refusal or not self._opens(body):
             return 0
-        at, length = struct.unpack_from("<HH", body, 64 + 44)
         options, = struct.unpack_from("<I", body, 64 + 40)
-        status = self.refusal(body[at:at + length].decode("utf-16-le"), options)
+        status = self.refusal(self._opened(body).decode("utf-16-le"), options)
         self.refused += status != 0
         return status
 
@@ -304,10 +303,9 @@ class SmbGate:
         a client that has given this one up."""
         if not self._opens(body):
             return
-        at, length = struct.unpack_from("<HH", body, 64 + 44)
         with self._acting:
             with self._lock:
-                action = self._wanted.pop(body[at:at + length], None)
+                action = self._wanted.pop(self._opened(body), None)
             try:
                 if action:
                     action()

@@ -125,7 +125,7 @@ watch = soak.Standstills(beat=0.01, most=0.5)
 watch.start()
 print("begun", flush=True)
 sys.stdin.readline()
-while not watch.seen:
+while not any(seconds >= 1 for _since, seconds in watch.seen):
     time.sleep(0.01)
 print(max(seconds for _since, seconds in watch.seen))
 print(len(watch.since(0)), len(watch.since(2 ** 40)))
