@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 from lib.processes import descendants, state
 from lib.programs import TESTS
@@ -81,7 +82,8 @@ def test_a_pause_does_not_end_a_stop(monkeypatch):
             assert pauses.pause(child.pid, 0)
             wait_until(lambda: state(child.pid)[0] == "S", 60, "it goes on after a pause")
             # a test stops it meanwhile
-            monkeypatch.setattr(pauses.time, "sleep", lambda _: stop_again(child.pid))
+            monkeypatch.setattr(pauses, "time", types.SimpleNamespace(
+                sleep=lambda _: stop_again(child.pid)))     # of its own: wait_until() sleeps too
             assert pauses.pause(child.pid, 0)
             monkeypatch.undo()
             assert pauses.wanted_stopped(child.pid)
