@@ -158,6 +158,8 @@ static int make_parts(int fd, int *dirfd)
 	if (r == 0)
 		r = stub_io_write_file(*dirfd, STUB_SETTINGS, "");
 	if (r == 0)
+		r = stub_io_write_file(*dirfd, STUB_LIMITS, "");
+	if (r == 0)
 		r = stub_finished_create(*dirfd);
 	return r;
 }

@@ -12,6 +12,7 @@
  *     lagging/            what each process has to make durable yet, see lagging.c
  *     resolved            what the administrator decided of parked objects; the retriever's
  *     settings            paused or not, the byte rate; likewise
+ *     limits              requests, latency, connections; likewise
  *     finished            what was let go, and when: see finished.c
  *     ledger/             what is owed to a mirror: see ledger.h
  *     mirror/             which mirror, and where objects are over there: mirror.c, places.c
@@ -93,7 +94,7 @@ static int open_parts(struct stub_volume *v)
 	static const char *const secret[] = { ".",	     STUB_CONF,	    STUB_STATE,
 					      STUB_LOCK,     STUB_JOURNAL,  STUB_STAGING,
 					      STUB_PROVISIONAL, STUB_LAGGING, STUB_RESOLVED,
-					      STUB_SETTINGS, STUB_FINISHED, STUB_LEDGER,
+					      STUB_SETTINGS, STUB_LIMITS,   STUB_FINISHED, STUB_LEDGER,
 					      STUB_MIRROR,   STUB_MIRROR "/conf", STUB_MIRROR "/places",
 					      STUB_JOURNAL "/data.mdb",
 					      STUB_JOURNAL "/lock.mdb", STUB_JOURNAL "/writer" };

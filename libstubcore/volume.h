@@ -19,6 +19,7 @@
 #define STUB_LAGGING "lagging"
 #define STUB_RESOLVED "resolved"
 #define STUB_SETTINGS "settings"
+#define STUB_LIMITS "limits"
 #define STUB_ABORTED "aborted"
 #define STUB_FINISHED "finished"
 #define STUB_DIGESTS "digests"

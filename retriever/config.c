@@ -69,6 +69,8 @@ static const struct key {
 	K(NUMBER, digests, 1, 0, 1),
 	K(NUMBER, creation_times, 0, 0, 1),
 	K(NUMBER, throttle, 0, 0, 1 << 30),
+	K(NUMBER, throttle_requests, 0, 0, 1000000),
+	K(NUMBER, throttle_latency, 0, 0, 60000),
 	K(NUMBER, recall_files_per_minute, 0, 0, 1000000),
 	K(NUMBER, recall_burst, 100, 1, 1000000),
 	K(NUMBER, max_tries, 5, 1, 1000),

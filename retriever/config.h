@@ -43,6 +43,8 @@ struct config {
 	unsigned int nfs4_ntacl;     /* 0, 1 */
 	unsigned int creation_times; /* 0, 1 */
 	unsigned int throttle;	     /* KiB/s for the crawler, 0 = no limit */
+	unsigned int throttle_requests; /* of the background per second, 0..1000000, 0 = no limit */
+	unsigned int throttle_latency; /* milliseconds, 0..60000, 0 = it is not looked at */
 	unsigned int recall_files_per_minute; /* of each client, 0..1000000, 0 = no limit */
 	unsigned int recall_burst;   /* files, 1..1000000 */
 	enum stub_log_level log_level;

@@ -37,11 +37,24 @@ static const char *debug_over(const struct listing *l, struct config_value *v)
 	return l->over->debug == at_start ? "option" : "command";
 }
 
+/* What a command has set of @key; NULL: nothing. */
+static const struct setting *set_by_command(const struct settings *s, const char *key)
+{
+	const struct setting *one = !s					? NULL :
+				    !strcmp(key, "throttle_requests") ? &s->requests :
+				    !strcmp(key, "throttle_latency")  ? &s->latency_ms :
+				    !strcmp(key, "connections")	      ? &s->connections :
+									NULL;
+
+	return one && one->set ? one : NULL;
+}
+
 static void add_one(void *arg, const struct config_value *value)
 {
 	struct listing *l = arg;
 	const struct settings *s = l->over->settings;
 	struct json_object *o = json_object_new_object();
+	const struct setting *one = set_by_command(s, value->key);
 	struct config_value v = *value;
 	const char *from = NULL;
 
@@ -52,6 +65,10 @@ static void add_one(void *arg, const struct config_value *value)
 		v.number = (long)(s->throttle / 1024);
 		snprintf(v.text, sizeof(v.text), "%ld", v.number);
 		json_object_object_add(o, "bytes_per_s", json_object_new_uint64(s->throttle));
+	} else if (one) {
+		from = "command";
+		v.number = (long)one->value;
+		snprintf(v.text, sizeof(v.text), "%ld", v.number);
 	}
 	add_s(o, "key", v.key);
 	json_object_object_add(o, "value", v.is_number ? json_object_new_int64(v.number) :
@@ -148,7 +165,7 @@ static void check_volume(struct problems *all, const char *dir, struct settings 
 		add_problem(all, &(struct config_problem){
 					 file, 0, "", true,
 					 "what 'postcopy pause' and 'throttle' said is not known: "
-					 "the file cannot be read or is damaged" });
+					 "this file, or limits beside it, cannot be read or is damaged" });
 	if (fd >= 0)
 		close(fd);
 }

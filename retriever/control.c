@@ -147,6 +147,23 @@ static void add_times(struct json_object *o)
 	json_object_object_add(o, "source_times", calls);
 }
 
+static void add_throttle(struct json_object *o, struct control *c)
+{
+	struct limiter_state l;
+	struct source_state src;
+	struct jobs_stats s;
+
+	jobs_stats(c->c.jobs, &s);
+	limiter_state(c->c.limiter, &l);
+	source_state(c->c.source, &src);
+	add_u(o, "throttle_bytes_per_s", s.throttle);
+	add_u(o, "throttle_requests_per_s", l.rules.requests);
+	add_u(o, "throttle_latency_ms", l.rules.latency_ms);
+	add_f(o, "source_latency_ms", (double)l.latency_us / 1000);
+	add_b(o, "source_backs_off", l.backs_off);
+	add_u(o, "source_connections", src.wanted);
+}
+
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
 {
 	struct stub_journal_counts n;
@@ -204,7 +221,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "touched", s.touched);
 	add_u(o, "active", s.active);
 	add_u(o, "queued", s.queued);
-	add_u(o, "throttle_bytes_per_s", s.throttle);
+	add_throttle(o, c);
 	add_f(o, "uptime_s", rates.uptime);
 	add_b(o, "debug", trace_on());
 	add_s(o, "volume_error", s.store_error ? strerror(s.store_error) : "");
@@ -316,24 +333,44 @@ static struct json_object *cmd_resolve(struct control *c, struct json_object *in
 	return o;
 }
 
-/* Put the new settings @s in force at once and store them for the next start; an error if they
- * could not be stored. */
+static struct limiter_rules rules_of(const struct control *c, const struct settings *s)
+{
+	return (struct limiter_rules){ setting_value(&s->requests, c->c.config->throttle_requests),
+				       setting_value(&s->latency_ms, c->c.config->throttle_latency) };
+}
+
+/* What of @s differs from the settings before, put in force at once.  With their lock. */
+static int in_force(struct control *c, const struct settings *s)
+{
+	struct settings *now = &c->c.settings;
+	struct limiter_rules rules = rules_of(c, s), then = rules_of(c, now);
+	int r = 0;
+
+	if (s->connections.set && s->connections.value != now->connections.value)
+		r = source_connections(c->c.source, s->connections.value);
+	if (r < 0)
+		return r;
+	if (s->paused != now->paused)
+		jobs_pause(c->c.jobs, s->paused);
+	if (s->throttled && (!now->throttled || s->throttle != now->throttle))
+		jobs_throttle(c->c.jobs, s->throttle);
+	if (rules.requests != then.requests || rules.latency_ms != then.latency_ms)
+		limiter_set(c->c.limiter, &rules);
+	*now = *s;
+	return 0;
+}
+
+/* Put the new settings in force and store them for the next start; an error if they could not be. */
 static struct json_object *apply(struct control *c, const struct settings *s)
 {
 	char why[128];
-	int r;
+	int r = in_force(c, s);
 
-	pthread_mutex_lock(&c->settings_lock);
-	if (s->throttled)
-		c->c.settings.throttle = s->throttle;
-	else
-		c->c.settings.paused = s->paused;
-	c->c.settings.throttled |= s->throttled;
-	jobs_pause(c->c.jobs, c->c.settings.paused);
-	if (s->throttled)
-		jobs_throttle(c->c.jobs, s->throttle);
-	r = settings_store(c->c.volume, &c->c.settings);
-	pthread_mutex_unlock(&c->settings_lock);
+	if (r < 0) {
+		snprintf(why, sizeof(why), "connections: %s; nothing was changed", strerror(-r));
+		return answer_error(why);
+	}
+	r = settings_store(c->c.volume, s);
 	if (r == 0)
 		return answer_ok();
 	snprintf(why, sizeof(why), "done, but a restart of the retriever will undo it: %s",
@@ -341,25 +378,88 @@ static struct json_object *apply(struct control *c, const struct settings *s)
 	return answer_error(why);
 }
 
+static struct json_object *set_paused(struct control *c, bool paused)
+{
+	struct json_object *o;
+	struct settings s;
+
+	pthread_mutex_lock(&c->settings_lock);
+	s = c->c.settings;
+	s.paused = paused;
+	o = apply(c, &s);
+	pthread_mutex_unlock(&c->settings_lock);
+	return o;
+}
+
 static struct json_object *cmd_pause(struct control *c, struct json_object *in)
 {
-	return apply(c, &(struct settings){ .paused = true });
+	return set_paused(c, true);
 }
 
 static struct json_object *cmd_resume(struct control *c, struct json_object *in)
 {
-	return apply(c, &(struct settings){ .paused = false });
+	return set_paused(c, false);
+}
+
+/* A number of a command: 0: it is not there, 1: it is, -EINVAL. */
+static int take_number(struct json_object *in, const char *key, int64_t least, int64_t most,
+		       int64_t *out)
+{
+	struct json_object *x;
+
+	if (!json_object_object_get_ex(in, key, &x))
+		return 0;
+	*out = json_object_get_int64(x);
+	return json_object_is_type(x, json_type_int) && *out >= least && *out <= most ? 1 : -EINVAL;
+}
+
+static int take_setting(struct json_object *in, const char *key, uint32_t least, uint32_t most,
+			struct setting *out)
+{
+	int64_t n;
+	int r = take_number(in, key, least, most, &n);
+
+	if (r == 1)
+		*out = (struct setting){ true, (uint32_t)n };
+	return r;
+}
+
+/* Into @s what @in says.  How much that is; -EINVAL: *wrong says why. */
+static int take_throttle(struct json_object *in, struct settings *s, const char **wrong)
+{
+	int bytes, requests, latency, connections;
+	int64_t n;
+
+	bytes = take_number(in, "bytes_per_s", 0, INT64_MAX, &n);
+	if (bytes == 1) {
+		s->throttled = true;
+		s->throttle = (uint64_t)n;
+	}
+	requests = take_setting(in, "requests_per_s", 0, LIMITER_REQUESTS_MAX, &s->requests);
+	latency = take_setting(in, "latency_ms", 0, LIMITER_LATENCY_MAX, &s->latency_ms);
+	connections = take_setting(in, "connections", 1, SOURCE_CONNECTIONS_MAX, &s->connections);
+	*wrong = bytes < 0	 ? "bytes_per_s: a number of bytes per second, 0 for no limit" :
+		 requests < 0	 ? "requests_per_s: a number to 1000000, 0 for no limit" :
+		 latency < 0	 ? "latency_ms: milliseconds to 60000, 0 for not looking at it" :
+		 connections < 0 ? "connections: a number from 1 to 16" :
+				   NULL;
+	return *wrong ? -EINVAL : bytes + requests + latency + connections;
 }
 
 static struct json_object *cmd_throttle(struct control *c, struct json_object *in)
 {
-	struct json_object *x;
-	int64_t n;
+	struct json_object *o;
+	struct settings s;
+	const char *wrong;
+	int given;
 
-	if (!json_object_object_get_ex(in, "bytes_per_s", &x) ||
-	    !json_object_is_type(x, json_type_int) || (n = json_object_get_int64(x)) < 0)
-		return answer_error("bytes_per_s: a number of bytes per second, 0 for no limit");
-	return apply(c, &(struct settings){ .throttled = true, .throttle = (uint64_t)n });
+	pthread_mutex_lock(&c->settings_lock);
+	s = c->c.settings;
+	given = take_throttle(in, &s, &wrong);
+	o = given < 0 ? answer_error(wrong) : given ? apply(c, &s) : answer_ok();
+	pthread_mutex_unlock(&c->settings_lock);
+	add_throttle(o, c);
+	return o;
 }
 
 static struct json_object *cmd_debug(struct control *c, struct json_object *in)

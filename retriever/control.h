@@ -11,7 +11,9 @@
  *    "type":T,"handle":"HEX",         named by its handle; "path" is for the list only
  *    "path":"..."}
  *   {"cmd":"pause"} {"cmd":"resume"}  the crawler's work
- *   {"cmd":"throttle","bytes_per_s":N} the crawler's data, 0 = no limit
+ *   {"cmd":"throttle", "bytes_per_s":N the crawler's data, 0 = no limit
+ *    "requests_per_s":N, "latency_ms":N, of the background: source/limiter.h
+ *    "connections":N}                 each may be left out; answers with what is in force then
  *   {"cmd":"debug","on":true}         or false: level debug, until the retriever ends
  *   {"cmd":"history"}                 "samples": lists of time, active seconds, found objects and
  *                                     bytes, done objects and bytes, directories left, parked;
@@ -30,12 +32,14 @@
 #include "config.h"
 #include "jobs/jobs.h"
 #include "settings.h"
+#include "source/limiter.h"
 
 struct control_config {
 	struct stub_volume *volume;
 	struct stub_journal *journal;
 	struct stub_finisher *finisher;
 	struct source *source;
+	struct limiter *limiter; /* the source's */
 	struct jobs *jobs;
 	const struct config *config; /* what was read at the start */
 	bool debug_option; /* level debug was asked for on the command line */

@@ -46,6 +46,7 @@ struct retriever {
 	struct stub_journal *journal;
 	struct stub_finisher *finisher;
 	struct stub_syncer *syncer;
+	struct limiter *limiter;
 	struct source *source;
 	struct depot *depot;
 	struct jobs *jobs;
@@ -112,13 +113,20 @@ static void take_settings(struct retriever *r, struct settings *s)
 
 	if (e < 0)
 		log_line(NULL, STUB_LOG_WARN,
-			 "what 'postcopy pause' and 'throttle' said is not known: " STUB_DIR
-			 "/settings cannot be read or is damaged");
-	jobs_throttle(r->jobs,
-		      s->throttled ? s->throttle : (uint64_t)r->config.throttle * 1024);
-	jobs_pause(r->jobs, s->paused);
+			 "what 'postcopy pause' and 'throttle' said is not known, or not all of it: " STUB_DIR
+			 "/limits or " STUB_DIR "/settings cannot be read or is damaged");
+	limiter_set(r->limiter,
+		    &(struct limiter_rules){
+			    setting_value(&s->requests, r->config.throttle_requests),
+			    setting_value(&s->latency_ms, r->config.throttle_latency) });
 	if (s->paused)
 		log_line(NULL, STUB_LOG_INFO, "paused, as before: 'postcopy resume' goes on");
+}
+
+static void set_jobs(struct retriever *r, const struct settings *s)
+{
+	jobs_throttle(r->jobs, s->throttled ? s->throttle : (uint64_t)r->config.throttle * 1024);
+	jobs_pause(r->jobs, s->paused);
 }
 
 static void raise_descriptors(void)
@@ -275,7 +283,13 @@ static int start(struct retriever *r)
 	char aside[STUB_ASIDE_NAME];
 	int e;
 
+	e = limiter_create(false, &r->limiter);
+	if (e < 0)
+		return complain("limiter", e);
+	take_settings(r, &settings);
 	config_source(c, &sc);
+	sc.connections = setting_value(&settings.connections, c->connections);
+	sc.limiter = r->limiter;
 	stub_aside_name(stub_volume_info(r->volume)->uuid, aside);
 	sc.hides = aside;
 	sc.uri = stub_volume_info(r->volume)->source;
@@ -303,6 +317,7 @@ static int start(struct retriever *r)
 		return complain("finisher", e);
 	stub_finisher_set_delay(r->finisher, c->finish_delay);
 	jc.source = r->source;
+	jc.limiter = r->limiter;
 	jc.finisher = r->finisher;
 	e = stub_syncer_create(r->volume, &r->syncer);
 	if (e < 0)
@@ -311,7 +326,7 @@ static int start(struct retriever *r)
 	e = jobs_create(&jc, &r->jobs);
 	if (e < 0)
 		return complain("workers", e);
-	take_settings(r, &settings);
+	set_jobs(r, &settings);
 	e = stub_server_create(r->volume, serve, r, log_line, NULL, &r->server);
 	if (e < 0)
 		return complain(stub_volume_info(r->volume)->socket, e);
@@ -320,6 +335,7 @@ static int start(struct retriever *r)
 		.journal = r->journal,
 		.finisher = r->finisher,
 		.source = r->source,
+		.limiter = r->limiter,
 		.jobs = r->jobs,
 		.config = c,
 		.debug_option = r->debug_option,
@@ -346,6 +362,7 @@ static void stop(struct retriever *r)
 	stub_syncer_destroy(r->syncer);
 	stub_finisher_destroy(r->finisher);
 	source_destroy(r->source);
+	limiter_destroy(r->limiter);
 	depot_close(r->depot);
 	stub_journal_close(r->journal);
 	stub_volume_close(r->volume);

@@ -1,21 +1,34 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * settings.h - what commands have set, kept for the next start: .postcopy/settings.
+ * settings.h - what commands have set, kept for the next start: .postcopy/settings, and
+ * .postcopy/limits, which earlier releases do not know.
  */
 #ifndef RETRIEVER_SETTINGS_H
 #define RETRIEVER_SETTINGS_H
 
 #include "stubcore.h"
 
+struct setting {
+	bool set; /* by a command: it counts, not what is configured */
+	uint32_t value;
+};
+
 struct settings {
 	bool paused;
 	bool throttled; /* throttle was set by a command: it counts, not the configured rate */
 	uint64_t throttle; /* bytes per second, 0: no limit */
+	struct setting requests, latency_ms; /* struct limiter_rules */
+	struct setting connections; /* 1..16 */
 };
 
-/* Of the volume whose root is open at @root.  All zero if nothing was ever set.  -EBADMSG: not
- * what settings_store() writes; other -errno. */
+/* Of the volume whose root is open at @root.  All zero if nothing was ever set.  -EBADMSG: one of the files
+ * is not what settings_store() writes, and what the other one says is in *out; other -errno. */
 int settings_load(int root, struct settings *out);
 int settings_store(const struct stub_volume *v, const struct settings *s);
+
+static inline uint32_t setting_value(const struct setting *s, uint32_t configured)
+{
+	return s->set ? s->value : configured;
+}
 
 #endif

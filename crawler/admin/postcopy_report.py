@@ -15,7 +15,7 @@ import postcopy_estimate as estimate
 import postcopy_plot as plot
 import postcopy_status as status
 from postcopy_page import Child, clipped, document, figure, h, key, pairs, path, table
-from postcopy_status import count, duration, rough, size
+from postcopy_status import count, duration, rough, size, throttles
 
 Facts = dict[str, Any]
 Samples = Sequence[Sequence[float]]
@@ -471,8 +471,8 @@ class Report:
             rows.append(("made a volume", moment(f["created"])))
         if s.get("windows"):
             rows.append(("windows", ", ".join(s["windows"])))
-        if s.get("throttle_bytes_per_s"):
-            rows.append(("throttle", "%s/s in the background" % size(s["throttle_bytes_per_s"])))
+        if limits := throttles(s):
+            rows.append(("throttle", "%s in the background" % limits))
         for one in f.get("kept") or []:
             rows.append(("kept list", path(one)))
         rows.append(("this page", "made %s (%s) by %s" % (

@@ -159,14 +159,22 @@ def holds(s: Answer) -> list[tuple[str, str]]:
         out.append(("window closed", "opens %s" % (s.get("window_change_at") or "not soon")))
     if s["pending"] == 0 and s["counter"] > 0:
         out.append(("all parked", "'postcopy parked' says why; 'postcopy retry', or 'resolve'"))
-    if s.get("throttle_bytes_per_s"):
-        out.append(("throttled", "%s/s in the background" % size(s["throttle_bytes_per_s"])))
+    if limits := throttles(s):
+        out.append(("throttled", "%s in the background" % limits))
+    if s.get("source_backs_off"):
+        out.append(("backs off", "the old server is slow: fewer requests in the background"))
     return out
+
+
+def throttles(s: Answer) -> str:
+    rate, requests = s.get("throttle_bytes_per_s"), s.get("throttle_requests_per_s")
+    return " and ".join((["%s/s" % size(rate)] if rate else []) + (
+        ["%d requests/s" % requests] if requests else []))
 
 
 def stands(s: Answer) -> bool:
     """Until somebody does something."""
-    return any(word not in ("throttled", "window closed") for word, _ in holds(s))
+    return any(word not in ("throttled", "backs off", "window closed") for word, _ in holds(s))
 
 
 # ---- the guess -------------------------------------------------------------------------
@@ -358,6 +366,14 @@ GAUGES = (      # member of the status, name, help
     ("paused", "paused", "Whether fetching in the background is paused."),
     ("window_open", "window_open", "Whether the crawler may crawl now."),
     ("throttle_bytes_per_s", "throttle_bytes_per_second", "Limit of background fetching; 0: none."),
+    ("throttle_requests_per_s", "throttle_requests_per_second",
+     "Limit of requests in the background; 0: none."),
+    ("throttle_latency_ms", "throttle_latency_milliseconds",
+     "Set point of the old server's latency; 0: none."),
+    ("source_latency_ms", "source_latency_milliseconds",
+     "What its answers took on average, where there is a set point; 0: not known."),
+    ("source_backs_off", "source_backs_off", "Whether fewer requests go because of that."),
+    ("source_connections", "source_connections", "Connections to the old server, of each protocol."),
     ("source_connected", "source_connected", "Whether the old server answers."),
     ("source_lost_s", "source_lost_seconds", "For how long the old server has been lost."),
     ("volume_error_s", "volume_full_seconds", "For how long the new volume has taken no data."),

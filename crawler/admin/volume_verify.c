@@ -13,6 +13,8 @@
 #include "check/check.h"
 #include "depot/depot.h"
 #include "preflight/preflight.h"
+#include "settings.h"
+#include "source/limiter.h"
 #include "source/posix_acl.h"
 #include "verify/verify.h"
 #include "windows/smb_meta.h"
@@ -34,6 +36,7 @@ struct verifying {
 	struct config config;
 	char path[PATH_MAX];
 	struct stub_volume *volume;
+	struct limiter *limiter; /* the source's */
 	struct source *source;
 	int lock;
 	struct verify_state state;
@@ -134,6 +137,7 @@ static void find_limits(struct verifying *c, struct source_smb *out)
 static int open_source(struct verdict *v, struct verifying *c)
 {
 	const struct stub_volume_info *info = stub_volume_info(c->volume);
+	struct settings settings;
 	struct source_config sc;
 	char aside[STUB_ASIDE_NAME];
 	int r;
@@ -154,7 +158,12 @@ static int open_source(struct verdict *v, struct verifying *c)
 	if (*sc.join || source_uri_kind(sc.uri) != SOURCE_NFS || source_uri_nfs4(sc.uri))
 		find_limits(c, &sc.smb);
 	sc.no_acl = !posix_acl_kept(stub_volume_fd(c->volume));
-	r = source_create(&sc, &c->source);
+	settings_load(stub_volume_fd(c->volume), &settings); /* what cannot be read is not set */
+	sc.connections = setting_value(&settings.connections, sc.connections);
+	r = limiter_create(true, &c->limiter);
+	sc.limiter = c->limiter;
+	if (r == 0)
+		r = source_create(&sc, &c->source);
 	return r < 0 ? verdict_fail(v, FAIL_SOURCE, "source %s: %s", info->source, strerror(-r)) : 0;
 }
 
@@ -260,7 +269,7 @@ static int open_both(struct verdict *v, struct verifying *c)
 		return -1;
 	if (c->manifest && open_manifest(v, c) < 0)
 		return -1;
-	r = verify_pace_create(root, (uint64_t)c->config.throttle * 1024, &c->verify.pace);
+	r = verify_pace_create(root, &c->config, c->limiter, &c->verify.pace);
 	return r < 0 ? verdict_fail(v, FAIL_INTERNAL, "%s", strerror(-r)) : 0;
 }
 
@@ -294,6 +303,7 @@ static void close_both(struct verifying *c)
 	if (c->source)
 		source_stop(c->source);
 	source_destroy(c->source);
+	limiter_destroy(c->limiter);
 	verify_pace_destroy(c->verify.pace);
 	if (c->lock >= 0)
 		close(c->lock);

@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "config.h"
+#include "source/limiter.h"
 #include "source/source.h"
 
 #define VERIFY_WORKERS_MOST 32
@@ -125,7 +127,9 @@ void verify_manifest_line(FILE *f, const struct verify_proven *p);
 
 /* @bytes_per_s as the configuration has it; what commands have set counts more, and is looked
  * at again every second.  @root_fd is the volume's. */
-int verify_pace_create(int root_fd, uint64_t bytes_per_s, struct verify_pace **out);
+/* @limiter: the source's, of which the rules are kept as they are set, or as @c has them. */
+int verify_pace_create(int root_fd, const struct config *c, struct limiter *limiter,
+		       struct verify_pace **out);
 void verify_pace_destroy(struct verify_pace *p);
 /* Wait until so many bytes may be read.  -ECANCELED: after verify_pace_stop() */
 int verify_pace_turn(struct verify_pace *p, uint64_t bytes);

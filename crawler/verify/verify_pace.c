@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * verify_pace.c - a comparison reads the source no faster than the crawl may: by the rate that
+ * verify_pace.c - a comparison reads the source no faster than the crawl may: by the limits that
  * `postcopy throttle` has set, not while it is paused, and only in the crawler's windows.
  */
 #include <errno.h>
@@ -15,7 +15,9 @@
 
 struct verify_pace {
 	int root_fd;
-	uint64_t configured;
+	const struct config *config;
+	struct limiter *limiter;
+	struct limiter_rules rules; /* in force */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool stop;
@@ -23,6 +25,15 @@ struct verify_pace {
 	uint64_t free_us; /* from then on bytes may be read */
 	_Atomic(const char *) waits;
 };
+
+/* Unless they are the same. */
+static void set_rules(struct verify_pace *p, const struct limiter_rules *r)
+{
+	if (r->requests == p->rules.requests && r->latency_ms == p->rules.latency_ms)
+		return;
+	p->rules = *r;
+	limiter_set(p->limiter, r);
+}
 
 /* With the lock. */
 static void look(struct verify_pace *p)
@@ -34,13 +45,13 @@ static void look(struct verify_pace *p)
 	if (stub_now_ms() < p->look_ms)
 		return;
 	p->look_ms = stub_now_ms() + LOOK_MS;
-	p->rate = p->configured;
-	if (settings_load(p->root_fd, &s) == 0) {
-		if (s.throttled)
-			p->rate = s.throttle;
-		if (s.paused)
-			waits = "paused ('postcopy resume')";
-	}
+	settings_load(p->root_fd, &s); /* what cannot be read is not set */
+	p->rate = s.throttled ? s.throttle : (uint64_t)p->config->throttle * 1024;
+	set_rules(p, &(struct limiter_rules){
+			     setting_value(&s.requests, p->config->throttle_requests),
+			     setting_value(&s.latency_ms, p->config->throttle_latency) });
+	if (s.paused)
+		waits = "paused ('postcopy resume')";
 	if (!waits && windows_load(p->root_fd, &w) == 0 && !windows_open(&w, time(NULL)))
 		waits = "outside of the crawler's hours ('postcopy window')";
 	atomic_store(&p->waits, waits);
@@ -84,16 +95,19 @@ const char *verify_pace_waits(const struct verify_pace *p)
 	return atomic_load(&p->waits);
 }
 
-int verify_pace_create(int root_fd, uint64_t bytes_per_s, struct verify_pace **out)
+int verify_pace_create(int root_fd, const struct config *c, struct limiter *limiter,
+		       struct verify_pace **out)
 {
 	struct verify_pace *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return -ENOMEM;
 	p->root_fd = root_fd;
-	p->configured = bytes_per_s;
+	p->config = c;
+	p->limiter = limiter;
 	pthread_mutex_init(&p->lock, NULL);
 	stub_cond_init(&p->changed);
+	look(p);
 	*out = p;
 	return 0;
 }

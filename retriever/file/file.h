@@ -133,6 +133,7 @@ struct file_call {
 	/* guarded by the source's lock */
 	unsigned int refs; /* who made it, and the source while it has it */
 	bool running, over, abandoned;
+	bool flies; /* it was let go by the limiter */
 	uint64_t began_ms;
 	int err;
 	pthread_cond_t changed; /* over */
@@ -170,7 +171,6 @@ struct file_source {
 	/* constant after creation */
 	struct file_uri uri;
 	struct source_config config;
-	unsigned int n; /* threads */
 
 	struct source_pool pool; /* usable: 1 or 0; known: the root was there once */
 	/* guarded by pool.lock */
@@ -180,6 +180,8 @@ struct file_source {
 	pthread_cond_t looked; /* look_have has changed; threads has */
 	struct file_calls queue[2], running;
 	unsigned int background; /* of the running calls */
+	unsigned int n; /* threads that work; it never shrinks */
+	unsigned int wanted; /* so many of them may work, and three quarters of these on background */
 	struct file_mount *mount; /* NULL: lost */
 	struct stub_origin root;
 	struct stub_attr root_attr;
@@ -206,6 +208,8 @@ struct file_call *file_call_new(struct file_source *s, enum called kind, const c
 void file_call_put(struct file_call *c); /* the last one frees it with all that it brought */
 /* 0, or -ECANCELED, -ETIMEDOUT: then done() is not called. */
 int file_submit(struct file_call *c);
+/* Calls for @trace that wait in the background go as demand. */
+void file_hurry(struct file_source *s, uint64_t trace);
 /* Submit it and wait.  *mine: what it has brought may be looked at. */
 int file_run(struct file_call *c, bool *mine);
 void *file_thread(void *source); /* works the queue off until stop */

@@ -101,6 +101,23 @@ int file_submit(struct file_call *c)
 	return r;
 }
 
+void file_hurry(struct file_source *s, uint64_t trace)
+{
+	struct file_call *c, *next;
+
+	pthread_mutex_lock(&s->pool.lock);
+	for (c = TAILQ_FIRST(&s->queue[SOURCE_BACKGROUND]); c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (c->trace != trace)
+			continue;
+		TAILQ_REMOVE(&s->queue[SOURCE_BACKGROUND], c, link);
+		TAILQ_INSERT_TAIL(&s->queue[SOURCE_DEMAND], c, link);
+		c->prio = SOURCE_DEMAND;
+		pthread_cond_signal(&s->work);
+	}
+	pthread_mutex_unlock(&s->pool.lock);
+}
+
 int file_run(struct file_call *c, bool *mine)
 {
 	struct file_source *s = c->s;
@@ -219,15 +236,33 @@ void file_source_put(struct file_source *s)
 
 /* ---- threads ---- */
 
-static struct file_call *next_call(struct file_source *s)
+/* *again_us: what there is waits for the limiter until then. */
+static struct file_call *next_call(struct file_source *s, uint64_t *again_us)
 {
 	struct file_call *c = TAILQ_FIRST(&s->queue[SOURCE_DEMAND]);
 
 	if (!s->mount)
 		return NULL;
-	if (!c && s->background < s->n - s->n / 4)
+	if (!c && s->background < s->wanted - s->wanted / 4)
 		c = TAILQ_FIRST(&s->queue[SOURCE_BACKGROUND]);
+	if (c) {
+		c->flies = limiter_counts(s->pool.limiter, c->prio == SOURCE_BACKGROUND);
+		if (c->flies && !limiter_go(s->pool.limiter, again_us))
+			return NULL;
+	}
 	return c;
+}
+
+/* How long it took. */
+static void note(const struct file_call *c, uint64_t began_us)
+{
+	struct limiter *l = c->s->pool.limiter;
+
+	called(c->kind, began_us);
+	if (c->kind == CALLED_LISTING)
+		limiter_heard(l);
+	else
+		limiter_answered(l, began_us, c->kind == CALLED_READ && c->got > 0 ? (uint64_t)c->got : 0);
 }
 
 /* @c, which has failed, is tried again, if it was not its object's fault. */
@@ -277,7 +312,7 @@ static void work(struct file_source *s, struct file_call *c, void *buf)
 {
 	uint64_t began_us = stub_now_us();
 	struct file_mount *m = file_mount_get(s);
-	bool background = c->prio == SOURCE_BACKGROUND;
+	bool background = c->prio == SOURCE_BACKGROUND, flies = c->flies;
 	int err;
 
 	TAILQ_REMOVE(&s->queue[c->prio], c, link);
@@ -287,7 +322,9 @@ static void work(struct file_source *s, struct file_call *c, void *buf)
 	s->background += background;
 	pthread_mutex_unlock(&s->pool.lock);
 	err = c->work(c, m, buf);
-	called(c->kind, began_us);
+	note(c, began_us);
+	if (flies)
+		limiter_over(s->pool.limiter);
 	if (trace_on())
 		tell(c, err, began_us);
 	pthread_mutex_lock(&s->pool.lock);
@@ -305,12 +342,16 @@ void *file_thread(void *arg)
 	struct file_source *s = arg;
 	void *buf = malloc(FILE_READ_MAX);
 	struct file_call *c;
+	uint64_t again_us;
 
 	pthread_mutex_lock(&s->pool.lock);
 	while (!s->pool.stop) {
-		c = buf ? next_call(s) : NULL;
+		again_us = 0;
+		c = buf ? next_call(s, &again_us) : NULL;
 		if (c)
 			work(s, c, buf);
+		else if (again_us)
+			stub_cond_wait_until(&s->work, &s->pool.lock, again_us / 1000 + 1);
 		else
 			pthread_cond_wait(&s->work, &s->pool.lock);
 	}

@@ -26,9 +26,9 @@ static struct file_source *allocate(const struct source_config *c)
 		within(c->read_bytes ? c->read_bytes : FILE_READ_MAX, 4096, FILE_READ_MAX);
 	s->config.call_timeout_ms = c->call_timeout_ms ? within(c->call_timeout_ms, 100, 600000) :
 							 15000;
-	s->n = within(c->connections * 4, FILE_THREADS_MIN, FILE_THREADS_MAX);
 	s->refs = 1;
 	source_pool_init(&s->pool, c->give_up_ms);
+	s->pool.limiter = c->limiter;
 	stub_cond_init(&s->work);
 	stub_cond_init(&s->tick);
 	stub_cond_init(&s->look);
@@ -93,6 +93,33 @@ static void destroy(struct source *base)
 	file_source_put(s);
 }
 
+/* Threads, that is. */
+static int connections(struct source *base, unsigned int n)
+{
+	unsigned int wanted = within(n * 4, FILE_THREADS_MIN, FILE_THREADS_MAX), more;
+	struct file_source *s = file_of(base);
+	int r = 0;
+
+	pthread_mutex_lock(&s->pool.lock);
+	more = s->n < wanted ? wanted - s->n : 0;
+	pthread_mutex_unlock(&s->pool.lock);
+	for (unsigned int i = 0; i < more && r == 0; i++)
+		r = start_thread(s, file_thread);
+	pthread_mutex_lock(&s->pool.lock);
+	if (r == 0) {
+		s->n += more;
+		s->wanted = wanted;
+	}
+	pthread_cond_broadcast(&s->work);
+	pthread_mutex_unlock(&s->pool.lock);
+	return r;
+}
+
+static void hurry(struct source *base, uint64_t trace)
+{
+	file_hurry(file_of(base), trace);
+}
+
 static int create(const struct source_config *c, struct source **out)
 {
 	struct file_source *s = allocate(c);
@@ -110,8 +137,8 @@ static int create(const struct source_config *c, struct source **out)
 	r = start_thread(s, file_clock_thread);
 	if (r == 0)
 		r = start_thread(s, file_look_thread);
-	for (unsigned int i = 0; i < s->n && r == 0; i++)
-		r = start_thread(s, file_thread);
+	if (r == 0)
+		r = connections(&s->base, c->connections);
 	if (r < 0) {
 		destroy(&s->base);
 		return r;
@@ -128,6 +155,7 @@ static void state(struct source *base, struct source_state *out)
 	memset(out, 0, sizeof(*out));
 	pthread_mutex_lock(&s->pool.lock);
 	source_pool_state(&s->pool, out);
+	out->wanted = s->wanted / 4;
 	TAILQ_FOREACH(c, &s->running, link)
 	out->inflight++;
 	pthread_mutex_unlock(&s->pool.lock);
@@ -353,6 +381,8 @@ const struct source_ops file_source_ops = {
 	.probe = file_source_probe,
 	.traits = file_source_traits,
 	.state = state,
+	.connections = connections,
+	.hurry = hurry,
 	.root = root,
 	.lookup = lookup,
 	.verify = file_source_verify,

@@ -61,7 +61,7 @@ void jobs_submit(struct jobs *j, struct stub_request *r)
 	struct waiter *w = malloc(sizeof(*w));
 	uint32_t id = r->ask.id;
 	uint64_t joined = 0;
-	bool stopped;
+	bool stopped, client = r->ask.kind != STUB_ASK_FILL;
 
 	tell_received(r);
 
@@ -82,6 +82,8 @@ void jobs_submit(struct jobs *j, struct stub_request *r)
 		joined = submit(j, job);
 	pthread_mutex_unlock(&j->table.lock);
 	tell_joined(id, joined);
+	if (joined && client)
+		source_hurry(j->c.source, joined);
 	if (stopped) {
 		job_answer(w, -EAGAIN, -1);
 		job_free(job);

@@ -211,7 +211,7 @@ void job_promote(struct job_table *t, struct job *job)
 	if (!job->background)
 		return;
 	if (job->running) {
-		job->wanted = true;
+		atomic_store(&job->wanted, true);
 		if (job->hurry)
 			job->hurry(job->hurry_arg);
 		return;

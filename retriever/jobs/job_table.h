@@ -11,6 +11,7 @@
 #define JOB_TABLE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "stubcore.h"
 
@@ -37,7 +38,7 @@ struct job {
 	struct job *queue_next;
 	bool background;
 	bool running;
-	bool wanted; /* a client joined while it ran in the background */
+	atomic_bool wanted; /* a client joined while it ran in the background */
 	uint64_t first; /* DATA: byte of the first ask */
 	uint64_t end; /* DATA, once it runs: it brings what is before that, of the next block too */
 	bool wants_more; /* a client has asked for bytes behind that */

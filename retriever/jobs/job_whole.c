@@ -243,8 +243,8 @@ static bool wait_below(struct whole *w, unsigned int most)
 	while (w->inflight > most && !hurried(w) && !silent) {
 		silent = !digest_one(w) &&
 			 stub_cond_wait_until(&w->moved, &w->lock, until) == -ETIMEDOUT &&
-			 w->inflight == before;
-		if (w->inflight != before) {
+			 w->inflight == before && !limiter_holds(w->j->c.limiter);
+		if (!silent && (w->inflight != before || stub_now_ms() >= until)) {
 			before = w->inflight;
 			until = stub_now_ms() + w->j->c.patience_ms;
 		}

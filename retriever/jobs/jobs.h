@@ -24,6 +24,7 @@ struct jobs_config {
 	struct stub_finisher *finisher;
 	struct stub_syncer *syncer; /* NULL: nothing is made whole */
 	struct source *source;
+	struct limiter *limiter; /* the source's; NULL: none */
 	struct depot *depot; /* of streams; NULL: they are attributes */
 	unsigned int demand_workers; /* threads for waiting clients */
 	unsigned int fill_workers;   /* threads for the crawler */

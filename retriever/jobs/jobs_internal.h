@@ -39,6 +39,7 @@
 #include "jobs/reserve.h"
 #include "jobs/treestat.h"
 #include "jobs/turns.h"
+#include "source/limiter.h"
 #include "source/trace.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -130,7 +131,7 @@ struct jobs {
 
 static inline enum source_priority job_priority(const struct job *job)
 {
-	return job->background ? SOURCE_BACKGROUND : SOURCE_DEMAND;
+	return job->background && !atomic_load(&job->wanted) ? SOURCE_BACKGROUND : SOURCE_DEMAND;
 }
 
 /* The crawler's work stops here while paused or over the byte rate.  Read-ahead does

@@ -241,6 +241,7 @@ struct nfs_call {
 	unsigned int losses; /* connections lost while it was in flight */
 	bool suspect; /* may have broken a connection: is sent alone on one */
 	bool alone; /* goes with no others in one message */
+	bool flies; /* on a connection: it counts there by the limiter */
 	struct nfs_call *with; /* in flight: the next one in the same message */
 	uint32_t backoff_ms;
 	uint64_t due_ms; /* delayed: not before */
@@ -284,6 +285,7 @@ struct nfs_conn {
 	bool framing; /* ... because replies could not be told apart */
 	bool blameless; /* ... by no call's doing */
 	bool each_alone; /* the server does not take several calls in one message */
+	bool leaves; /* it is closed since fewer connections are wanted */
 };
 
 struct nfs_pace { /* see nfs_krb5.c */
@@ -299,7 +301,6 @@ struct nfs_source {
 	/* constant after creation */
 	struct nfs_uri uri;
 	struct source_config config;
-	unsigned int n; /* connections */
 	uint64_t silence_ms; /* without an answer a connection is given up */
 	struct smb_idmap *ids; /* NFSv4; NULL: nobody */
 	struct tickets *tickets; /* NULL: sec=sys */
@@ -307,6 +308,9 @@ struct nfs_source {
 	struct source_pool pool; /* known: root and limits are */
 	/* guarded by pool.lock */
 	pthread_cond_t schedule; /* wakes the timer thread */
+	unsigned int n; /* connections that have a thread; it never shrinks */
+	unsigned int wanted; /* those with a lower index are used */
+	uint64_t held_ms; /* the limiter held a call, and is to be asked again then; 0: it did not */
 	bool acl; /* the server has the ACL protocol; constant once known */
 	bool no_holes; /* what the server says of holes is not to be believed */
 	bool wrong_root; /* the root is not the one that the migration began with */
@@ -583,6 +587,8 @@ void nfs_conn_join(struct nfs_conn *c);
 int nfs_queue_start(struct nfs_source *s); /* the timer thread */
 /* Take @c over.  0, or -ECANCELED: then done() is not called. */
 int nfs_submit(struct nfs_source *s, struct nfs_call *c);
+/* Calls for @trace that wait in the background go as demand. */
+void nfs_hurry(struct nfs_source *s, uint64_t trace);
 /* Give connections with room their next calls.  With nfs_source.lock held. */
 void nfs_pump(struct nfs_source *s);
 /* A connection is usable now, or not any more (silent for @silent_ms). */

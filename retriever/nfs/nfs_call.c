@@ -133,6 +133,19 @@ static enum called kind_of(enum nfs_op op)
 	}
 }
 
+/* How long the answer took. */
+static void note(const struct nfs_call *c, const struct nfs_answer *a)
+{
+	struct limiter *l = c->conn->s->pool.limiter;
+	enum called kind = kind_of(c->op);
+
+	called(kind, c->sent_us);
+	if (kind == CALLED_LISTING)
+		limiter_heard(l);
+	else
+		limiter_answered(l, c->sent_us, kind == CALLED_READ && !a->error ? a->len : 0);
+}
+
 /* What came is no answer to the call. */
 static void on_fault(struct nfs_call *c, const struct nfs_answer *a)
 {
@@ -156,7 +169,7 @@ static void on_fault(struct nfs_call *c, const struct nfs_answer *a)
 static void take_one(struct nfs_call *c, const struct nfs_answer *a)
 {
 	if (a)
-		called(kind_of(c->op), c->sent_us);
+		note(c, a);
 	if (a && !a->error) {
 		finish(c, 0, a);
 		return;
@@ -198,13 +211,13 @@ static void on_reply(struct rpc_context *rpc, int status, void *data, void *arg)
 		on_replies(c, data);
 		return;
 	}
-	called(kind_of(c->op), c->sent_us);
 	conn->heard_ms = stub_now_ms();
 	conn->s->uri.version->answer(conn->s, c, data, &a);
 	if (a.fault) {
 		on_fault(c, &a);
 		return;
 	}
+	note(c, &a);
 	conn->replied = true;
 	if (a.error == -EAGAIN) {
 		trace(c->trace, "source %s: JUKEBOX, connection %u", nfs_op_name(c->op),

@@ -199,11 +199,19 @@ static void service_failed(struct nfs_conn *c)
 					     "connection closed");
 }
 
+/* More work; or, where fewer connections are wanted, none. */
 static void refill(struct nfs_conn *c)
 {
+	bool leaves;
+
 	pthread_mutex_lock(&c->s->pool.lock);
 	nfs_pump(c->s);
+	leaves = c->index >= c->s->wanted && !c->inflight;
 	pthread_mutex_unlock(&c->s->pool.lock);
+	if (leaves && !c->pinging && !c->broken[0]) {
+		c->leaves = true;
+		nfs_conn_break(c, "fewer are wanted");
+	}
 }
 
 /* What it may have been woken for. */
@@ -271,11 +279,12 @@ static void suspect_all(struct nfs_conn *c)
 
 /*
  * Every call's callback comes now, if it has not: the flight stays as it is.  At the source's end
- * with nothing under way the server is told of the session's end; else its lease ends it.
+ * or the connection's, with nothing under way, the server is told of the session's end; else its lease ends
+ * it.
  */
 static void hang_up(struct nfs_conn *c)
 {
-	bool orderly = is_stopped(c) && TAILQ_EMPTY(&c->flight) && !c->pinging;
+	bool orderly = (is_stopped(c) || c->leaves) && TAILQ_EMPTY(&c->flight) && !c->pinging;
 	struct nfs_dial d = { .uri = &c->s->uri,
 			      .wake = -1,
 			      .deadline_ms = stub_now_ms() + c->s->config.call_timeout_ms,
@@ -295,8 +304,10 @@ static void lose(struct nfs_conn *c)
 	if (TAILQ_EMPTY(&c->flight) && !c->pinging)
 		silent = 0;
 	if (!is_stopped(c))
-		nfs_log(c->s, STUB_LOG_WARN, "source %s: connection %u lost: %s", c->s->uri.host,
-			c->index, c->broken);
+		nfs_log(c->s, c->leaves ? STUB_LOG_INFO : STUB_LOG_WARN, "source %s: connection %u %s: %s",
+			c->s->uri.host, c->index, c->leaves ? "closed" : "lost", c->broken);
+	if (c->leaves)
+		c->ever = false; /* what comes then is no reconnect */
 	nfs_conn_down(c, silent);
 	hang_up(c);
 	if (!is_stopped(c))
@@ -440,6 +451,25 @@ static void wait_pace(struct nfs_conn *c)
 			eventfd_read(c->wake, &n);
 }
 
+/* Until it is one of those that are wanted. */
+static void wait_wanted(struct nfs_conn *c)
+{
+	struct pollfd p = { .fd = c->wake, .events = POLLIN };
+	struct nfs_source *s = c->s;
+	bool wanted;
+	eventfd_t n;
+
+	for (;;) {
+		pthread_mutex_lock(&s->pool.lock);
+		wanted = c->index < s->wanted || s->pool.stop;
+		pthread_mutex_unlock(&s->pool.lock);
+		if (wanted)
+			return;
+		if (poll(&p, 1, -1) > 0)
+			eventfd_read(c->wake, &n);
+	}
+}
+
 static void *conn_main(void *arg)
 {
 	struct nfs_conn *c = arg;
@@ -449,6 +479,7 @@ static void *conn_main(void *arg)
 	int r;
 
 	while (!is_stopped(c)) {
+		wait_wanted(c);
 		wait_pace(c);
 		r = connect_once(c, turn, attempt++, why, sizeof(why));
 		if (r) {
@@ -461,7 +492,7 @@ static void *conn_main(void *arg)
 					c->s->uri.host, c->index);
 			c->broken[0] = '\0';
 			c->framing = c->blameless = c->pinging = c->replied = false;
-			c->each_alone = false;
+			c->each_alone = c->leaves = false;
 			c->heard_ms = stub_now_ms();
 			nfs_conn_up(c);
 			serve(c);

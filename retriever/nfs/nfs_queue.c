@@ -6,7 +6,9 @@
  *   - a call is in one list: queue[], delayed, or one connection's inbox or flight
  *   - conn.inflight and conn.load are those of its inbox and flight; inflight is at most window,
  *     which is no more than the server has slots for (NFSv4.1)
- *   - after nfs_pump() no call waits that some connection could take
+ *   - after nfs_pump() no call waits that some connection could take, but for background
+ *     that the limiter holds: then held_ms is set
+ *   - a call that counts by the limiter flies while it is in an inbox or flight
  *   - demand goes before background, first come first served within each
  *   - background leaves a quarter of each window to demand, and connection 0
  *     whole while there is another: no client's LOOKUP waits behind megabytes
@@ -27,7 +29,7 @@ static bool has_room(const struct nfs_conn *c, const struct nfs_call *call)
 {
 	unsigned int window = c->window;
 
-	if (!c->usable || c->solo)
+	if (!c->usable || c->solo || c->index >= c->s->wanted)
 		return false;
 	if (call->suspect)
 		return c->inflight == 0;
@@ -55,6 +57,29 @@ static struct nfs_conn *least_loaded(struct nfs_source *s, const struct nfs_call
 	return best;
 }
 
+/* By the limiter. */
+static bool may_go(struct nfs_source *s, struct nfs_call *call)
+{
+	uint64_t again_us;
+
+	if (!limiter_counts(s->pool.limiter, call->prio == SOURCE_BACKGROUND))
+		return true;
+	call->flies = limiter_go(s->pool.limiter, &again_us);
+	if (!call->flies && !s->held_ms) {
+		s->held_ms = again_us / 1000 + 1;
+		pthread_cond_signal(&s->schedule);
+	}
+	return call->flies;
+}
+
+/* It has come back, one way or the other. */
+static void land(struct nfs_source *s, struct nfs_call *call)
+{
+	if (call->flies)
+		limiter_over(s->pool.limiter);
+	call->flies = false;
+}
+
 void nfs_pump(struct nfs_source *s)
 {
 	struct nfs_call *call;
@@ -62,7 +87,8 @@ void nfs_pump(struct nfs_source *s)
 	unsigned int p;
 
 	for (p = 0; p < 2; p++) {
-		while ((call = TAILQ_FIRST(&s->queue[p])) && (c = least_loaded(s, call))) {
+		while ((call = TAILQ_FIRST(&s->queue[p])) && (c = least_loaded(s, call)) &&
+		       may_go(s, call)) {
 			bool first = TAILQ_EMPTY(&c->inbox);
 
 			TAILQ_REMOVE(&s->queue[p], call, link);
@@ -102,7 +128,7 @@ int nfs_submit(struct nfs_source *s, struct nfs_call *c)
 {
 	c->conn = NULL;
 	c->garbage = c->losses = c->backoff_ms = 0;
-	c->suspect = c->alone = false;
+	c->suspect = c->alone = c->flies = false;
 	c->begun_us = trace_on() ? stub_now_us() : 0;
 	if (!c->trace) /* or it goes on with what it has begun */
 		c->trace = trace_of;
@@ -174,6 +200,7 @@ void nfs_give_back(struct nfs_conn *c)
 	while ((call = TAILQ_LAST(&list, nfs_calls))) {
 		TAILQ_REMOVE(&list, call, link);
 		call->conn = NULL;
+		land(s, call);
 		s->pool.n.retries++;
 		if (s->pool.stop)
 			TAILQ_INSERT_HEAD(&ended, call, link);
@@ -196,6 +223,7 @@ void nfs_settle(struct nfs_conn *c, struct nfs_call *call)
 	c->load -= nfs_call_load(call);
 	c->solo = false;
 	call->conn = NULL;
+	land(s, call);
 	pthread_mutex_unlock(&s->pool.lock);
 }
 
@@ -241,6 +269,31 @@ void nfs_delay(struct nfs_source *s, struct nfs_call *call)
 		nfs_call_over(call, NULL, -ECANCELED, NULL);
 }
 
+static void hurry_one(struct nfs_source *s, struct nfs_calls *list, struct nfs_calls *to, uint64_t trace)
+{
+	struct nfs_call *c, *next;
+
+	for (c = TAILQ_FIRST(list); c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (c->trace != trace || c->prio != SOURCE_BACKGROUND)
+			continue;
+		c->prio = SOURCE_DEMAND;
+		if (to != list) {
+			TAILQ_REMOVE(list, c, link);
+			TAILQ_INSERT_TAIL(to, c, link);
+		}
+	}
+}
+
+void nfs_hurry(struct nfs_source *s, uint64_t trace)
+{
+	pthread_mutex_lock(&s->pool.lock);
+	hurry_one(s, &s->queue[SOURCE_BACKGROUND], &s->queue[SOURCE_DEMAND], trace);
+	hurry_one(s, &s->delayed, &s->delayed, trace);
+	nfs_pump(s);
+	pthread_mutex_unlock(&s->pool.lock);
+}
+
 /* ---- time ---- */
 
 /* Back-offs that are over: to the end of their queues.  Returns when to look again. */
@@ -260,9 +313,13 @@ static uint64_t run_delayed(struct nfs_source *s)
 		TAILQ_INSERT_TAIL(&s->queue[c->prio], c, link);
 		any = true;
 	}
+	if (s->held_ms && s->held_ms <= now) {
+		s->held_ms = 0;
+		any = true;
+	}
 	if (any)
 		nfs_pump(s);
-	return next;
+	return s->held_ms && s->held_ms < next ? s->held_ms : next;
 }
 
 static void take_waiting(struct nfs_source *s, struct nfs_calls *out)

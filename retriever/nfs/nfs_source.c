@@ -31,6 +31,7 @@ static struct nfs_source *allocate(const struct source_config *c)
 	if (c->give_up_ms && c->give_up_ms < s->silence_ms)
 		s->silence_ms = c->give_up_ms;
 	source_pool_init(&s->pool, s->config.give_up_ms);
+	s->pool.limiter = c->limiter;
 	stub_cond_init(&s->schedule);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);
@@ -103,6 +104,7 @@ static int create(const struct source_config *c, struct source **out)
 	/* No thread looks at s->n connections before all are there. */
 	n = s->config.connections;
 	pthread_mutex_lock(&s->pool.lock);
+	s->wanted = n;
 	for (i = 0; i < n && !r; i++)
 		r = nfs_conn_start(s, i);
 	s->n = r ? i - 1 : n;
@@ -123,6 +125,7 @@ static void state(struct source *base, struct source_state *out)
 	memset(out, 0, sizeof(*out));
 	pthread_mutex_lock(&s->pool.lock);
 	source_pool_state(&s->pool, out);
+	out->wanted = s->wanted;
 	for (i = 0; i < s->n; i++)
 		out->inflight += s->conn[i].inflight;
 	if (s->pool.usable)
@@ -137,6 +140,28 @@ static void state(struct source *base, struct source_state *out)
 static void reload(struct source *base)
 {
 	nfs_pace_hurry(nfs_of(base));
+}
+
+static int connections(struct source *base, unsigned int n)
+{
+	struct nfs_source *s = nfs_of(base);
+	int r = 0;
+
+	pthread_mutex_lock(&s->pool.lock);
+	for (; s->n < n && !s->pool.stop && !r; s->n += !r)
+		r = nfs_conn_start(s, s->n);
+	if (!r)
+		s->wanted = n;
+	for (unsigned int i = 0; i < s->n; i++)
+		nfs_conn_wake(&s->conn[i]);
+	nfs_pump(s);
+	pthread_mutex_unlock(&s->pool.lock);
+	return r;
+}
+
+static void hurry(struct source *base, uint64_t trace)
+{
+	nfs_hurry(nfs_of(base), trace);
 }
 
 /* ---- blocking calls ---- */
@@ -373,6 +398,8 @@ const struct source_ops nfs_source_ops = {
 	.settle = nfs_source_settle,
 	.state = state,
 	.reload = reload,
+	.connections = connections,
+	.hurry = hurry,
 	.root = root,
 	.lookup = lookup,
 	.verify = nfs_source_verify,

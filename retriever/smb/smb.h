@@ -91,6 +91,7 @@ struct smb_call {
 	uint64_t epoch; /* of smb_source.epoch, at the last of these losses */
 	uint64_t made; /* of smb_source.made, likewise */
 	bool begun; /* a part of the answer has been handed on */
+	bool flies; /* it is under way, and counts by the limiter */
 	/* A part, ENTRIES: on the connection's thread; it may wait. */
 	void (*part)(struct smb_call *c, struct smb_answer *a);
 	/* @a is the answer, valid during the call; NULL if @err. */
@@ -151,12 +152,13 @@ struct smb_source {
 	struct smb_login login; /* not constant: belongs to who has the turn of pace */
 	char *worker, *idmap;
 	struct tickets *ticket; /* NULL: not Kerberos */
-	unsigned int n;
 	int wake; /* eventfd, readable after stop */
 
 	struct source_pool pool; /* known: the root is */
 	/* guarded by pool.lock */
 	pthread_cond_t work; /* something to do, or stop */
+	unsigned int n; /* connections that have a thread; it never shrinks */
+	unsigned int wanted; /* those with a lower index are used */
 	struct stub_attr root;
 	uint64_t epoch; /* how many connections could not be made so far */
 	uint64_t made; /* how many were made so far */
@@ -176,9 +178,13 @@ struct smb_source {
 /* ---- smb_queue.c ---- */
 
 bool smb_ticket_is_old(const struct smb_conn *c); /* there are newer tickets than its own */
+bool smb_conn_wanted(const struct smb_conn *c); /* or fewer are: it is to be closed */
+bool smb_wait_wanted(struct smb_conn *c); /* until it is.  False: stop */
 int smb_submit(struct smb_source *s, struct smb_call *c); /* 0, -ECANCELED: no done() */
+/* Calls for @trace that wait in the background go as demand. */
+void smb_hurry(struct smb_source *s, uint64_t trace);
 /* The next call for this connection; waits.  NULL: stop, or *ping: nothing for SMB_PING_MS,
- * or newer tickets. */
+ * or newer tickets, or it is not wanted any more. */
 struct smb_call *smb_next(struct smb_conn *c, bool *ping);
 /* One more for this connection, beside those under way; NULL: none that may go with them, or for
  * which no other connection rests. */

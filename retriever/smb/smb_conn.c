@@ -294,6 +294,20 @@ static int wait_message(struct smb_conn *c, bool *message, uint64_t *silent_ms)
 	return 0;
 }
 
+/* How long the answer took. */
+static void note(const struct smb_conn *c, const struct smb_call *call, uint64_t since_us,
+		 const struct smb_answer *a)
+{
+	enum called kind = kind_of(call->request.type);
+
+	called(kind, since_us);
+	if (kind != CALLED_LISTING)
+		limiter_answered(c->s->pool.limiter, since_us,
+				 a->type == SMB_WIRE_DATA ? a->rest_len :
+				 a->type == SMB_WIRE_META ? a->data_len :
+							    0);
+}
+
 /* One message: a call may be over. */
 static int take_message(struct smb_conn *c, uint64_t *silent_ms)
 {
@@ -306,6 +320,7 @@ static int take_message(struct smb_conn *c, uint64_t *silent_ms)
 
 	if (r)
 		return r;
+	limiter_heard(c->s->pool.limiter);
 	if (a.type == SMB_WIRE_ALIVE)
 		return 0;
 	u = under_of(c, tag);
@@ -316,6 +331,8 @@ static int take_message(struct smb_conn *c, uint64_t *silent_ms)
 	call = u->call;
 	if (a.type == SMB_WIRE_ENTRIES && call->part) {
 		call->begun = true;
+		if (call->flies)
+			limiter_another(c->s->pool.limiter);
 		came_us = stub_now_us();
 		call->part(call, &a);
 		u->since_us += stub_now_us() - came_us; /* ours */
@@ -325,7 +342,7 @@ static int take_message(struct smb_conn *c, uint64_t *silent_ms)
 	    (a.type == SMB_WIRE_DATA && a.rest_len > call->request.length) ||
 	    (a.type == SMB_WIRE_META && a.data_len > call->request.want))
 		return nonsense(c);
-	called(kind_of(call->request.type), u->since_us);
+	note(c, call, u->since_us, &a);
 	forget(c, u);
 	smb_call_over(call, c, 0, &a);
 	return 0;
@@ -531,6 +548,16 @@ static void lose_calls(struct smb_conn *c)
 		smb_lost(c, c->under[--c->n_under].call, together);
 }
 
+/* Fewer connections are wanted. */
+static void leave(struct smb_conn *c)
+{
+	smb_log(c->s, STUB_LOG_INFO, "source %s: connection %u closed: fewer are wanted", c->s->uri.host,
+		c->index);
+	smb_conn_down(c, 0);
+	smb_conn_hangup(c);
+	c->ever = false; /* what comes then is no reconnect */
+}
+
 static void *conn_main(void *arg)
 {
 	struct smb_conn *c = arg;
@@ -542,8 +569,10 @@ static void *conn_main(void *arg)
 	int r;
 
 	for (;;) {
+		if (c->pid && !smb_conn_wanted(c))
+			leave(c);
 		if (!c->pid) {
-			if (!smb_pace_begin(s, true))
+			if (!smb_wait_wanted(c) || !smb_pace_begin(s, true))
 				break;
 			if (dial_over(c, smb_conn_dial(c, &root)) < 0) {
 				if (!smb_conn_wait(c))
@@ -559,7 +588,7 @@ static void *conn_main(void *arg)
 		call = smb_next(c, &idle);
 		if (!call && !idle)
 			break;
-		if (!call && smb_ticket_is_old(c))
+		if (!call && (smb_ticket_is_old(c) || !smb_conn_wanted(c)))
 			continue;
 		r = call ? smb_conn_work(c, call, &silent_ms) : ping(c, &silent_ms);
 		if (r != SMB_LOST)

@@ -22,6 +22,21 @@
 #define ALONE_MS  60000
 #define WAITS_US  1000 /* so long a connection waits for an answer before it is told of more calls */
 
+static bool is_wanted(const struct smb_conn *c)
+{
+	return c->index < c->s->wanted;
+}
+
+bool smb_conn_wanted(const struct smb_conn *c)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&c->s->pool.lock);
+	wanted = is_wanted(c) || c->s->pool.stop;
+	pthread_mutex_unlock(&c->s->pool.lock);
+	return wanted;
+}
+
 /* Connection 0 takes no background work while there is another one. */
 static bool may_take(const struct smb_conn *c, unsigned int prio)
 {
@@ -58,7 +73,7 @@ static void wake_one(struct smb_source *s, const struct smb_call *c)
 		struct smb_conn *k = &s->conn[i];
 		uint64_t waits_us = atomic_load(&k->waits_us);
 
-		if (!k->usable || !waits_us || now_us - waits_us < WAITS_US || !may_take(k, c->prio))
+		if (!k->usable || !is_wanted(k) || !waits_us || now_us - waits_us < WAITS_US || !may_take(k, c->prio))
 			continue;
 		if (write(k->more, &one, sizeof(one)) == sizeof(one))
 			return;
@@ -70,7 +85,7 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 	int r = 0;
 
 	c->losses = 0;
-	c->begun = false;
+	c->begun = c->flies = false;
 	c->begun_us = trace_on() ? stub_now_us() : 0;
 	c->trace = trace_of;
 	pthread_mutex_lock(&s->pool.lock);
@@ -86,6 +101,31 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 	}
 	pthread_mutex_unlock(&s->pool.lock);
 	return r;
+}
+
+void smb_hurry(struct smb_source *s, uint64_t trace)
+{
+	struct smb_call *c, *next;
+
+	pthread_mutex_lock(&s->pool.lock);
+	for (c = TAILQ_FIRST(&s->queue[SOURCE_BACKGROUND]); c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (c->trace != trace)
+			continue;
+		TAILQ_REMOVE(&s->queue[SOURCE_BACKGROUND], c, link);
+		TAILQ_INSERT_TAIL(&s->queue[SOURCE_DEMAND], c, link);
+		c->prio = SOURCE_DEMAND;
+		pthread_cond_broadcast(&s->work);
+	}
+	pthread_mutex_unlock(&s->pool.lock);
+}
+
+/* It is under way no more. */
+static void land(struct smb_source *s, struct smb_call *c)
+{
+	if (c->flies)
+		limiter_over(s->pool.limiter);
+	c->flies = false;
 }
 
 /* What of its object and answer may be told. */
@@ -126,12 +166,15 @@ void smb_call_over(struct smb_call *c, const struct smb_conn *on, int err, struc
 {
 	if (c->begun_us && trace_on())
 		tell(c, on, err, err ? NULL : a);
+	if (on)
+		land(on->s, c);
 	if (!err && on && smb_goes_with_others(c))
 		atomic_store(&on->s->broke, 0);
 	c->done(c, err, a);
 }
 
-static struct smb_call *take(struct smb_conn *c, bool with_others)
+/* *again_us: what there is waits for the limiter until then. */
+static struct smb_call *take(struct smb_conn *c, bool with_others, uint64_t *again_us)
 {
 	struct smb_source *s = c->s;
 
@@ -142,6 +185,11 @@ static struct smb_call *take(struct smb_conn *c, bool with_others)
 			continue;
 		if (with_others && !smb_goes_with_others(call))
 			return NULL; /* its turn is when those under way are over */
+		call->flies = limiter_counts(s->pool.limiter, p == SOURCE_BACKGROUND);
+		if (call->flies && !limiter_go(s->pool.limiter, again_us)) {
+			call->flies = false;
+			return NULL;
+		}
 		TAILQ_REMOVE(&s->queue[p], call, link);
 		return call;
 	}
@@ -151,14 +199,18 @@ static struct smb_call *take(struct smb_conn *c, bool with_others)
 struct smb_call *smb_next(struct smb_conn *c, bool *ping)
 {
 	struct smb_source *s = c->s;
-	uint64_t until = stub_now_ms() + SMB_PING_MS;
+	uint64_t until = stub_now_ms() + SMB_PING_MS, again_us = UINT64_MAX - 1000;
 	struct smb_call *call = NULL;
 
 	pthread_mutex_lock(&s->pool.lock);
 	c->working = 0;
-	while (!s->pool.stop && !smb_ticket_is_old(c) && !(call = take(c, false)) &&
-	       stub_now_ms() < until)
-		stub_cond_wait_until(&s->work, &s->pool.lock, until);
+	while (!s->pool.stop && !smb_ticket_is_old(c) && is_wanted(c) &&
+	       !(call = take(c, false, &again_us)) && stub_now_ms() < until) {
+		uint64_t again = again_us / 1000 + 1;
+
+		stub_cond_wait_until(&s->work, &s->pool.lock, again < until ? again : until);
+		again_us = UINT64_MAX - 1000;
+	}
 	c->working = call != NULL;
 	*ping = !call && !s->pool.stop;
 	pthread_mutex_unlock(&s->pool.lock);
@@ -171,7 +223,7 @@ static bool others_rest(const struct smb_conn *c)
 	const struct smb_source *s = c->s;
 
 	for (unsigned int i = TAILQ_FIRST(&s->queue[SOURCE_DEMAND]) ? 0 : 1; i < s->n; i++)
-		if (s->conn[i].usable && !s->conn[i].working)
+		if (s->conn[i].usable && is_wanted(&s->conn[i]) && !s->conn[i].working)
 			return true;
 	return false;
 }
@@ -181,11 +233,12 @@ struct smb_call *smb_more(struct smb_conn *c)
 	struct smb_source *s = c->s;
 	unsigned int most = s->config.inflight ? s->config.inflight : 1;
 	struct smb_call *call = NULL;
+	uint64_t again_us; /* when those under way are over it asks again in any case */
 
 	pthread_mutex_lock(&s->pool.lock);
-	if (!s->pool.stop && !smb_ticket_is_old(c) && c->n_under < most &&
+	if (!s->pool.stop && !smb_ticket_is_old(c) && is_wanted(c) && c->n_under < most &&
 	    c->n_under < SMB_WIRE_MANY && !others_rest(c))
-		call = take(c, true);
+		call = take(c, true, &again_us);
 	c->working = c->n_under + (call != NULL);
 	pthread_mutex_unlock(&s->pool.lock);
 	return call;
@@ -218,6 +271,7 @@ void smb_lost(struct smb_conn *conn, struct smb_call *c, bool together)
 
 	if (c->begun_us)
 		trace(c->trace, "source: connection %u lost under it: %s", conn->index, conn->why);
+	land(s, c);
 	pthread_mutex_lock(&s->pool.lock);
 	s->pool.n.retries++;
 	if (together) {
@@ -322,6 +376,19 @@ void smb_wait_work(struct smb_source *s, uint64_t until_ms)
 		give_up(s);
 	else
 		stub_cond_wait_until(&s->work, &s->pool.lock, until_ms);
+}
+
+bool smb_wait_wanted(struct smb_conn *c)
+{
+	struct smb_source *s = c->s;
+	bool stop;
+
+	pthread_mutex_lock(&s->pool.lock);
+	while (!s->pool.stop && !is_wanted(c))
+		smb_wait_work(s, stub_now_ms() + SMB_PING_MS);
+	stop = s->pool.stop;
+	pthread_mutex_unlock(&s->pool.lock);
+	return !stop;
 }
 
 bool smb_conn_wait(struct smb_conn *c)

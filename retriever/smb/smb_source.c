@@ -61,6 +61,7 @@ static struct smb_source *allocate(const struct source_config *c)
 	s->config.smb.idmap = NULL;
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	source_pool_init(&s->pool, c->give_up_ms);
+	s->pool.limiter = c->limiter;
 	stub_cond_init(&s->work);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);
@@ -108,6 +109,26 @@ static void destroy(struct source *base)
 	release(s);
 }
 
+static int connections(struct source *base, unsigned int n)
+{
+	struct smb_source *s = smb_of(base);
+	int r = 0;
+
+	pthread_mutex_lock(&s->pool.lock);
+	for (; s->n < n && !s->pool.stop && r == 0; s->n += r == 0)
+		r = smb_conn_start(s, s->n);
+	if (r == 0)
+		s->wanted = n;
+	pthread_cond_broadcast(&s->work);
+	pthread_mutex_unlock(&s->pool.lock);
+	return r;
+}
+
+static void hurry(struct source *base, uint64_t trace)
+{
+	smb_hurry(smb_of(base), trace);
+}
+
 static int create(const struct source_config *c, struct source **out)
 {
 	struct smb_source *s = allocate(c);
@@ -123,8 +144,7 @@ static int create(const struct source_config *c, struct source **out)
 		release(s);
 		return r;
 	}
-	for (; s->n < s->config.connections && r == 0; s->n += r == 0)
-		r = smb_conn_start(s, s->n);
+	r = connections(&s->base, s->config.connections);
 	if (r < 0) {
 		destroy(&s->base);
 		return r;
@@ -141,6 +161,7 @@ static void state(struct source *base, struct source_state *out)
 	pthread_mutex_lock(&s->pool.lock);
 	source_pool_state(&s->pool, out);
 	out->mangled = s->mangled;
+	out->wanted = s->wanted;
 	for (unsigned int i = 0; i < s->n; i++)
 		out->inflight += s->conn[i].working;
 	smb_pace_state(s, out);
@@ -724,6 +745,8 @@ const struct source_ops smb_source_ops = {
 	.traits = traits,
 	.state = state,
 	.reload = reload,
+	.connections = connections,
+	.hurry = hurry,
 	.root = root,
 	.lookup = lookup,
 	.getattr = getattr,

@@ -139,6 +139,20 @@ static void reload(struct source *base)
 	source_reload(dual_of(base)->smb);
 }
 
+static int connections(struct source *base, unsigned int n)
+{
+	int r = source_connections(dual_of(base)->nfs, n);
+	int smb = source_connections(dual_of(base)->smb, n);
+
+	return r < 0 ? r : smb;
+}
+
+static void hurry(struct source *base, uint64_t trace)
+{
+	source_hurry(dual_of(base)->nfs, trace);
+	source_hurry(dual_of(base)->smb, trace);
+}
+
 /* ---- names, attributes, data: NFS ---- */
 
 static int limits(struct source *base, struct source_limits *out)
@@ -292,6 +306,8 @@ const struct source_ops dual_source_ops = {
 	.traits = traits,
 	.state = state,
 	.reload = reload,
+	.connections = connections,
+	.hurry = hurry,
 	.root = root,
 	.lookup = lookup,
 	.verify = verify,

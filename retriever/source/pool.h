@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "source/limiter.h"
 #include "source/source.h"
 
 #define SOURCE_WHY_MAX 256 /* bytes of a line that says why */
@@ -23,6 +24,7 @@ struct source_counters {
 
 struct source_pool {
 	uint64_t give_up_ms; /* constant; 0: never */
+	struct limiter *limiter; /* constant, the source's to set: of the background's calls; NULL: none */
 	pthread_mutex_t lock;
 	/* guarded by lock */
 	pthread_cond_t ready; /* known, stop or given_up was set */
@@ -34,7 +36,7 @@ struct source_pool {
 	struct source_counters n;
 };
 
-void source_pool_init(struct source_pool *p, uint64_t give_up_ms); /* lost since now */
+void source_pool_init(struct source_pool *p, uint64_t give_up_ms); /* lost since now, no limiter */
 void source_pool_finish(struct source_pool *p);
 
 /* All functions below are called with the lock held. */

@@ -29,6 +29,18 @@ void source_reload(struct source *s)
 		s->ops->reload(s);
 }
 
+int source_connections(struct source *s, unsigned int n)
+{
+	if (!n || n > SOURCE_CONNECTIONS_MAX)
+		return -EINVAL;
+	return s->ops->connections(s, n);
+}
+
+void source_hurry(struct source *s, uint64_t trace)
+{
+	s->ops->hurry(s, trace);
+}
+
 int source_root(struct source *s, struct stub_origin *out, struct stub_attr *attr)
 {
 	return s->ops->root(s, out, attr);

@@ -90,6 +90,7 @@ struct source_config {
 	unsigned int give_up_ms;	/* 0: never */
 	unsigned int jukebox_ms;	/* "later" is taken for so long; 0: for ever */
 	unsigned int inflight;		/* calls in flight per connection (SMB: META only, up to 64) */
+	struct limiter *limiter;	/* of the background's calls; outlives the source; NULL: none */
 	struct source_smb smb;
 	struct source_nfs nfs;
 	stub_log_fn log;
@@ -169,6 +170,7 @@ struct source_state {
 	uint64_t reconnects;
 	uint64_t calls, lookups, readdirs, reads, read_bytes, retries;
 	uint32_t inflight;
+	uint32_t wanted; /* connections, of each protocol; of file://, a quarter of its threads */
 	char trouble[512]; /* why it is not connected, or what else is wrong, one line; else "" */
 	bool refused; /* SMB, NFS with Kerberos: it does not let us in */
 	uint64_t next_try_ms; /* refused: how long until the next try */
@@ -181,6 +183,15 @@ void source_state(struct source *s, struct source_state *out);
 
 /* Read credentials again, and try a logon that was refused at once. */
 void source_reload(struct source *s);
+
+/* So many connections at most from now on, 1..16; of file://, a quarter of its threads.  What is under way on
+ * others ends first. */
+#define SOURCE_CONNECTIONS_MAX 16
+int source_connections(struct source *s, unsigned int n); /* 0; -errno: fewer than that, no thread starts */
+
+/* A client waits for what is called for as @trace (trace.h): what of it waits for its turn in the background
+ * goes as demand. */
+void source_hurry(struct source *s, uint64_t trace);
 
 /* Is @error one entry's own, which says nothing of other entries of its directory?  If not,
  * nothing can be asked now, or the directory is at fault. */

@@ -33,6 +33,8 @@ struct source_ops {
 		      size_t size);
 	void (*state)(struct source *s, struct source_state *out);
 	void (*reload)(struct source *s); /* NULL: there is nothing to read again */
+	int (*connections)(struct source *s, unsigned int n);
+	void (*hurry)(struct source *s, uint64_t trace);
 	int (*root)(struct source *s, struct stub_origin *out, struct stub_attr *attr);
 	int (*lookup)(struct source *s, enum source_priority p, const struct stub_origin *dir,
 		      const struct source_id *as, const char *name, size_t len,

@@ -91,13 +91,14 @@ static void on_proven(void *arg, const struct verify_proven *p)
 
 static int verify(struct fixture *x)
 {
+	static const struct config config;
 	struct verify_pace *pace;
 	int r;
 
 	told[0] = proven[0] = '\0';
 	v = (struct verify){ .volume = x->v, .workers = 3, .time_min = INT64_MIN,
 			     .time_max = INT64_MAX, .found = on_found, .proven = v.proven };
-	assert_int_equal(verify_pace_create(x->v->fd, 0, &pace), 0);
+	assert_int_equal(verify_pace_create(x->v->fd, &config, NULL, &pace), 0);
 	v.pace = pace;
 	r = verify_run(&v);
 	verify_pace_destroy(pace);

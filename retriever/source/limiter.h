@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * limiter.h - care for the old server: how many requests of the background it gets, so that it
+ * stays quick for others.
+ *
+ * Two rules, each of which may be absent.  Requests per second: they go at even distances.  A set
+ * point of latency: while answers take longer on average, ever fewer requests are under way, and
+ * at last one at a time with pauses of up to 15 times its own duration between; while they
+ * take less than four fifths of it, ever more.  Requests for waiting clients are never held, but
+ * their answers are looked at too.
+ *
+ * What an answer took counts by 64 KiB of data: a READ of 1 MiB may take 16 times the set point.
+ * Answers to listings are not looked at: how long they take depends on the directory.  While
+ * requests are under way and nothing at all is heard, no others go.
+ *
+ * Decision 0101.  All functions take NULL for "there are no rules"; all may be called from any thread, with
+ * any lock held: the limiter's own is a leaf.
+ */
+#ifndef SOURCE_LIMITER_H
+#define SOURCE_LIMITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LIMITER_REQUESTS_MAX 1000000
+#define LIMITER_LATENCY_MAX  60000
+
+struct limiter;
+
+struct limiter_rules {
+	uint32_t requests;   /* per second, to LIMITER_REQUESTS_MAX; 0: no limit */
+	uint32_t latency_ms; /* the set point, to LIMITER_LATENCY_MAX; 0: none */
+};
+
+/* Without rules yet.  @all: no client waits, so demand is held, too.  0 or -ENOMEM */
+int limiter_create(bool all, struct limiter **out);
+void limiter_destroy(struct limiter *l);
+void limiter_set(struct limiter *l, const struct limiter_rules *r); /* in force at once */
+
+/* Is a request like this to be asked for at all? */
+bool limiter_counts(const struct limiter *l, bool background);
+/* May one more that counts go now?  True: it is under way until limiter_over().  False: *again_us is when
+ * to ask again, by stub_now_us(). */
+bool limiter_go(struct limiter *l, uint64_t *again_us);
+void limiter_over(struct limiter *l);
+/* One that is under way takes another request, which cannot be held: those that follow are. */
+void limiter_another(struct limiter *l);
+
+/* An answer came to what was sent at @sent_us, with @bytes of data. */
+void limiter_answered(struct limiter *l, uint64_t sent_us, uint64_t bytes);
+void limiter_heard(struct limiter *l); /* the old server lives */
+
+/* Is something of the background held now by a rule, while the old server lives? */
+bool limiter_holds(struct limiter *l);
+
+struct limiter_state {
+	struct limiter_rules rules;
+	bool backs_off;	     /* fewer requests go because of the set point */
+	uint64_t latency_us; /* of answers, the last average; 0: not known, or no set point */
+};
+void limiter_state(struct limiter *l, struct limiter_state *out);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* test_limiter.c - retriever/source/limiter.c, by a clock that only moves when it is told to */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "source/limiter.h"
+#include "stubcore.h"
+
+static uint64_t now = 1000000000;
+
+uint64_t __wrap_stub_now_us(void);
+uint64_t __wrap_stub_now_us(void)
+{
+	return now;
+}
+
+static struct limiter *with(uint32_t requests, uint32_t latency_ms)
+{
+	struct limiter *l;
+
+	assert_int_equal(limiter_create(false, &l), 0);
+	limiter_set(l, &(struct limiter_rules){ requests, latency_ms });
+	return l;
+}
+
+static bool go(struct limiter *l)
+{
+	uint64_t again = 0;
+	bool may = limiter_go(l, &again);
+
+	assert_true(may || again > now);
+	return may;
+}
+
+/* So many as may go now. */
+static unsigned int go_all(struct limiter *l, unsigned int most)
+{
+	unsigned int n = 0;
+
+	while (n < most && go(l))
+		n++;
+	return n;
+}
+
+static void answer(struct limiter *l, uint64_t sent_us, uint64_t bytes)
+{
+	limiter_answered(l, sent_us, bytes);
+	limiter_over(l);
+}
+
+static void without_rules_all_may_go(void **state)
+{
+	struct limiter *l = with(0, 0);
+	struct limiter_state s;
+
+	assert_int_equal(go_all(l, 10000), 10000);
+	limiter_answered(l, now - 60000000, 0);
+	assert_true(go(l));
+	limiter_state(l, &s);
+	assert_false(s.backs_off);
+	assert_int_equal(s.latency_us, 0);
+	limiter_destroy(l);
+	assert_false(limiter_counts(NULL, true));
+	assert_false(limiter_holds(NULL));
+	limiter_heard(NULL);
+	limiter_over(NULL);
+	limiter_another(NULL);
+	limiter_answered(NULL, 0, 0);
+	limiter_set(NULL, &(struct limiter_rules){ 1, 1 });
+	limiter_destroy(NULL);
+}
+
+static void what_counts(void **state)
+{
+	struct limiter *l = with(1, 0), *all;
+
+	assert_int_equal(limiter_create(true, &all), 0);
+	assert_true(limiter_counts(l, true));
+	assert_false(limiter_counts(l, false));
+	assert_true(limiter_counts(all, true));
+	assert_true(limiter_counts(all, false));
+	limiter_destroy(l);
+	limiter_destroy(all);
+}
+
+/* Not more than the rate, however it is asked; and not less, if who asks comes late. */
+static void so_many_in_a_second(void **state)
+{
+	static const uint32_t rates[] = { 1, 7, 100, 3000, 1000000 };
+
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		struct limiter *l = with(rates[i], 0);
+		uint64_t began = now, n = 0, seconds = 20;
+
+		while (now < began + seconds * 1000000) {
+			n += go_all(l, 2000000);
+			now += 9973;
+		}
+		assert_in_range(n, rates[i] * seconds - rates[i] / 20 - 1,
+				rates[i] * seconds + rates[i] / 10 + 2);
+		limiter_destroy(l);
+	}
+}
+
+/* After a rest they do not come all at once. */
+static void a_rest_is_not_saved_up(void **state)
+{
+	struct limiter *l = with(100, 0);
+
+	go_all(l, 1000);
+	now += 3600000000;
+	assert_in_range(go_all(l, 1000), 1, 7);
+	limiter_destroy(l);
+}
+
+static void more_requests_of_one_are_counted(void **state)
+{
+	struct limiter *l = with(10, 0);
+
+	go_all(l, 100);
+	now += 10000000;
+	assert_true(go(l));
+	for (int i = 0; i < 20; i++)
+		limiter_another(l);
+	now += 1500000;
+	assert_false(go(l));
+	now += 1000000;
+	assert_true(go(l));
+	limiter_destroy(l);
+}
+
+static void a_new_rate_counts_at_once(void **state)
+{
+	struct limiter *l = with(1, 0);
+
+	go_all(l, 100);
+	assert_false(go(l));
+	limiter_set(l, &(struct limiter_rules){ 0, 0 });
+	assert_int_equal(go_all(l, 100), 100);
+	limiter_destroy(l);
+}
+
+/*
+ * An old server that answers one after the other, in @each_us: for @seconds, with as many under way as may
+ * be, of @want.  Returns the most in the last five seconds.
+ */
+static unsigned int serve(struct limiter *l, uint64_t each_us, uint64_t bytes, unsigned int seconds,
+			  unsigned int want)
+{
+	uint64_t sent[512], end = now + seconds * 1000000ull;
+	unsigned int n = 0, most = 0;
+
+	while (now < end || n) {
+		while (now < end && n < want && go(l))
+			sent[n++] = now;
+		if (now + 5000000 >= end && n > most)
+			most = n;
+		now += n ? each_us : 10000;
+		if (!n)
+			continue;
+		answer(l, sent[0], bytes);
+		for (unsigned int i = 1; i < n; i++)
+			sent[i - 1] = sent[i];
+		n--;
+	}
+	return most;
+}
+
+/* 2 ms each, 20 ms wanted: ten of them. */
+static void as_many_as_the_set_point_allows(void **state)
+{
+	struct limiter *l = with(0, 20);
+	struct limiter_state s;
+
+	assert_in_range(serve(l, 2000, 0, 30, 500), 5, 13);
+	limiter_state(l, &s);
+	assert_true(s.backs_off);
+	assert_in_range(s.latency_us, 5000, 25000);
+	/* it gets quick: nothing holds them any more */
+	assert_int_equal(serve(l, 10, 0, 60, 500), 500);
+	now += 2000000;
+	limiter_state(l, &s);
+	assert_false(s.backs_off);
+	limiter_destroy(l);
+}
+
+/* Where even one takes longer, there are pauses; but it never ends. */
+static void pauses_where_one_is_too_many(void **state)
+{
+	struct limiter *l = with(0, 20);
+	uint64_t began, gaps = 0, over;
+	unsigned int n = 0;
+
+	assert_int_equal(serve(l, 100000, 0, 120, 500), 1);
+	began = now;
+	while (now < began + 60000000) {
+		if (!go(l)) {
+			now += 1000;
+			continue;
+		}
+		now += 100000;
+		answer(l, now - 100000, 0);
+		over = now;
+		while (!go(l))
+			now += 1000;
+		gaps += now - over;
+		limiter_over(l);
+		n++;
+	}
+	assert_in_range(n, 15, 60);		 /* of 600 that would follow each other */
+	assert_in_range(gaps / n, 1400000, 1600000); /* 15 times their own time */
+	limiter_destroy(l);
+}
+
+/* 1 MiB in 16 times the set point is right; and listings do not count. */
+static void data_counts_by_its_size(void **state)
+{
+	struct limiter *l = with(0, 20);
+	struct limiter_state s;
+
+	assert_int_equal(serve(l, 600, 1 << 20, 30, 400), 400); /* 240 ms of 320 */
+	limiter_state(l, &s);
+	assert_false(s.backs_off);
+	assert_in_range(s.latency_us, 14000, 16000);
+	assert_true(go(l));
+	now += 50000000;
+	limiter_heard(l);
+	limiter_over(l);
+	limiter_state(l, &s);
+	assert_in_range(s.latency_us, 14000, 16000);
+	limiter_destroy(l);
+}
+
+/* No answer is no quick answer. */
+static void silence_holds_what_follows(void **state)
+{
+	struct limiter *l = with(0, 20);
+
+	assert_int_equal(go_all(l, 10), 10);
+	now += 900000;
+	assert_true(go(l));
+	now += 200000;
+	assert_false(go(l));
+	assert_true(limiter_holds(l));
+	limiter_heard(l);
+	assert_true(go(l));
+	now += 11000000;
+	assert_false(go(l));
+	assert_false(limiter_holds(l)); /* it is the old server that holds it */
+	for (int i = 0; i < 12; i++)
+		limiter_over(l);
+	assert_true(go(l)); /* nothing is under way: it is tried */
+	limiter_destroy(l);
+}
+
+static void both_rules_count(void **state)
+{
+	struct limiter *l = with(5, 20);
+	uint64_t began = now, n = 0;
+
+	while (now < began + 20000000) {
+		if (go(l)) {
+			n++;
+			now += 1000;
+			answer(l, now - 1000, 0);
+		}
+		now += 1000;
+	}
+	assert_in_range(n, 98, 103);
+	limiter_destroy(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_rules_all_may_go),
+		cmocka_unit_test(what_counts),
+		cmocka_unit_test(so_many_in_a_second),
+		cmocka_unit_test(a_rest_is_not_saved_up),
+		cmocka_unit_test(more_requests_of_one_are_counted),
+		cmocka_unit_test(a_new_rate_counts_at_once),
+		cmocka_unit_test(as_many_as_the_set_point_allows),
+		cmocka_unit_test(pauses_where_one_is_too_many),
+		cmocka_unit_test(data_counts_by_its_size),
+		cmocka_unit_test(silence_holds_what_follows),
+		cmocka_unit_test(both_rules_count),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
