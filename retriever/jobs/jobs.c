@@ -3,6 +3,7 @@
  * jobs.c - the workers: what is done of a job, and in which order.
  */
 #include "jobs/jobs_internal.h"
+#include "source/background.h"
 
 #define WORKER_STACK  (512 * 1024)
 #define WORKERS_FIRST 8 /* of each queue, from the start */
@@ -195,6 +196,8 @@ static void *worker_thread(void *arg)
 	struct job *job;
 
 	free(arg);
+	if (w.q == &j->table.fill)
+		background_thread();
 	pthread_mutex_lock(&j->table.lock);
 	while (!j->table.stop) {
 		job = job_pop(w.q);

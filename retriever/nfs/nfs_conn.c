@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "nfs/nfs41.h"
+#include "source/background.h"
 
 static bool is_stopped(void *arg)
 {
@@ -478,6 +479,8 @@ static void *conn_main(void *arg)
 	char why[NFS_WHY_MAX];
 	int r;
 
+	if (c->index) /* the first is for demand, see nfs_queue.c */
+		background_thread();
 	while (!is_stopped(c)) {
 		wait_wanted(c);
 		wait_pace(c);

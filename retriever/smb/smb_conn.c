@@ -23,6 +23,7 @@
 
 #include "smb/smb.h"
 #include "smb/smb_home.h"
+#include "source/background.h"
 #include "source/called.h"
 
 extern char **environ;
@@ -568,6 +569,8 @@ static void *conn_main(void *arg)
 	bool idle;
 	int r;
 
+	if (c->index) /* the first is for demand, see smb_queue.c; its worker likewise */
+		background_thread();
 	for (;;) {
 		if (c->pid && !smb_conn_wanted(c))
 			leave(c);

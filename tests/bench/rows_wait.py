@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rows of tests/bench/run: what clients wait for, beside the old server, or nothing to wait for."""
 import contextlib
+import pathlib
 import shutil
 import statistics
 import subprocess
@@ -165,6 +166,37 @@ def warm(m, client):
     return files
 
 
+def as_unit(m):
+    """Its unit gives the retriever less of the processors than the servers have: CPUWeight=20, of 100, which is
+    this niceness of a session."""
+    path = pathlib.Path("/proc/%d/autogroup" % m.retriever.pid)
+    if path.exists():
+        path.write_text("7")
+
+
+def waiting(client, dirs):
+    """Seconds of the first read of files in directories where nobody was."""
+    return [timed(client.read, "d%04d/f%04d" % (d, f), 0, SMALL) for d in dirs
+            for f in range(3, PER_DIR, PER_DIR // 3)]
+
+
+def cold_beside(old, home):
+    """From the last directory on, where the crawl comes last."""
+    last = old.files // PER_DIR - 1
+    with migration(home, old, "small") as m, m.client() as client:
+        as_unit(m)
+        client.patient(60).fh("d0000")
+        alone = waiting(client, range(last, last - last // 8, -1))
+        crawler, beside_it, d = m.start_crawler(), [], last - last // 8
+        while crawler.poll() is None and d > last // 2:
+            beside_it += waiting(client, (d,))
+            d -= 1
+        crawler.wait()
+        check_whole(m)
+    return dict(beside(statistics.median(alone), statistics.median(beside_it)), operations=len(beside_it),
+                p90=statistics.quantiles(beside_it, n=10)[8])
+
+
 def client_p99(old, home):
     """The crawl on and off; and a bare copier instead of it, which takes its part, too."""
     s = old.nfs("small")
@@ -177,6 +209,7 @@ def client_p99(old, home):
             copy = working(client, files, lambda: copier.poll() is not None)
         if copier.returncode:
             raise RuntimeError("the copier ended with %d" % copier.returncode)
+        as_unit(m)
         crawler = m.start_crawler()
         on = working(client, files, lambda: crawler.poll() is not None)
         check_whole(m)

@@ -286,6 +286,19 @@ def test_a_mounted_source(moddir, fresh_dir, new_migration, new_volume):
     m.audit(complete=True)
 
 
+# -- clients first ------------------------------------------------------------------------
+
+def test_threads_of_the_background_come_second(m, fake):
+    m.crawl()
+
+    def niceness(task):
+        return int((task / "stat").read_text().rpartition(")")[2].split()[16])
+    found = collections.Counter(niceness(task) for task in pathlib.Path(
+        "/proc/%d/task" % m.retriever.pid).iterdir())
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    assert set(found) == {usual, 10} and found[10] >= 8 + 3 and found[usual] >= 8 + 1, found
+
+
 # -- as it is set -------------------------------------------------------------------------
 
 def test_it_is_kept(m):
