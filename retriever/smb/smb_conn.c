@@ -332,7 +332,7 @@ static int take_message(struct smb_conn *c, uint64_t *silent_ms)
 	call = u->call;
 	if (a.type == SMB_WIRE_ENTRIES && call->part) {
 		call->begun = true;
-		if (call->flies)
+		if (limiter_counts(c->s->pool.limiter, call->prio == SOURCE_BACKGROUND))
 			limiter_another(c->s->pool.limiter);
 		came_us = stub_now_us();
 		call->part(call, &a);

@@ -173,6 +173,22 @@ void smb_call_over(struct smb_call *c, const struct smb_conn *on, int err, struc
 	c->done(c, err, a);
 }
 
+/* A listing is one call, and takes nobody's place: it waits for those that take what it hands on, and they may wait for
+ * others. */
+static bool may_go(struct smb_source *s, struct smb_call *c, uint64_t *again_us)
+{
+	struct limiter *l = s->pool.limiter;
+
+	if (!limiter_counts(l, c->prio == SOURCE_BACKGROUND))
+		return true;
+	c->flies = limiter_go(l, again_us);
+	if (!c->flies)
+		return false;
+	if (c->request.type == SMB_WIRE_LIST)
+		land(s, c);
+	return true;
+}
+
 /* *again_us: what there is waits for the limiter until then. */
 static struct smb_call *take(struct smb_conn *c, bool with_others, uint64_t *again_us)
 {
@@ -185,11 +201,8 @@ static struct smb_call *take(struct smb_conn *c, bool with_others, uint64_t *aga
 			continue;
 		if (with_others && !smb_goes_with_others(call))
 			return NULL; /* its turn is when those under way are over */
-		call->flies = limiter_counts(s->pool.limiter, p == SOURCE_BACKGROUND);
-		if (call->flies && !limiter_go(s->pool.limiter, again_us)) {
-			call->flies = false;
+		if (!may_go(s, call, again_us))
 			return NULL;
-		}
 		TAILQ_REMOVE(&s->queue[p], call, link);
 		return call;
 	}

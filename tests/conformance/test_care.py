@@ -14,16 +14,18 @@ import time
 import pytest
 
 from lib import smbd
+from lib.line import line
 from lib.processes import descendants
 from lib.programs import VOLUME_TOOL
 from lib.smbcount import CREATE, Counter
-from lib.smbsource import IDMAP, migrations, settings, with_worker
+from lib.smbsource import IDMAP, PATIENT, migrations, settings, with_worker
 from lib.wait import wait_until
 from nfsclient import hooks
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import Pattern, Tree
 
 DIRS, FILES, SIZE = 3, 240, 3000
+WIDE = 6000         # more than a listing hands on before somebody takes it
 SLACK = 30          # requests of who connects
 EACH = 0.004        # s: how long the slow server has to do with one request
 
@@ -209,31 +211,41 @@ def workers(m):
     return sum(comm(pid) == "postcopy-smb-wo" for pid in descendants(m.retriever.pid))
 
 
+def plant(top, paths):
+    for i, path in enumerate(paths):
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_bytes(b"%d " % i * (SIZE // 3))
+    for path in (top, *top.rglob("*")):
+        os.chown(path, smbd.USERS["alice"][0], 100)
+
+
 @pytest.fixture
 def share(new_volume, new_samba, request):
     top = new_volume("xfs", "300M").path / "old"
-    for i in range(FILES):
-        path = top / name(i)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"%d " % i * SIZE)
-    for path in (top, *top.rglob("*")):
-        os.chown(path, smbd.USERS["alice"][0], 100)
-    counter = Counter(new_samba(request.node.name[5:], top).port)
+    plant(top, request.param if hasattr(request, "param") else map(name, range(FILES)))
+    counter = Counter(new_samba(request.node.originalname[5:], top).port)
     yield counter
     counter.close()
 
 
 @pytest.fixture
-def smb(share, moddir, new_volume, rpcshim, tmp_path):
+def make(moddir, new_volume, rpcshim, tmp_path):
     login, idmap = tmp_path / "login", tmp_path / "idmap"
     login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
     login.chmod(0o600)
     idmap.write_text(IDMAP)
     with migrations(moddir, new_volume, rpcshim) as begin:
-        m = begin("smb://127.0.0.1:%d/share" % share.port,
-                  settings(smb_credentials=login, smb_idmap=idmap, connections=3)).init().start()
-        connected(m)
-        yield m
+        def started(port, **more):
+            m = begin("smb://127.0.0.1:%d/share" % port,
+                      settings(smb_credentials=login, smb_idmap=idmap, **more)).init().start()
+            connected(m)
+            return m
+        yield started
+
+
+@pytest.fixture
+def smb(make, share):
+    return make(share.port, connections=3)
 
 
 @with_worker
@@ -263,12 +275,26 @@ def test_requests_of_smb(smb, share):
     smb.audit(complete=True)
 
 
+@with_worker
+@pytest.mark.parametrize("share", [["d/f%04d" % i for i in range(WIDE)]], indirect=True, ids=["wide"])
+def test_a_listing_of_smb_is_in_nobodys_way(make, share):
+    """It is under way while its small files are asked for, and here these go one at a time."""
+    with line("127.0.0.1", share.port, 3000) as far:
+        m = make(far.port, call_timeout=PATIENT)
+        throttle(m, "--latency", "5")
+        crawler = m.start_crawler()
+        wait_until(lambda: m.status()["source_backs_off"], 60, "fewer at a time")
+        before = share.counts[CREATE]
+        wait_until(lambda: share.counts[CREATE] > before + 40, 120, "it goes on")
+        throttle(m, "--latency", "0")
+        assert crawler.wait(120) == 0
+        assert m.status()["whole"] == WIDE
+        m.audit(complete=True)
+
+
 def test_a_mounted_source(moddir, fresh_dir, new_migration, new_volume):
     top = new_volume("xfs", "300M").path / "old"
-    for i in range(FILES):
-        path = top / name(i)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"%d " % i * SIZE)
+    plant(top, map(name, range(FILES)))
     m = new_migration("file://%s" % top, fresh_dir).init().start()
     connected(m)
     throttle(m, "--requests", "40", "--connections", "1")
