@@ -3,12 +3,12 @@
 (docs/decisions/0066): as whole as others, in nobody's way, and at what cost.
 """
 import os
-import re
 
 import pytest
 
 from lib.expect import same, view
 from lib.migration import SOURCE_VERSION
+from lib.syscalls import counted, counting
 from lib.wait import wait_until
 from nfsclient import PROTOCOLS, errors, hooks
 from nfsclient.fakeserver import FakeServer
@@ -275,15 +275,13 @@ def test_system_calls(new_migration, fresh_dir, workdir):
     out = workdir / "calls.strace"
     with FakeServer(tree) as old:
         m = new_migration(old.url(), fresh_dir, conf=PATIENT,
-                          wrap=["strace", "-D", "-f", "-c", "-o", str(out)]).init()
+                          wrap=counting(out)).init()
         m.start_retriever()
         m.crawl()
         assert m.status()["whole"] == DIRS * FILES
         m.audit(complete=True)
         m.stop()
-    wait_until(lambda: out.exists() and "total" in out.read_text(), 60, "strace's counts")
-    counts = {line.split()[-1]: int(line.split()[3])
-              for line in out.read_text().splitlines() if re.match(r"^ *\d+[.,]\d\d ", line)}
+    counts = counted(out)
     total = counts.pop("total") / (DIRS * FILES)
     by_chance = sum(counts.get(name, 0) for name in BY_CHANCE) / (DIRS * FILES)
     print(f"calls for a file: {total - by_chance:.2f}, and by chance {by_chance:.2f}")

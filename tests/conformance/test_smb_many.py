@@ -3,7 +3,6 @@
 import collections
 import os
 import pathlib
-import re
 
 import pytest
 
@@ -12,6 +11,7 @@ from lib.line import line
 from lib.smbcount import CLOSE, CREATE, QUERY_INFO, READ, Counter
 from lib.smbgate import SmbGate
 from lib.smbsource import IDMAP, migrations, settings, with_worker
+from lib.syscalls import counted, counting
 from lib.wait import wait_until
 from smb2client import wire
 
@@ -315,14 +315,12 @@ BY_CHANCE = {"futex", "mprotect", "poll", "epoll_wait", "read", "write", "ioctl"
 def test_system_calls(make, server, workdir):
     """So many of the retriever and its workers for each small file, whatever else they do."""
     out = workdir / "calls.strace"
-    m = make(server.port, wrap=["strace", "-D", "-f", "-c", "-o", str(out)]).init().start()
+    m = make(server.port, wrap=counting(out)).init().start()
     m.crawl()
     m.audit(complete=True)
     assert m.status()["whole"] == FILES
     m.stop()
-    wait_until(lambda: out.exists() and "total" in out.read_text(), 60, "strace's counts")
-    counts = {line.split()[-1]: int(line.split()[3])
-              for line in out.read_text().splitlines() if re.match(r"^ *\d+[.,]\d\d ", line)}
+    counts = counted(out)
     of_files = (counts.pop("total") - sum(counts.get(name, 0) for name in BY_CHANCE)) / FILES
     print(f"calls for a file: {of_files:.2f}")
     assert of_files <= CALLS, counts

@@ -21,12 +21,14 @@ setsid sleep 1000 & echo $! > %(where)s/apart.new
 mv %(where)s/deaf.new %(where)s/deaf; mv %(where)s/apart.new %(where)s/apart
 %(end)s
 """
-SOAK = """
-import importlib.machinery, importlib.util, sys
+LOADED = """
+import importlib.machinery, importlib.util, sys, time
 sys.path.insert(0, %(tests)r)
 loader = importlib.machinery.SourceFileLoader("soak", %(tests)r + "/soak")
 soak = importlib.util.module_from_spec(importlib.util.spec_from_loader("soak", loader))
 loader.exec_module(soak)
+"""
+SOAK = LOADED + """
 soak.command, soak.ORDERLY_S = lambda *_: ["bash", "-c", %(run)r], 1
 sys.argv[1:] = ["--runs", "1", "--keep", %(keep)r]
 sys.exit(soak.main())
@@ -117,12 +119,7 @@ def test_a_pause_leaves_no_nsenter_stopped():
             os.killpg(top.pid, signal.SIGKILL)
 
 
-STANDS = """
-import importlib.machinery, importlib.util, sys, time
-sys.path.insert(0, %(tests)r)
-loader = importlib.machinery.SourceFileLoader("soak", %(tests)r + "/soak")
-soak = importlib.util.module_from_spec(importlib.util.spec_from_loader("soak", loader))
-loader.exec_module(soak)
+STANDS = LOADED + """
 watch = soak.Standstills(beat=0.01, most=0.5)
 watch.start()
 print("begun", flush=True)
