@@ -147,21 +147,18 @@ static void add_times(struct json_object *o)
 	json_object_object_add(o, "source_times", calls);
 }
 
-static void add_throttle(struct json_object *o, struct control *c)
+static void add_throttle(struct json_object *o, struct control *c, const struct jobs_stats *s,
+			 const struct source_state *src)
 {
 	struct limiter_state l;
-	struct source_state src;
-	struct jobs_stats s;
 
-	jobs_stats(c->c.jobs, &s);
 	limiter_state(c->c.limiter, &l);
-	source_state(c->c.source, &src);
-	add_u(o, "throttle_bytes_per_s", s.throttle);
+	add_u(o, "throttle_bytes_per_s", s->throttle);
 	add_u(o, "throttle_requests_per_s", l.rules.requests);
 	add_u(o, "throttle_latency_ms", l.rules.latency_ms);
 	add_f(o, "source_latency_ms", (double)l.latency_us / 1000);
 	add_b(o, "source_backs_off", l.backs_off);
-	add_u(o, "source_connections", src.wanted);
+	add_u(o, "source_connections", src->wanted);
 }
 
 static struct json_object *cmd_status(struct control *c, struct json_object *in)
@@ -221,7 +218,7 @@ static struct json_object *cmd_status(struct control *c, struct json_object *in)
 	add_u(o, "touched", s.touched);
 	add_u(o, "active", s.active);
 	add_u(o, "queued", s.queued);
-	add_throttle(o, c);
+	add_throttle(o, c, &s, &src);
 	add_f(o, "uptime_s", rates.uptime);
 	add_b(o, "debug", trace_on());
 	add_s(o, "volume_error", s.store_error ? strerror(s.store_error) : "");
@@ -333,17 +330,11 @@ static struct json_object *cmd_resolve(struct control *c, struct json_object *in
 	return o;
 }
 
-static struct limiter_rules rules_of(const struct control *c, const struct settings *s)
-{
-	return (struct limiter_rules){ setting_value(&s->requests, c->c.config->throttle_requests),
-				       setting_value(&s->latency_ms, c->c.config->throttle_latency) };
-}
-
 /* What of @s differs from the settings before, put in force at once.  With their lock. */
 static int in_force(struct control *c, const struct settings *s)
 {
 	struct settings *now = &c->c.settings;
-	struct limiter_rules rules = rules_of(c, s), then = rules_of(c, now);
+	struct limiter_rules rules = settings_rules(s, c->c.config);
 	int r = 0;
 
 	if (s->connections.set && s->connections.value != now->connections.value)
@@ -354,8 +345,7 @@ static int in_force(struct control *c, const struct settings *s)
 		jobs_pause(c->c.jobs, s->paused);
 	if (s->throttled && (!now->throttled || s->throttle != now->throttle))
 		jobs_throttle(c->c.jobs, s->throttle);
-	if (rules.requests != then.requests || rules.latency_ms != then.latency_ms)
-		limiter_set(c->c.limiter, &rules);
+	limiter_set(c->c.limiter, &rules);
 	*now = *s;
 	return 0;
 }
@@ -448,7 +438,9 @@ static int take_throttle(struct json_object *in, struct settings *s, const char 
 
 static struct json_object *cmd_throttle(struct control *c, struct json_object *in)
 {
+	struct source_state src;
 	struct json_object *o;
+	struct jobs_stats now;
 	struct settings s;
 	const char *wrong;
 	int given;
@@ -458,7 +450,9 @@ static struct json_object *cmd_throttle(struct control *c, struct json_object *i
 	given = take_throttle(in, &s, &wrong);
 	o = given < 0 ? answer_error(wrong) : given ? apply(c, &s) : answer_ok();
 	pthread_mutex_unlock(&c->settings_lock);
-	add_throttle(o, c);
+	jobs_stats(c->c.jobs, &now);
+	source_state(c->c.source, &src);
+	add_throttle(o, c, &now, &src);
 	return o;
 }
 

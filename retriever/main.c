@@ -110,22 +110,21 @@ static void stop_process(void *arg, bool gone)
 static void take_settings(struct retriever *r, struct settings *s)
 {
 	int e = settings_load(stub_volume_fd(r->volume), s);
+	struct limiter_rules rules;
 
 	if (e < 0)
 		log_line(NULL, STUB_LOG_WARN,
 			 "what 'postcopy pause' and 'throttle' said is not known, or not all of it: " STUB_DIR
 			 "/limits or " STUB_DIR "/settings cannot be read or is damaged");
-	limiter_set(r->limiter,
-		    &(struct limiter_rules){
-			    setting_value(&s->requests, r->config.throttle_requests),
-			    setting_value(&s->latency_ms, r->config.throttle_latency) });
+	rules = settings_rules(s, &r->config);
+	limiter_set(r->limiter, &rules);
 	if (s->paused)
 		log_line(NULL, STUB_LOG_INFO, "paused, as before: 'postcopy resume' goes on");
 }
 
 static void set_jobs(struct retriever *r, const struct settings *s)
 {
-	jobs_throttle(r->jobs, s->throttled ? s->throttle : (uint64_t)r->config.throttle * 1024);
+	jobs_throttle(r->jobs, settings_rate(s, &r->config));
 	jobs_pause(r->jobs, s->paused);
 }
 

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "source/limiter.h"
 #include "source/source.h"
 
 #define SETTINGS STUB_DIR "/settings"

@@ -6,6 +6,8 @@
 #ifndef RETRIEVER_SETTINGS_H
 #define RETRIEVER_SETTINGS_H
 
+#include "config.h"
+#include "source/limiter.h"
 #include "stubcore.h"
 
 struct setting {
@@ -29,6 +31,18 @@ int settings_store(const struct stub_volume *v, const struct settings *s);
 static inline uint32_t setting_value(const struct setting *s, uint32_t configured)
 {
 	return s->set ? s->value : configured;
+}
+
+static inline struct limiter_rules settings_rules(const struct settings *s, const struct config *c)
+{
+	return (struct limiter_rules){ setting_value(&s->requests, c->throttle_requests),
+				       setting_value(&s->latency_ms, c->throttle_latency) };
+}
+
+/* Bytes per second for the crawler, 0: no limit. */
+static inline uint64_t settings_rate(const struct settings *s, const struct config *c)
+{
+	return s->throttled ? s->throttle : (uint64_t)c->throttle * 1024;
 }
 
 #endif

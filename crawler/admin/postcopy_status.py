@@ -169,7 +169,7 @@ def holds(s: Answer) -> list[tuple[str, str]]:
 def throttles(s: Answer) -> str:
     rate, requests = s.get("throttle_bytes_per_s"), s.get("throttle_requests_per_s")
     return " and ".join((["%s/s" % size(rate)] if rate else []) + (
-        ["%d requests/s" % requests] if requests else []))
+        ["%s requests/s" % count(requests)] if requests else []))
 
 
 def stands(s: Answer) -> bool:

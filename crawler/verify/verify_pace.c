@@ -17,7 +17,6 @@ struct verify_pace {
 	int root_fd;
 	const struct config *config;
 	struct limiter *limiter;
-	struct limiter_rules rules; /* in force */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool stop;
@@ -26,18 +25,10 @@ struct verify_pace {
 	_Atomic(const char *) waits;
 };
 
-/* Unless they are the same. */
-static void set_rules(struct verify_pace *p, const struct limiter_rules *r)
-{
-	if (r->requests == p->rules.requests && r->latency_ms == p->rules.latency_ms)
-		return;
-	p->rules = *r;
-	limiter_set(p->limiter, r);
-}
-
 /* With the lock. */
 static void look(struct verify_pace *p)
 {
+	struct limiter_rules rules;
 	struct settings s;
 	struct windows w;
 	const char *waits = NULL;
@@ -46,10 +37,9 @@ static void look(struct verify_pace *p)
 		return;
 	p->look_ms = stub_now_ms() + LOOK_MS;
 	settings_load(p->root_fd, &s); /* what cannot be read is not set */
-	p->rate = s.throttled ? s.throttle : (uint64_t)p->config->throttle * 1024;
-	set_rules(p, &(struct limiter_rules){
-			     setting_value(&s.requests, p->config->throttle_requests),
-			     setting_value(&s.latency_ms, p->config->throttle_latency) });
+	p->rate = settings_rate(&s, p->config);
+	rules = settings_rules(&s, p->config);
+	limiter_set(p->limiter, &rules);
 	if (s.paused)
 		waits = "paused ('postcopy resume')";
 	if (!waits && windows_load(p->root_fd, &w) == 0 && !windows_open(&w, time(NULL)))

@@ -75,11 +75,28 @@ static void destroy(struct source *base)
 	release(s);
 }
 
+static int connections(struct source *base, unsigned int n)
+{
+	struct nfs_source *s = nfs_of(base);
+	int r = 0;
+
+	/* no thread looks at s->n connections before all are there */
+	pthread_mutex_lock(&s->pool.lock);
+	for (; s->n < n && !s->pool.stop && !r; s->n += !r)
+		r = nfs_conn_start(s, s->n);
+	if (!r)
+		s->wanted = n;
+	for (unsigned int i = 0; i < s->n; i++)
+		nfs_conn_wake(&s->conn[i]);
+	nfs_pump(s);
+	pthread_mutex_unlock(&s->pool.lock);
+	return r;
+}
+
 static int create(const struct source_config *c, struct source **out)
 {
 	struct nfs_source *s = allocate(c);
 	char why[NFS_WHY_MAX], shown[SOURCE_SHOWN_MAX];
-	unsigned int i, n;
 	int r;
 
 	if (!s)
@@ -101,14 +118,7 @@ static int create(const struct source_config *c, struct source **out)
 		release(s);
 		return r;
 	}
-	/* No thread looks at s->n connections before all are there. */
-	n = s->config.connections;
-	pthread_mutex_lock(&s->pool.lock);
-	s->wanted = n;
-	for (i = 0; i < n && !r; i++)
-		r = nfs_conn_start(s, i);
-	s->n = r ? i - 1 : n;
-	pthread_mutex_unlock(&s->pool.lock);
+	r = connections(&s->base, s->config.connections);
 	if (r) {
 		destroy(&s->base);
 		return r;
@@ -140,23 +150,6 @@ static void state(struct source *base, struct source_state *out)
 static void reload(struct source *base)
 {
 	nfs_pace_hurry(nfs_of(base));
-}
-
-static int connections(struct source *base, unsigned int n)
-{
-	struct nfs_source *s = nfs_of(base);
-	int r = 0;
-
-	pthread_mutex_lock(&s->pool.lock);
-	for (; s->n < n && !s->pool.stop && !r; s->n += !r)
-		r = nfs_conn_start(s, s->n);
-	if (!r)
-		s->wanted = n;
-	for (unsigned int i = 0; i < s->n; i++)
-		nfs_conn_wake(&s->conn[i]);
-	nfs_pump(s);
-	pthread_mutex_unlock(&s->pool.lock);
-	return r;
 }
 
 static void hurry(struct source *base, uint64_t trace)

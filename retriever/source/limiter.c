@@ -77,6 +77,10 @@ void limiter_set(struct limiter *l, const struct limiter_rules *r)
 	if (!l)
 		return;
 	pthread_mutex_lock(&l->lock);
+	if (r->requests == l->rules.requests && r->latency_ms == l->rules.latency_ms) {
+		pthread_mutex_unlock(&l->lock);
+		return;
+	}
 	l->rules = *r;
 	l->next_ns = l->held_us = l->backed_off_us = l->rest_us = l->mean_us = 0;
 	l->window = r->latency_ms ? WINDOW_FIRST : WINDOW_ALL;

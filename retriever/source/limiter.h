@@ -13,7 +13,7 @@
  * Answers to listings are not looked at: how long they take depends on the directory.  While
  * requests are under way and nothing at all is heard, no others go.
  *
- * Decision 0101.  All functions take NULL for "there are no rules"; all may be called from any thread, with
+ * Decision 0101.  NULL, of which nothing counts, is taken by all but limiter_go(); all may be called from any thread, with
  * any lock held: the limiter's own is a leaf.
  */
 #ifndef SOURCE_LIMITER_H
@@ -35,7 +35,7 @@ struct limiter_rules {
 /* Without rules yet.  @all: no client waits, so demand is held, too.  0 or -ENOMEM */
 int limiter_create(bool all, struct limiter **out);
 void limiter_destroy(struct limiter *l);
-void limiter_set(struct limiter *l, const struct limiter_rules *r); /* in force at once */
+void limiter_set(struct limiter *l, const struct limiter_rules *r); /* in force at once, if they are others */
 
 /* Is a request like this to be asked for at all? */
 bool limiter_counts(const struct limiter *l, bool background);

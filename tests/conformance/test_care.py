@@ -18,7 +18,7 @@ from lib.line import line
 from lib.processes import descendants
 from lib.programs import VOLUME_TOOL
 from lib.smbcount import CREATE, Counter
-from lib.smbsource import IDMAP, PATIENT, migrations, settings, with_worker
+from lib.smbsource import PATIENT, credentials, migrations, settings, with_worker
 from lib.wait import wait_until
 from nfsclient import hooks
 from nfsclient.fakeserver import FakeServer
@@ -230,14 +230,11 @@ def share(new_volume, new_samba, request):
 
 @pytest.fixture
 def make(moddir, new_volume, rpcshim, tmp_path):
-    login, idmap = tmp_path / "login", tmp_path / "idmap"
-    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
-    login.chmod(0o600)
-    idmap.write_text(IDMAP)
+    who = credentials(tmp_path)
     with migrations(moddir, new_volume, rpcshim) as begin:
         def started(port, **more):
             m = begin("smb://127.0.0.1:%d/share" % port,
-                      settings(smb_credentials=login, smb_idmap=idmap, **more)).init().start()
+                      settings(**who, **more)).init().start()
             connected(m)
             return m
         yield started

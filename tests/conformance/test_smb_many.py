@@ -10,7 +10,7 @@ from lib import smbd
 from lib.line import line
 from lib.smbcount import CLOSE, CREATE, QUERY_INFO, READ, Counter
 from lib.smbgate import SmbGate
-from lib.smbsource import IDMAP, migrations, settings, with_worker
+from lib.smbsource import credentials, migrations, settings, with_worker
 from lib.syscalls import counted, counting
 from lib.wait import wait_until
 from smb2client import wire
@@ -70,14 +70,10 @@ def server(tree, new_samba, request):
 
 @pytest.fixture
 def make(moddir, new_volume, rpcshim, tmp_path):
-    login, idmap = tmp_path / "login", tmp_path / "idmap"
-    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
-    login.chmod(0o600)
-    idmap.write_text(IDMAP)
+    who = credentials(tmp_path)
     with migrations(moddir, new_volume, rpcshim) as begin:
         def factory(port, more="", wrap=(), **values):
-            values = dict({"smb_credentials": login, "smb_idmap": idmap, "connections": 2,
-                           "call_timeout": 20000}, **values)
+            values = dict({**who, "connections": 2, "call_timeout": 20000}, **values)
             return begin("smb://127.0.0.1:%d/share" % port, settings(**values) + more, wrap=wrap)
         yield factory
 

@@ -36,6 +36,15 @@ def migrations(home, new_volume, rpcshim):
             m.stop()
 
 
+def credentials(directory):
+    """Settings of who is root over there, and of who is who here; the files are in the directory."""
+    login, idmap = directory / "login", directory / "idmap"
+    login.write_text("username = root\npassword = %s\n" % smbd.PASSWORD)
+    login.chmod(0o600)
+    idmap.write_text(IDMAP)
+    return dict(smb_credentials=login, smb_idmap=idmap)
+
+
 PATIENT = 120000        # ms, of call_timeout: no connection is given up for being slow
 
 
