@@ -8,7 +8,8 @@ import subprocess
 
 from lib import debian
 
-BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
+USUAL_BASE = pathlib.Path("/var/tmp/postcopy-tests")
+BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", USUAL_BASE))
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = TESTS / "tools"
 

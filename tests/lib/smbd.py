@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from lib import debian
 from lib.ports import free_port
-from lib.programs import BASE, build_smbshim
+from lib.programs import BASE, USUAL_BASE, build_smbshim
 from lib.server import Server
 from lib.wait import wait_until
 from smb2client import Client
@@ -62,6 +62,10 @@ STARTING = ("CONNECTION_REFUSED", "NT_STATUS_NO_MEMORY")
 # What an administrator of Windows has: reads auditing entries, gives files away.
 PRIVILEGES = ("SeSecurityPrivilege", "SeBackupPrivilege", "SeRestorePrivilege",
               "SeTakeOwnershipPrivilege")
+
+# Of each process of Samba, below its server's directory.
+LONGEST_SOCKET = "private/msg.sock/1234567"
+SUN_PATH_MAX = 107                         # bytes, unix(7)
 
 BAD_WORDS = re.compile(
     r"PANIC|INTERNAL ERROR|BACKTRACE|smb_panic|dumping core|\bassert|Assertion|Sanitizer"
@@ -120,6 +124,9 @@ class Samba(Server):
 
     def write_config(self):
         home = self.workdir
+        place = USUAL_BASE / home.relative_to(BASE) if home.is_relative_to(BASE) else home
+        assert len(str(place / LONGEST_SOCKET)) <= SUN_PATH_MAX, "%s: give it a shorter name, or " \
+            "Samba's tools can not make their sockets there" % place
         for name in ("private", "state", "cache", "lock", "pid", "ncalrpc", "log"):
             (home / name).mkdir(parents=True, exist_ok=True, mode=0o755)
         text = """\
