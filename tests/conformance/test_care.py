@@ -223,7 +223,7 @@ def plant(top, paths):
 def share(new_volume, new_samba, request):
     top = new_volume("xfs", "300M").path / "old"
     plant(top, request.param if hasattr(request, "param") else map(name, range(FILES)))
-    counter = Counter(new_samba(request.node.originalname[5:15], top).port)
+    counter = Counter(new_samba(request.node.originalname[5:], top).port)
     yield counter
     counter.close()
 

@@ -8,8 +8,7 @@ import subprocess
 
 from lib import debian
 
-USUAL_BASE = pathlib.Path("/var/tmp/postcopy-tests")
-BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", USUAL_BASE))
+BASE = pathlib.Path(os.environ.get("POSTCOPY_TEST_DIR", "/var/tmp/postcopy-tests"))
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = TESTS / "tools"
 

@@ -17,6 +17,7 @@ so that descriptors of two can be compared byte for byte.
 kill9(), sigstop() and restart() keep the port and the state.
 """
 import contextlib
+import hashlib
 import os
 import pathlib
 import re
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 
 from lib import debian
 from lib.ports import free_port
-from lib.programs import BASE, USUAL_BASE, build_smbshim
+from lib.programs import BASE, build_smbshim
 from lib.server import Server
 from lib.wait import wait_until
 from smb2client import Client
@@ -63,8 +64,8 @@ STARTING = ("CONNECTION_REFUSED", "NT_STATUS_NO_MEMORY")
 PRIVILEGES = ("SeSecurityPrivilege", "SeBackupPrivilege", "SeRestorePrivilege",
               "SeTakeOwnershipPrivilege")
 
-# Of each process of Samba, below its server's directory.
-LONGEST_SOCKET = "private/msg.sock/1234567"
+# Of each process of Samba, below its lock directory.
+LONGEST_SOCKET = "msg.sock/1234567"
 SUN_PATH_MAX = 107                         # bytes, unix(7)
 
 BAD_WORDS = re.compile(
@@ -115,6 +116,15 @@ class Samba(Server):
     # -- files --------------------------------------------------------------
 
     @property
+    def lock_dir(self):
+        """A place with a short name, if its own is too long for the sockets in it."""
+        own = self.workdir / "lock"
+        if len(str(own / LONGEST_SOCKET)) <= SUN_PATH_MAX or not own.is_relative_to(BASE):
+            return own
+        short = hashlib.sha1(str(own).encode()).hexdigest()[:12]
+        return BASE / own.relative_to(BASE).parts[0] / short
+
+    @property
     def config(self):
         return self.workdir / "smb.conf"
 
@@ -124,10 +134,8 @@ class Samba(Server):
 
     def write_config(self):
         home = self.workdir
-        place = USUAL_BASE / home.relative_to(BASE) if home.is_relative_to(BASE) else home
-        assert len(str(place / LONGEST_SOCKET)) <= SUN_PATH_MAX, "%s: give it a shorter name, or " \
-            "Samba's tools can not make their sockets there" % place
-        for name in ("private", "state", "cache", "lock", "pid", "ncalrpc", "log"):
+        self.lock_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
+        for name in ("private", "state", "cache", "pid", "ncalrpc", "log"):
             (home / name).mkdir(parents=True, exist_ok=True, mode=0o755)
         text = """\
 [global]
@@ -137,7 +145,7 @@ server role = standalone server
 private dir = %(home)s/private
 state directory = %(home)s/state
 cache directory = %(home)s/cache
-lock directory = %(home)s/lock
+lock directory = %(lock)s
 pid directory = %(home)s/pid
 ncalrpc dir = %(home)s/ncalrpc
 log file = %(home)s/log/log.smbd
@@ -156,7 +164,7 @@ unix extensions = no
 server multi channel support = no
 map to guest = never
 %(more)s
-""" % {"home": home, "level": self.log_level, "port": self.port or 0, "more": self.conf}
+""" % {"home": home, "lock": self.lock_dir, "level": self.log_level, "port": self.port or 0, "more": self.conf}
         for share in self.shares:
             text += """
 [%s]
