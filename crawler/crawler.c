@@ -3,7 +3,7 @@
  * crawler.c - the loop: answers in, asks out, wait.
  *
  * Invariants
- *   - Not more than `workers` asks are in flight, and not more than pace.h finds useful.
+ *   - Not more than `workers` asks are in flight, and not more than source/pace.h finds useful.
  *   - An entry that was asked for rests, as long as the table below says for its
  *     answer, and is asked for again while the journal has it: it is done when it has
  *     left the journal, not when the retriever says so.
@@ -22,9 +22,9 @@
 #include <string.h>
 
 #include "notify.h"
+#include "source/pace.h"
 #include "window/window.h"
 #include "deep.h"
-#include "pace.h"
 #include "places.h"
 #include "queue.h"
 #include "warm.h"
@@ -110,7 +110,7 @@ static void answer_take(struct crawl *w, struct flight *f, int result, uint64_t 
 	bool part = result == -EAGAIN && now - f->asked_ms >= PART_MS;
 
 	if (result == 0)
-		pace_done(&w->pace, now, w->busy);
+		pace_done(&w->pace, now, 1, w->busy);
 
 	++*(uint64_t *)((char *)&w->s + a->counter);
 	queue_rest(w->queue, &f->h, part ? now : now + a->rest_ms);

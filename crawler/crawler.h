@@ -32,7 +32,7 @@ struct crawl_config {
 	struct stub_volume *volume;
 	const char *journal; /* its directory */
 	unsigned int workers; /* asks in flight, 1..CRAWL_WORKERS_MAX: at most so many ... */
-	unsigned int workers_min; /* ... and as many as are useful from here on, see pace.h */
+	unsigned int workers_min; /* ... and as many as are useful from here on, see source/pace.h */
 	bool once; /* one pass, then end */
 	bool debug; /* each ask and its answer are told at level debug */
 	bool leave_parked; /* end also when only parked entries are left */

@@ -37,7 +37,8 @@ static const struct key {
 } keys[] = {
 #define K(kind, name, def, min, max) { #name, kind, offsetof(struct config, name), def, min, max }
 	K(NUMBER, connections, 4, 1, 16),
-	K(NUMBER, inflight, 64, 1, 256),
+	K(NUMBER, inflight, 128, 1, 256),
+	K(NUMBER, background_calls, 0, 0, 4096),
 	K(NUMBER, read_size, 1 << 20, 4096, 1 << 20),
 	K(NUMBER, readdir_size, 128 << 10, 8 << 10, 256 << 10),
 	K(NUMBER, call_timeout, 15000, 1000, 600000),

@@ -14,7 +14,7 @@
 #define CONFIG_DEFAULT_PATH "/etc/postcopy/postcopy.conf"
 
 #define CONFIG_TEXT_MAX 1023 /* bytes of a path */
-#define CONFIG_KEYS_MAX 40
+#define CONFIG_KEYS_MAX 48
 
 /* Which file was read; a later look tells whether it has changed. */
 struct config_file {
@@ -28,6 +28,7 @@ struct config_file {
 struct config {
 	unsigned int connections;    /* to the old server, 1..16 */
 	unsigned int inflight;	     /* calls per connection, 1..256 */
+	unsigned int background_calls; /* of the background on all of them, 0..4096; 0: found by measuring */
 	unsigned int read_size;	     /* bytes, 4 KiB..1 MiB */
 	unsigned int readdir_size;   /* bytes, 8 KiB..256 KiB */
 	unsigned int block_size;     /* bytes, 64 KiB..256 MiB */

@@ -150,6 +150,7 @@ static void add_times(struct json_object *o)
 static void add_throttle(struct json_object *o, struct control *c, const struct jobs_stats *s,
 			 const struct source_state *src)
 {
+	unsigned int most = src->wanted * c->c.config->inflight;
 	struct limiter_state l;
 
 	limiter_state(c->c.limiter, &l);
@@ -159,6 +160,7 @@ static void add_throttle(struct json_object *o, struct control *c, const struct 
 	add_f(o, "source_latency_ms", (double)l.latency_us / 1000);
 	add_b(o, "source_backs_off", l.backs_off);
 	add_u(o, "source_connections", src->wanted);
+	add_u(o, "background_calls_most", most < l.calls ? most : l.calls);
 }
 
 static struct json_object *cmd_status(struct control *c, struct json_object *in)

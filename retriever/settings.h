@@ -36,7 +36,7 @@ static inline uint32_t setting_value(const struct setting *s, uint32_t configure
 static inline struct limiter_rules settings_rules(const struct settings *s, const struct config *c)
 {
 	return (struct limiter_rules){ setting_value(&s->requests, c->throttle_requests),
-				       setting_value(&s->latency_ms, c->throttle_latency) };
+				       setting_value(&s->latency_ms, c->throttle_latency), c->background_calls };
 }
 
 /* Bytes per second for the crawler, 0: no limit. */

@@ -374,6 +374,8 @@ GAUGES = (      # member of the status, name, help
      "What its answers took on average, where there is a set point; 0: not known."),
     ("source_backs_off", "source_backs_off", "Whether fewer requests go because of that."),
     ("source_connections", "source_connections", "Connections to the old server, of each protocol."),
+    ("background_calls_most", "background_calls_most",
+     "Requests of the background that may be under way at the old server now."),
     ("source_connected", "source_connected", "Whether the old server answers."),
     ("source_lost_s", "source_lost_seconds", "For how long the old server has been lost."),
     ("volume_error_s", "volume_full_seconds", "For how long the new volume has taken no data."),

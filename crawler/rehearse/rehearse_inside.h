@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "pace.h"
+#include "source/pace.h"
 #include "rehearse/rehearse.h"
 
 /* ---- rehearse_pool.c ---- */

@@ -6,7 +6,7 @@
  *
  * Directories are taken from all depths alike, and at random among those of a depth: what the
  * predictor believes of a depth is then as good for one as for another.  How many are under way is
- * found as in the crawler (pace.h), for each kind of work.
+ * found as in the crawler (source/pace.h), for each kind of work.
  */
 #include <errno.h>
 #include <poll.h>
@@ -254,7 +254,7 @@ static void *worker(void *arg)
 		k->busy--;
 		k->r->phase[work].busy_us += stub_now_us() - began;
 		if (is_first(work) && work == k->work)
-			pace_done(&k->pace[work], stub_now_ms(), full);
+			pace_done(&k->pace[work], stub_now_ms(), 1, full);
 	}
 	pthread_cond_broadcast(&k->idle);
 	pthread_cond_broadcast(&k->room);

@@ -245,9 +245,11 @@ static struct file_call *next_call(struct file_source *s, uint64_t *again_us)
 		return NULL;
 	if (!c && s->background < s->wanted - s->wanted / 4)
 		c = TAILQ_FIRST(&s->queue[SOURCE_BACKGROUND]);
+	else if (!c && TAILQ_FIRST(&s->queue[SOURCE_BACKGROUND]))
+		limiter_full(s->pool.limiter, s->pool.lane);
 	if (c) {
 		c->flies = limiter_counts(s->pool.limiter, c->prio == SOURCE_BACKGROUND);
-		if (c->flies && !limiter_go(s->pool.limiter, again_us))
+		if (c->flies && !limiter_go(s->pool.limiter, s->pool.lane, again_us))
 			return NULL;
 	}
 	return c;
@@ -256,13 +258,14 @@ static struct file_call *next_call(struct file_source *s, uint64_t *again_us)
 /* How long it took. */
 static void note(const struct file_call *c, uint64_t began_us)
 {
-	struct limiter *l = c->s->pool.limiter;
+	const struct source_pool *p = &c->s->pool;
 
 	called(c->kind, began_us);
 	if (c->kind == CALLED_LISTING)
-		limiter_heard(l);
+		limiter_heard(p->limiter, p->lane);
 	else
-		limiter_answered(l, began_us, c->kind == CALLED_READ && c->got > 0 ? (uint64_t)c->got : 0);
+		limiter_answered(p->limiter, p->lane, began_us,
+				 c->kind == CALLED_READ && c->got > 0 ? (uint64_t)c->got : 0);
 }
 
 /* @c, which has failed, is tried again, if it was not its object's fault. */
@@ -324,7 +327,7 @@ static void work(struct file_source *s, struct file_call *c, void *buf)
 	err = c->work(c, m, buf);
 	note(c, began_us);
 	if (flies)
-		limiter_over(s->pool.limiter);
+		limiter_over(s->pool.limiter, s->pool.lane);
 	if (trace_on())
 		tell(c, err, began_us);
 	pthread_mutex_lock(&s->pool.lock);

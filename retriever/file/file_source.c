@@ -29,6 +29,7 @@ static struct file_source *allocate(const struct source_config *c)
 	s->refs = 1;
 	source_pool_init(&s->pool, c->give_up_ms);
 	s->pool.limiter = c->limiter;
+	s->pool.lane = c->lane;
 	stub_cond_init(&s->work);
 	stub_cond_init(&s->tick);
 	stub_cond_init(&s->look);

@@ -136,14 +136,15 @@ static enum called kind_of(enum nfs_op op)
 /* How long the answer took. */
 static void note(const struct nfs_call *c, const struct nfs_answer *a)
 {
-	struct limiter *l = c->conn->s->pool.limiter;
+	const struct source_pool *p = &c->conn->s->pool;
 	enum called kind = kind_of(c->op);
 
 	called(kind, c->sent_us);
 	if (kind == CALLED_LISTING)
-		limiter_heard(l);
+		limiter_heard(p->limiter, p->lane);
 	else
-		limiter_answered(l, c->sent_us, kind == CALLED_READ && !a->error ? a->len : 0);
+		limiter_answered(p->limiter, p->lane, c->sent_us,
+				 kind == CALLED_READ && !a->error ? a->len : 0);
 }
 
 /* What came is no answer to the call. */

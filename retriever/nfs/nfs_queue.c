@@ -64,7 +64,7 @@ static bool may_go(struct nfs_source *s, struct nfs_call *call)
 
 	if (!limiter_counts(s->pool.limiter, call->prio == SOURCE_BACKGROUND))
 		return true;
-	call->flies = limiter_go(s->pool.limiter, &again_us);
+	call->flies = limiter_go(s->pool.limiter, s->pool.lane, &again_us);
 	if (!call->flies && !s->held_ms) {
 		s->held_ms = again_us / 1000 + 1;
 		pthread_cond_signal(&s->schedule);
@@ -76,7 +76,7 @@ static bool may_go(struct nfs_source *s, struct nfs_call *call)
 static void land(struct nfs_source *s, struct nfs_call *call)
 {
 	if (call->flies)
-		limiter_over(s->pool.limiter);
+		limiter_over(s->pool.limiter, s->pool.lane);
 	call->flies = false;
 }
 
@@ -87,6 +87,7 @@ void nfs_pump(struct nfs_source *s)
 	unsigned int p;
 
 	for (p = 0; p < 2; p++) {
+		c = NULL;
 		while ((call = TAILQ_FIRST(&s->queue[p])) && (c = least_loaded(s, call)) &&
 		       may_go(s, call)) {
 			bool first = TAILQ_EMPTY(&c->inbox);
@@ -100,6 +101,9 @@ void nfs_pump(struct nfs_source *s)
 			if (first)
 				nfs_conn_wake(c);
 		}
+		if (call && !c && s->pool.usable >= s->wanted &&
+		    limiter_counts(s->pool.limiter, p == SOURCE_BACKGROUND))
+			limiter_full(s->pool.limiter, s->pool.lane);
 		if (call && call->suspect)
 			return; /* it waits for an idle connection: keep none busy */
 	}

@@ -32,6 +32,7 @@ static struct nfs_source *allocate(const struct source_config *c)
 		s->silence_ms = c->give_up_ms;
 	source_pool_init(&s->pool, s->config.give_up_ms);
 	s->pool.limiter = c->limiter;
+	s->pool.lane = c->lane;
 	stub_cond_init(&s->schedule);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);

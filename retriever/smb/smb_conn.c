@@ -303,7 +303,7 @@ static void note(const struct smb_conn *c, const struct smb_call *call, uint64_t
 
 	called(kind, since_us);
 	if (kind != CALLED_LISTING)
-		limiter_answered(c->s->pool.limiter, since_us,
+		limiter_answered(c->s->pool.limiter, c->s->pool.lane, since_us,
 				 a->type == SMB_WIRE_DATA ? a->rest_len :
 				 a->type == SMB_WIRE_META ? a->data_len :
 							    0);
@@ -321,7 +321,7 @@ static int take_message(struct smb_conn *c, uint64_t *silent_ms)
 
 	if (r)
 		return r;
-	limiter_heard(c->s->pool.limiter);
+	limiter_heard(c->s->pool.limiter, c->s->pool.lane);
 	if (a.type == SMB_WIRE_ALIVE)
 		return 0;
 	u = under_of(c, tag);

@@ -124,7 +124,7 @@ void smb_hurry(struct smb_source *s, uint64_t trace)
 static void land(struct smb_source *s, struct smb_call *c)
 {
 	if (c->flies)
-		limiter_over(s->pool.limiter);
+		limiter_over(s->pool.limiter, s->pool.lane);
 	c->flies = false;
 }
 
@@ -181,7 +181,7 @@ static bool may_go(struct smb_source *s, struct smb_call *c, uint64_t *again_us)
 
 	if (!limiter_counts(l, c->prio == SOURCE_BACKGROUND))
 		return true;
-	c->flies = limiter_go(l, again_us);
+	c->flies = limiter_go(l, s->pool.lane, again_us);
 	if (!c->flies)
 		return false;
 	if (c->request.type == SMB_WIRE_LIST)

@@ -62,6 +62,7 @@ static struct smb_source *allocate(const struct source_config *c)
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	source_pool_init(&s->pool, c->give_up_ms);
 	s->pool.limiter = c->limiter;
+	s->pool.lane = c->lane;
 	stub_cond_init(&s->work);
 	TAILQ_INIT(&s->queue[0]);
 	TAILQ_INIT(&s->queue[1]);

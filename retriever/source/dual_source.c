@@ -51,7 +51,7 @@ static int wrong_kinds(const struct source_config *c, char *why, size_t size)
 
 static int create(const struct source_config *c, struct source **out)
 {
-	const struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
+	struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
 	struct dual_source *d;
 	char why[128];
 	int r;
@@ -63,6 +63,7 @@ static int create(const struct source_config *c, struct source **out)
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return -ENOMEM;
+	smb.lane = 1;
 	d->base.ops = &dual_source_ops;
 	d->log = c->log;
 	d->log_arg = c->log_arg;
@@ -80,7 +81,7 @@ static int create(const struct source_config *c, struct source **out)
 
 static int probe(const struct source_config *c, unsigned int timeout_ms, char *why, size_t size)
 {
-	const struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
+	struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
 	int r = wrong_kinds(c, why, size);
 
 	if (r == 0)
@@ -91,7 +92,7 @@ static int probe(const struct source_config *c, unsigned int timeout_ms, char *w
 static int traits(const struct source_config *c, unsigned int timeout_ms, struct source_traits *out,
 		  char *why, size_t size)
 {
-	const struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
+	struct source_config nfs = one(c, c->uri), smb = one(c, c->join);
 	struct source_traits more;
 	int r = wrong_kinds(c, why, size);
 

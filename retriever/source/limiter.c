@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "source/limiter.h"
+#include "source/pace.h"
 #include "stubcore.h"
 
 #define BURST_NS   50000000ull /* so late the threads that send may be, without loss of rate */
@@ -14,7 +15,7 @@
 #define REST_US	   5000000	/* longest pause between two requests */
 #define LIVES_US   10000000
 #define UNIT_BYTES 65536
-#define WINDOW_ALL 4096.0 /* all there can be */
+#define WINDOW_ALL ((double)LIMITER_CALLS_MAX) /* all there can be */
 #define WINDOW_FIRST 16.0 /* with a new set point */
 #define WINDOW_MIN (1.0 / 16)
 #define SHRINK	   0.7 /* at least, ... */
@@ -22,15 +23,21 @@
 #define GROW	   1.1
 #define GROW_TIME  1.5 /* below 1 */
 #define LOW	   0.8 /* of the set point: below it the window grows */
+/* of what is found */
+#define FOUND_MIN   2
+#define FOUND_FIRST 16	   /* to begin with, at least; ... */
+#define QUICK	    20000 /* ... what a quick server answers, in a second */
+#define BUSY	    8	   /* so many of which one was just answered are as good as all */
 
-struct limiter {
-	bool all; /* constant */
-	pthread_mutex_t lock; /* a leaf */
-	struct limiter_rules rules;
+/* The old server by one protocol. */
+struct lane {
 	unsigned int flying; /* requests of the background under way */
-	uint64_t next_ns;    /* by the rate, the next one goes then */
 	uint64_t held_us;    /* when one was held last */
 	uint64_t heard_us;
+	/* without a set point */
+	struct pace pace;  /* so many may fly */
+	bool found;	   /* that is looked at: how long an answer takes is known */
+	uint64_t least_us; /* an answer took so far */
 	/* of the set point */
 	double window;	    /* so many may fly; below 1: one, and that part of the time */
 	unsigned int most;  /* that flew since since_us */
@@ -43,6 +50,14 @@ struct limiter {
 	uint64_t backed_off_us; /* when one was held last by the set point */
 };
 
+struct limiter {
+	bool all; /* constant */
+	pthread_mutex_t lock; /* a leaf */
+	struct limiter_rules rules;
+	uint64_t next_ns; /* by the rate, the next one goes then */
+	struct lane lane[LIMITER_LANES];
+};
+
 int limiter_create(bool all, struct limiter **out)
 {
 	struct limiter *l = calloc(1, sizeof(*l));
@@ -51,7 +66,11 @@ int limiter_create(bool all, struct limiter **out)
 		return -ENOMEM;
 	pthread_mutex_init(&l->lock, NULL);
 	l->all = all;
-	l->window = WINDOW_ALL;
+	for (struct lane *n = l->lane; n < l->lane + LIMITER_LANES; n++) {
+		n->window = WINDOW_ALL;
+		n->least_us = UINT64_MAX;
+		pace_init(&n->pace, FOUND_MIN, LIMITER_CALLS_MAX);
+	}
 	*out = l;
 	return 0;
 }
@@ -65,47 +84,73 @@ void limiter_destroy(struct limiter *l)
 }
 
 /* From now on answers are averaged anew. */
-static void average_anew(struct limiter *l, uint64_t now)
+static void average_anew(struct lane *n, uint64_t now)
 {
-	l->sum_us = l->n = l->units = 0;
-	l->most = l->flying;
-	l->since_us = now;
+	n->sum_us = n->n = n->units = 0;
+	n->most = n->flying;
+	n->since_us = now;
 }
 
 void limiter_set(struct limiter *l, const struct limiter_rules *r)
 {
+	uint64_t now = stub_now_us();
+
 	if (!l)
 		return;
 	pthread_mutex_lock(&l->lock);
-	if (r->requests == l->rules.requests && r->latency_ms == l->rules.latency_ms) {
+	if (r->requests == l->rules.requests && r->latency_ms == l->rules.latency_ms &&
+	    r->calls == l->rules.calls) {
 		pthread_mutex_unlock(&l->lock);
 		return;
 	}
 	l->rules = *r;
-	l->next_ns = l->held_us = l->backed_off_us = l->rest_us = l->mean_us = 0;
-	l->window = r->latency_ms ? WINDOW_FIRST : WINDOW_ALL;
-	l->changed_us = l->heard_us = stub_now_us();
-	average_anew(l, l->changed_us);
+	l->next_ns = 0;
+	for (struct lane *n = l->lane; n < l->lane + LIMITER_LANES; n++) {
+		n->held_us = n->backed_off_us = n->rest_us = n->mean_us = 0;
+		n->window = r->latency_ms ? WINDOW_FIRST : WINDOW_ALL;
+		n->changed_us = n->heard_us = now;
+		average_anew(n, now);
+	}
 	pthread_mutex_unlock(&l->lock);
 }
 
 /* ---- going ---- */
 
-/* By the set point; 0: now, else when to ask again. */
-static uint64_t held_by_latency(const struct limiter *l, uint64_t now)
+/* So many may be under way at this moment. */
+static unsigned int calls_most(const struct limiter *l, const struct lane *n)
+{
+	if (l->rules.latency_ms)
+		return n->window < 1 ? 1 : (unsigned int)n->window;
+	if (l->rules.calls)
+		return l->rules.calls;
+	return n->found ? n->pace.window : LIMITER_CALLS_MAX;
+}
+
+/* The first of the background goes: with how many is it begun? */
+static void begin_finding(struct lane *n)
+{
+	double first = (double)n->least_us * QUICK / 1000000;
+
+	n->found = true;
+	pace_begin(&n->pace, first > LIMITER_CALLS_MAX ? LIMITER_CALLS_MAX :
+			     first > FOUND_FIRST       ? (unsigned int)first :
+							 FOUND_FIRST);
+}
+
+/* By the set point, or for many that are under way; 0: now, else when to ask again. */
+static uint64_t held_by_others(const struct limiter *l, const struct lane *n, uint64_t now)
 {
 	uint64_t silence = (uint64_t)l->rules.latency_ms * 1000 * SILENCE;
-	unsigned int most = l->window < 1 ? 1 : (unsigned int)l->window;
 
+	if (n->flying >= calls_most(l, n))
+		return now + LOOK_US;
 	if (!l->rules.latency_ms)
 		return 0;
-	if (l->flying >= most)
-		return now + LOOK_US;
-	if (now < l->rest_us)
-		return l->rest_us;
+	if (now < n->rest_us)
+		return n->rest_us;
 	if (silence < SILENCE_US)
 		silence = SILENCE_US;
-	return l->flying && now - l->heard_us > silence ? now + LOOK_US : 0;
+	return n->flying && now - n->heard_us > silence ? now + LOOK_US : 0;
 }
 
 static uint64_t step_ns(const struct limiter *l)
@@ -133,43 +178,60 @@ bool limiter_counts(const struct limiter *l, bool background)
 	return l && (background || l->all);
 }
 
-bool limiter_go(struct limiter *l, uint64_t *again_us)
+bool limiter_go(struct limiter *l, unsigned int lane, uint64_t *again_us)
 {
-	uint64_t now, until;
+	struct lane *n = &l->lane[lane];
+	uint64_t now = stub_now_us(), until;
 
 	pthread_mutex_lock(&l->lock);
-	now = l->rules.requests || l->rules.latency_ms ? stub_now_us() : 0;
-	until = held_by_latency(l, now);
+	if (!n->found && n->least_us != UINT64_MAX)
+		begin_finding(n);
+	until = held_by_others(l, n, now);
 	if (until)
-		l->backed_off_us = now;
+		n->backed_off_us = now;
 	else
 		until = held_by_rate(l, now);
 	if (until) {
-		l->held_us = now;
+		n->held_us = now;
 		*again_us = until;
 	} else {
 		take_turn(l, now);
-		if (!l->flying++)
-			l->heard_us = now; /* silence begins with the first */
-		if (l->flying > l->most)
-			l->most = l->flying;
+		if (!n->flying++)
+			n->heard_us = now; /* silence begins with the first */
+		if (n->flying > n->most)
+			n->most = n->flying;
 	}
 	pthread_mutex_unlock(&l->lock);
 	return !until;
 }
 
-void limiter_over(struct limiter *l)
+void limiter_over(struct limiter *l, unsigned int lane)
 {
+	struct lane *n;
 	uint64_t rest;
 
 	if (!l)
 		return;
+	n = &l->lane[lane];
 	pthread_mutex_lock(&l->lock);
-	l->flying--;
-	if (l->rules.latency_ms && l->window < 1) {
-		rest = (uint64_t)((double)l->mean_us * (1 / l->window - 1));
-		l->rest_us = stub_now_us() + (rest < REST_US ? rest : REST_US);
+	n->flying--;
+	if (l->rules.latency_ms && n->window < 1) {
+		rest = (uint64_t)((double)n->mean_us * (1 / n->window - 1));
+		n->rest_us = stub_now_us() + (rest < REST_US ? rest : REST_US);
 	}
+	pthread_mutex_unlock(&l->lock);
+}
+
+void limiter_full(struct limiter *l, unsigned int lane)
+{
+	struct lane *n;
+
+	if (!l)
+		return;
+	n = &l->lane[lane];
+	pthread_mutex_lock(&l->lock);
+	if (n->found && n->pace.window > n->flying)
+		pace_room(&n->pace, stub_now_us() / 1000, n->flying);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -189,68 +251,79 @@ void limiter_another(struct limiter *l)
  * As many as are answered within the set point, at the pace of now (Little's law): what waits over there
  * makes no answer come sooner.
  */
-static void shrink(struct limiter *l, uint64_t now)
+static void shrink(struct lane *n, uint64_t set_us, uint64_t now)
 {
-	double within = (double)l->units * l->rules.latency_ms * 1000 / (double)(now - l->since_us);
-	double from = l->window > l->most ? (l->most ? l->most : 1) : l->window;
+	double within = (double)n->units * (double)set_us / (double)(now - n->since_us);
+	double from = n->window > n->most ? (n->most ? n->most : 1) : n->window;
 
-	l->window = within < from * SHRINK_MAX ? from * SHRINK_MAX :
+	n->window = within < from * SHRINK_MAX ? from * SHRINK_MAX :
 		    within > from * SHRINK     ? from * SHRINK :
 						 within;
-	if (l->window < WINDOW_MIN)
-		l->window = WINDOW_MIN;
-	l->changed_us = now;
+	if (n->window < WINDOW_MIN)
+		n->window = WINDOW_MIN;
+	n->changed_us = now;
 }
 
-static void grow(struct limiter *l)
+static void grow(struct lane *n)
 {
-	double more = l->window * (l->window < 1 ? GROW_TIME : GROW);
+	double more = n->window * (n->window < 1 ? GROW_TIME : GROW);
 
-	if (l->window < 1)
-		l->window = more < 1 ? more : 1;
-	else if (l->most + 1 >= l->window) /* it was in use */
-		l->window = more > l->window + 1 ? more : l->window + 1;
-	if (l->window > WINDOW_ALL)
-		l->window = WINDOW_ALL;
+	if (n->window < 1)
+		n->window = more < 1 ? more : 1;
+	else if (n->most + 1 >= n->window) /* it was in use */
+		n->window = more > n->window + 1 ? more : n->window + 1;
+	if (n->window > WINDOW_ALL)
+		n->window = WINDOW_ALL;
 }
 
-static void judge(struct limiter *l, uint64_t now)
+static void judge(struct lane *n, uint64_t set_us, uint64_t now)
 {
-	uint64_t set_us = (uint64_t)l->rules.latency_ms * 1000;
-
-	l->mean_us = l->sum_us / l->n;
-	if (l->mean_us > set_us)
-		shrink(l, now);
-	else if ((double)l->mean_us <= LOW * (double)set_us)
-		grow(l);
-	average_anew(l, now);
+	n->mean_us = n->sum_us / n->n;
+	if (n->mean_us > set_us)
+		shrink(n, set_us, now);
+	else if ((double)n->mean_us <= LOW * (double)set_us)
+		grow(n);
+	average_anew(n, now);
 }
 
-void limiter_answered(struct limiter *l, uint64_t sent_us, uint64_t bytes)
+/* With a set point. */
+static void average(struct lane *n, uint64_t set_us, uint64_t took_us, uint64_t units, uint64_t now)
+{
+	n->units += units;
+	if (now - took_us >= n->changed_us) {
+		n->sum_us += took_us / units;
+		n->n++;
+	}
+	if (n->n && now - n->since_us >= JUDGE_US)
+		judge(n, set_us, now);
+}
+
+void limiter_answered(struct limiter *l, unsigned int lane, uint64_t sent_us, uint64_t bytes)
 {
 	uint64_t now = stub_now_us(), units = (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+	struct lane *n;
 
 	if (!l)
 		return;
-	pthread_mutex_lock(&l->lock);
-	l->heard_us = now;
+	n = &l->lane[lane];
 	units = units ? units : 1;
-	l->units += units;
-	if (l->rules.latency_ms && sent_us >= l->changed_us) {
-		l->sum_us += (now - sent_us) / units;
-		l->n++;
-	}
-	if (l->n && now - l->since_us >= JUDGE_US)
-		judge(l, now);
+	pthread_mutex_lock(&l->lock);
+	n->heard_us = now;
+	if (units == 1 && now - sent_us < n->least_us)
+		n->least_us = now - sent_us;
+	if (l->rules.latency_ms)
+		average(n, (uint64_t)l->rules.latency_ms * 1000, now - sent_us, units, now);
+	else if (n->found && !l->rules.calls)
+		pace_done(&n->pace, now / 1000, units, n->flying + n->flying / BUSY >= n->pace.window);
 	pthread_mutex_unlock(&l->lock);
 }
 
-void limiter_heard(struct limiter *l)
+void limiter_heard(struct limiter *l, unsigned int lane)
 {
 	if (!l)
 		return;
 	pthread_mutex_lock(&l->lock);
-	l->heard_us = stub_now_us();
+	l->lane[lane].heard_us = stub_now_us();
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -259,24 +332,36 @@ void limiter_heard(struct limiter *l)
 bool limiter_holds(struct limiter *l)
 {
 	uint64_t now = stub_now_us();
-	bool holds;
+	bool holds = false;
 
 	if (!l)
 		return false;
 	pthread_mutex_lock(&l->lock);
-	holds = now - l->held_us < SILENCE_US && (!l->flying || now - l->heard_us < LIVES_US);
+	for (const struct lane *n = l->lane; n < l->lane + LIMITER_LANES; n++)
+		holds = holds || (now - n->held_us < SILENCE_US &&
+				  (!n->flying || now - n->heard_us < LIVES_US));
 	pthread_mutex_unlock(&l->lock);
 	return holds;
 }
 
 void limiter_state(struct limiter *l, struct limiter_state *out)
 {
+	uint64_t now = stub_now_us();
+
 	*out = (struct limiter_state){ .backs_off = false };
 	if (!l)
 		return;
 	pthread_mutex_lock(&l->lock);
 	out->rules = l->rules;
-	out->backs_off = l->rules.latency_ms && stub_now_us() - l->backed_off_us < SILENCE_US;
-	out->latency_us = l->mean_us;
+	for (unsigned int i = 0; i < LIMITER_LANES; i++) {
+		const struct lane *n = &l->lane[i];
+
+		out->backs_off = out->backs_off ||
+				 (l->rules.latency_ms && now - n->backed_off_us < SILENCE_US);
+		if (n->mean_us > out->latency_us)
+			out->latency_us = n->mean_us;
+		if ((i == 0 || n->found) && calls_most(l, n) > out->calls)
+			out->calls = calls_most(l, n);
+	}
 	pthread_mutex_unlock(&l->lock);
 }

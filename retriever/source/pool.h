@@ -25,6 +25,7 @@ struct source_counters {
 struct source_pool {
 	uint64_t give_up_ms; /* constant; 0: never */
 	struct limiter *limiter; /* constant, the source's to set: of the background's calls; NULL: none */
+	unsigned int lane;	 /* likewise: there */
 	pthread_mutex_t lock;
 	/* guarded by lock */
 	pthread_cond_t ready; /* known, stop or given_up was set */

@@ -91,6 +91,7 @@ struct source_config {
 	unsigned int jukebox_ms;	/* "later" is taken for so long; 0: for ever */
 	unsigned int inflight;		/* calls in flight per connection (SMB: META only, up to 64) */
 	struct limiter *limiter;	/* of the background's calls; outlives the source; NULL: none */
+	unsigned int lane;		/* there: 1 of the SMB half of a joined source, else 0 */
 	struct source_smb smb;
 	struct source_nfs nfs;
 	stub_log_fn log;

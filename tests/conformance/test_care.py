@@ -181,6 +181,32 @@ def test_where_others_make_it_slow(m, fake):
     m.audit(complete=True)
 
 
+# -- as many as bring something -----------------------------------------------------------
+# What is found in the end, tests/unit/test_limiter.c has, with a clock of its own.
+
+def test_a_long_line_has_many_under_way(fake, fresh_dir, new_migration):
+    """From the first moment on: how long it is, the connection itself has said."""
+    fake.hook(None, hooks.delay(0.1))
+    m = new_migration(fake.url(), fresh_dir).init().start()
+    connected(m)
+    m.crawl()
+    assert fake.max_in_flight > 20                      # near it begins with 16
+    m.audit(complete=True)
+
+
+@pytest.mark.parametrize("version", ["3", "4.2"])
+def test_so_many_as_are_set(fake, fresh_dir, new_migration, version):
+    fake.version = version
+    m = new_migration(fake.url(), fresh_dir, conf="background_calls = 3\n").init().start()
+    connected(m)
+    slow = Slow(0.001)
+    fake.hook("READ", slow)
+    m.crawl()
+    assert throttle(m)["background_calls_most"] == 3
+    assert 1 < max(slow.seen) <= 3, slow.seen
+    m.audit(complete=True)
+
+
 # -- connections --------------------------------------------------------------------------
 
 @pytest.mark.parametrize("version", ["3", "4.2"])

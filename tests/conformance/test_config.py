@@ -249,7 +249,7 @@ def test_what_a_running_retriever_uses(m):
     assert answer["by"]["inflight"]["from"] == "default"
     assert line_of(m, "connections") == ["connections", "2", "%s:%d" % (
         conf, where.index("connections") + 1)]
-    assert line_of(m, "inflight") == ["inflight", "64", "default"]
+    assert line_of(m, "inflight") == ["inflight", "128", "default"]
     assert line_of(m, "smb_idmap") == ["smb_idmap", '""', "default"]
 
 

@@ -89,7 +89,7 @@ static void all_kinds_of_values(void **state)
 	assert_string_equal(c.smb_worker, "/bin/true");
 	assert_false(c.smb_signing);
 	assert_int_equal(c.log_level, STUB_LOG_DEBUG);
-	assert_int_equal(c.inflight, 64);
+	assert_int_equal(c.inflight, 128);
 	assert_int_equal(value(&c, "connections")->line, 2);
 	assert_string_equal(value(&c, "connections")->def_text, "4");
 	assert_int_equal(value(&c, "smb_file_mode")->line, 4);

@@ -22,14 +22,14 @@ static struct limiter *with(uint32_t requests, uint32_t latency_ms)
 	struct limiter *l;
 
 	assert_int_equal(limiter_create(false, &l), 0);
-	limiter_set(l, &(struct limiter_rules){ requests, latency_ms });
+	limiter_set(l, &(struct limiter_rules){ requests, latency_ms, 0 });
 	return l;
 }
 
 static bool go(struct limiter *l)
 {
 	uint64_t again = 0;
-	bool may = limiter_go(l, &again);
+	bool may = limiter_go(l, 0, &again);
 
 	assert_true(may || again > now);
 	return may;
@@ -47,29 +47,29 @@ static unsigned int go_all(struct limiter *l, unsigned int most)
 
 static void answer(struct limiter *l, uint64_t sent_us, uint64_t bytes)
 {
-	limiter_answered(l, sent_us, bytes);
-	limiter_over(l);
+	limiter_answered(l, 0, sent_us, bytes);
+	limiter_over(l, 0);
 }
 
-static void without_rules_all_may_go(void **state)
+/* Until an answer has said how long one takes. */
+static void at_first_all_may_go(void **state)
 {
 	struct limiter *l = with(0, 0);
 	struct limiter_state s;
 
-	assert_int_equal(go_all(l, 10000), 10000);
-	limiter_answered(l, now - 60000000, 0);
-	assert_true(go(l));
+	assert_int_equal(go_all(l, 10000), 4096);
 	limiter_state(l, &s);
+	assert_int_equal(s.calls, 4096);
 	assert_false(s.backs_off);
 	assert_int_equal(s.latency_us, 0);
 	limiter_destroy(l);
 	assert_false(limiter_counts(NULL, true));
 	assert_false(limiter_holds(NULL));
-	limiter_heard(NULL);
-	limiter_over(NULL);
+	limiter_heard(NULL, 0);
+	limiter_over(NULL, 0);
 	limiter_another(NULL);
-	limiter_answered(NULL, 0, 0);
-	limiter_set(NULL, &(struct limiter_rules){ 1, 1 });
+	limiter_answered(NULL, 0, 0, 0);
+	limiter_set(NULL, &(struct limiter_rules){ 1, 1, 1 });
 	limiter_destroy(NULL);
 }
 
@@ -96,7 +96,8 @@ static void so_many_in_a_second(void **state)
 		uint64_t began = now, n = 0, seconds = 20;
 
 		while (now < began + seconds * 1000000) {
-			n += go_all(l, 2000000);
+			for (; go(l); n++)
+				limiter_over(l, 0);
 			now += 9973;
 		}
 		assert_in_range(n, rates[i] * seconds - rates[i] / 20 - 1,
@@ -138,7 +139,7 @@ static void a_new_rate_counts_at_once(void **state)
 
 	go_all(l, 100);
 	assert_false(go(l));
-	limiter_set(l, &(struct limiter_rules){ 0, 0 });
+	limiter_set(l, &(struct limiter_rules){ 0, 0, 0 });
 	assert_int_equal(go_all(l, 100), 100);
 	limiter_destroy(l);
 }
@@ -207,7 +208,7 @@ static void pauses_where_one_is_too_many(void **state)
 		while (!go(l))
 			now += 1000;
 		gaps += now - over;
-		limiter_over(l);
+		limiter_over(l, 0);
 		n++;
 	}
 	assert_in_range(n, 15, 60);		 /* of 600 that would follow each other */
@@ -227,8 +228,8 @@ static void data_counts_by_its_size(void **state)
 	assert_in_range(s.latency_us, 14000, 16000);
 	assert_true(go(l));
 	now += 50000000;
-	limiter_heard(l);
-	limiter_over(l);
+	limiter_heard(l, 0);
+	limiter_over(l, 0);
 	limiter_state(l, &s);
 	assert_in_range(s.latency_us, 14000, 16000);
 	limiter_destroy(l);
@@ -245,13 +246,13 @@ static void silence_holds_what_follows(void **state)
 	now += 200000;
 	assert_false(go(l));
 	assert_true(limiter_holds(l));
-	limiter_heard(l);
+	limiter_heard(l, 0);
 	assert_true(go(l));
 	now += 11000000;
 	assert_false(go(l));
 	assert_false(limiter_holds(l)); /* it is the old server that holds it */
 	for (int i = 0; i < 12; i++)
-		limiter_over(l);
+		limiter_over(l, 0);
 	assert_true(go(l)); /* nothing is under way: it is tried */
 	limiter_destroy(l);
 }
@@ -273,10 +274,126 @@ static void both_rules_count(void **state)
 	limiter_destroy(l);
 }
 
+static unsigned int calls(struct limiter *l)
+{
+	struct limiter_state s;
+
+	limiter_state(l, &s);
+	return s.calls;
+}
+
+/* An old server that has @each_us of work for each, one after the other, at the end of a line of @line_us, when
+ * so many want to go as may. */
+static void work(struct limiter *l, uint64_t each_us, uint64_t line_us, unsigned int seconds)
+{
+	static uint64_t sent[LIMITER_CALLS_MAX], due[LIMITER_CALLS_MAX];
+	uint64_t end = now + seconds * 1000000ull, free_us = now;
+	unsigned int first = 0, n = 0;
+
+	for (; now < end || n; now += 50) {
+		while (now < end && n < LIMITER_CALLS_MAX && go(l)) {
+			unsigned int last = (first + n++) % LIMITER_CALLS_MAX;
+
+			free_us = (free_us > now ? free_us : now) + each_us;
+			sent[last] = now;
+			due[last] = free_us + line_us;
+		}
+		for (; n && due[first] <= now; n--, first = (first + 1) % LIMITER_CALLS_MAX)
+			answer(l, sent[first], 0);
+	}
+}
+
+static void a_few_near_the_old_server(void **state)
+{
+	struct limiter *l = with(0, 0);
+
+	limiter_answered(l, 0, now - 200, 0); /* of who connects */
+	go_all(l, 1);
+	assert_int_equal(calls(l), 16);
+	work(l, 100, 100, 2);
+	assert_in_range(calls(l), 2, 4);
+	limiter_destroy(l);
+}
+
+static void hundreds_at_the_end_of_a_long_line(void **state)
+{
+	struct limiter *l = with(0, 0);
+
+	limiter_answered(l, 0, now - 10000, 0);
+	go_all(l, 1);
+	assert_int_equal(calls(l), 200); /* from the first moment */
+	work(l, 100, 10000, 2);
+	assert_in_range(calls(l), 100, 400);
+	limiter_destroy(l);
+}
+
+/* What a cache answers at once says nothing of its disks, which are many. */
+static void more_than_the_first_answer_says(void **state)
+{
+	struct limiter *l = with(0, 0);
+
+	limiter_answered(l, 0, now - 100, 0);
+	work(l, 100, 20000, 2);
+	assert_in_range(calls(l), 100, 800);
+	limiter_destroy(l);
+}
+
+/* Connections that are full say so. */
+static void not_more_than_there_is_room_for(void **state)
+{
+	struct limiter *l = with(0, 0);
+
+	limiter_full(l, 0); /* nothing is known yet */
+	limiter_answered(l, 0, now - 10000, 0);
+	assert_int_equal(go_all(l, 100), 100);
+	assert_int_equal(calls(l), 200);
+	limiter_full(l, 0);
+	assert_int_equal(calls(l), 100);
+	assert_false(go(l));
+	limiter_full(NULL, 0);
+	limiter_destroy(l);
+}
+
+/* The one that is quick does not take the places of the other. */
+static void halves_are_counted_apart(void **state)
+{
+	struct limiter *l = with(0, 0);
+	uint64_t again;
+
+	limiter_answered(l, 0, now - 200, 0);
+	limiter_answered(l, 1, now - 5000, 0);
+	assert_int_equal(go_all(l, 1000), 16);
+	assert_int_equal(calls(l), 16);
+	for (int i = 0; i < 100; i++)
+		assert_true(limiter_go(l, 1, &again));
+	assert_false(limiter_go(l, 1, &again));
+	assert_int_equal(calls(l), 100);
+	limiter_over(l, 1);
+	assert_false(go(l));
+	assert_true(limiter_go(l, 1, &again));
+	limiter_set(l, &(struct limiter_rules){ 0, 20, 0 }); /* what is under way counts */
+	assert_false(go(l));
+	assert_false(limiter_go(l, 1, &again));
+	limiter_destroy(l);
+}
+
+static void as_many_as_are_set(void **state)
+{
+	struct limiter *l;
+
+	assert_int_equal(limiter_create(false, &l), 0);
+	limiter_set(l, &(struct limiter_rules){ 0, 0, 7 });
+	limiter_answered(l, 0, now - 10000, 0);
+	work(l, 10, 10000, 2);
+	assert_int_equal(calls(l), 7);
+	assert_int_equal(go_all(l, 100), 7);
+	limiter_destroy(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_rules_all_may_go),
+		cmocka_unit_test(at_first_all_may_go),
 		cmocka_unit_test(what_counts),
 		cmocka_unit_test(so_many_in_a_second),
 		cmocka_unit_test(a_rest_is_not_saved_up),
@@ -287,6 +404,12 @@ int main(void)
 		cmocka_unit_test(data_counts_by_its_size),
 		cmocka_unit_test(silence_holds_what_follows),
 		cmocka_unit_test(both_rules_count),
+		cmocka_unit_test(a_few_near_the_old_server),
+		cmocka_unit_test(hundreds_at_the_end_of_a_long_line),
+		cmocka_unit_test(more_than_the_first_answer_says),
+		cmocka_unit_test(not_more_than_there_is_room_for),
+		cmocka_unit_test(halves_are_counted_apart),
+		cmocka_unit_test(as_many_as_are_set),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
