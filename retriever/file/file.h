@@ -133,7 +133,7 @@ struct file_call {
 	/* guarded by the source's lock */
 	unsigned int refs; /* who made it, and the source while it has it */
 	bool running, over, abandoned;
-	bool flies; /* it was let go by the limiter */
+	unsigned int flight; /* it was let go by the limiter; else 0 */
 	uint64_t began_ms;
 	int err;
 	pthread_cond_t changed; /* over */

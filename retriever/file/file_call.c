@@ -248,8 +248,9 @@ static struct file_call *next_call(struct file_source *s, uint64_t *again_us)
 	else if (!c && TAILQ_FIRST(&s->queue[SOURCE_BACKGROUND]))
 		limiter_full(s->pool.limiter, s->pool.lane);
 	if (c) {
-		c->flies = limiter_counts(s->pool.limiter, c->prio == SOURCE_BACKGROUND);
-		if (c->flies && !limiter_go(s->pool.limiter, s->pool.lane, again_us))
+		c->flight = 0;
+		if (limiter_counts(s->pool.limiter, c->prio == SOURCE_BACKGROUND) &&
+		    !(c->flight = limiter_go(s->pool.limiter, s->pool.lane, again_us)))
 			return NULL;
 	}
 	return c;
@@ -315,7 +316,8 @@ static void work(struct file_source *s, struct file_call *c, void *buf)
 {
 	uint64_t began_us = stub_now_us();
 	struct file_mount *m = file_mount_get(s);
-	bool background = c->prio == SOURCE_BACKGROUND, flies = c->flies;
+	bool background = c->prio == SOURCE_BACKGROUND;
+	unsigned int flight = c->flight;
 	int err;
 
 	TAILQ_REMOVE(&s->queue[c->prio], c, link);
@@ -326,8 +328,8 @@ static void work(struct file_source *s, struct file_call *c, void *buf)
 	pthread_mutex_unlock(&s->pool.lock);
 	err = c->work(c, m, buf);
 	note(c, began_us);
-	if (flies)
-		limiter_over(s->pool.limiter, s->pool.lane);
+	if (flight)
+		limiter_over(s->pool.limiter, s->pool.lane, flight);
 	if (trace_on())
 		tell(c, err, began_us);
 	pthread_mutex_lock(&s->pool.lock);

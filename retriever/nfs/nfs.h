@@ -241,7 +241,7 @@ struct nfs_call {
 	unsigned int losses; /* connections lost while it was in flight */
 	bool suspect; /* may have broken a connection: is sent alone on one */
 	bool alone; /* goes with no others in one message */
-	bool flies; /* on a connection: it counts there by the limiter */
+	unsigned int flight; /* on a connection, if it counts there by the limiter; else 0 */
 	struct nfs_call *with; /* in flight: the next one in the same message */
 	uint32_t backoff_ms;
 	uint64_t due_ms; /* delayed: not before */

@@ -64,20 +64,20 @@ static bool may_go(struct nfs_source *s, struct nfs_call *call)
 
 	if (!limiter_counts(s->pool.limiter, call->prio == SOURCE_BACKGROUND))
 		return true;
-	call->flies = limiter_go(s->pool.limiter, s->pool.lane, &again_us);
-	if (!call->flies && !s->held_ms) {
+	call->flight = limiter_go(s->pool.limiter, s->pool.lane, &again_us);
+	if (!call->flight && !s->held_ms) {
 		s->held_ms = again_us / 1000 + 1;
 		pthread_cond_signal(&s->schedule);
 	}
-	return call->flies;
+	return call->flight;
 }
 
 /* It has come back, one way or the other. */
 static void land(struct nfs_source *s, struct nfs_call *call)
 {
-	if (call->flies)
-		limiter_over(s->pool.limiter, s->pool.lane);
-	call->flies = false;
+	if (call->flight)
+		limiter_over(s->pool.limiter, s->pool.lane, call->flight);
+	call->flight = 0;
 }
 
 void nfs_pump(struct nfs_source *s)
@@ -132,7 +132,8 @@ int nfs_submit(struct nfs_source *s, struct nfs_call *c)
 {
 	c->conn = NULL;
 	c->garbage = c->losses = c->backoff_ms = 0;
-	c->suspect = c->alone = c->flies = false;
+	c->suspect = c->alone = false;
+	c->flight = 0;
 	c->begun_us = trace_on() ? stub_now_us() : 0;
 	if (!c->trace) /* or it goes on with what it has begun */
 		c->trace = trace_of;

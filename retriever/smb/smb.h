@@ -91,7 +91,7 @@ struct smb_call {
 	uint64_t epoch; /* of smb_source.epoch, at the last of these losses */
 	uint64_t made; /* of smb_source.made, likewise */
 	bool begun; /* a part of the answer has been handed on */
-	bool flies; /* it is under way, and counts by the limiter */
+	unsigned int flight; /* it is under way, and counts by the limiter; else 0 */
 	/* A part, ENTRIES: on the connection's thread; it may wait. */
 	void (*part)(struct smb_call *c, struct smb_answer *a);
 	/* @a is the answer, valid during the call; NULL if @err. */

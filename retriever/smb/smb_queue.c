@@ -85,7 +85,8 @@ int smb_submit(struct smb_source *s, struct smb_call *c)
 	int r = 0;
 
 	c->losses = 0;
-	c->begun = c->flies = false;
+	c->begun = false;
+	c->flight = 0;
 	c->begun_us = trace_on() ? stub_now_us() : 0;
 	c->trace = trace_of;
 	pthread_mutex_lock(&s->pool.lock);
@@ -123,9 +124,9 @@ void smb_hurry(struct smb_source *s, uint64_t trace)
 /* It is under way no more. */
 static void land(struct smb_source *s, struct smb_call *c)
 {
-	if (c->flies)
-		limiter_over(s->pool.limiter, s->pool.lane);
-	c->flies = false;
+	if (c->flight)
+		limiter_over(s->pool.limiter, s->pool.lane, c->flight);
+	c->flight = 0;
 }
 
 /* What of its object and answer may be told. */
@@ -181,8 +182,8 @@ static bool may_go(struct smb_source *s, struct smb_call *c, uint64_t *again_us)
 
 	if (!limiter_counts(l, c->prio == SOURCE_BACKGROUND))
 		return true;
-	c->flies = limiter_go(l, s->pool.lane, again_us);
-	if (!c->flies)
+	c->flight = limiter_go(l, s->pool.lane, again_us);
+	if (!c->flight)
 		return false;
 	if (c->request.type == SMB_WIRE_LIST)
 		land(s, c);

@@ -14,6 +14,7 @@
 #define SILENCE_US 1000000	/* ... but not for less than this */
 #define REST_US	   5000000	/* longest pause between two requests */
 #define LIVES_US   10000000
+#define HANGS_US   1000000
 #define UNIT_BYTES 65536
 #define WINDOW_ALL ((double)LIMITER_CALLS_MAX) /* all there can be */
 #define WINDOW_FIRST 16.0 /* with a new set point */
@@ -34,7 +35,10 @@ struct lane {
 	unsigned int flying; /* requests of the background under way */
 	uint64_t held_us;    /* when one was held last */
 	uint64_t heard_us;
-	/* without a set point */
+	/* if neither a set point nor a number is set */
+	uint64_t moved_us;    /* when one came back last, or the first went */
+	unsigned int flight;  /* the number of those that go now, from 1 on */
+	unsigned int hanging; /* are under way of earlier ones: they take no place */
 	struct pace pace;  /* so many may fly */
 	bool found;	   /* that is looked at: how long an answer takes is known */
 	uint64_t least_us; /* an answer took so far */
@@ -69,6 +73,7 @@ int limiter_create(bool all, struct limiter **out)
 	for (struct lane *n = l->lane; n < l->lane + LIMITER_LANES; n++) {
 		n->window = WINDOW_ALL;
 		n->least_us = UINT64_MAX;
+		n->flight = 1;
 		pace_init(&n->pace, FOUND_MIN, LIMITER_CALLS_MAX);
 	}
 	*out = l;
@@ -126,6 +131,21 @@ static unsigned int calls_most(const struct limiter *l, const struct lane *n)
 	return n->found ? n->pace.window : LIMITER_CALLS_MAX;
 }
 
+static unsigned int places_taken(const struct limiter *l, const struct lane *n)
+{
+	return l->rules.latency_ms || l->rules.calls ? n->flying : n->flying - n->hanging;
+}
+
+/* Nothing has come back for so long: each may wait for a tape of its own. */
+static void look_who_hangs(const struct limiter *l, struct lane *n, uint64_t now)
+{
+	if (places_taken(l, n) < calls_most(l, n) || now - n->moved_us < HANGS_US)
+		return;
+	n->hanging = n->flying;
+	n->flight++;
+	n->moved_us = now;
+}
+
 /* The first of the background goes: with how many is it begun? */
 static void begin_finding(struct lane *n)
 {
@@ -142,7 +162,7 @@ static uint64_t held_by_others(const struct limiter *l, const struct lane *n, ui
 {
 	uint64_t silence = (uint64_t)l->rules.latency_ms * 1000 * SILENCE;
 
-	if (n->flying >= calls_most(l, n))
+	if (places_taken(l, n) >= calls_most(l, n))
 		return now + LOOK_US;
 	if (!l->rules.latency_ms)
 		return 0;
@@ -178,14 +198,16 @@ bool limiter_counts(const struct limiter *l, bool background)
 	return l && (background || l->all);
 }
 
-bool limiter_go(struct limiter *l, unsigned int lane, uint64_t *again_us)
+unsigned int limiter_go(struct limiter *l, unsigned int lane, uint64_t *again_us)
 {
 	struct lane *n = &l->lane[lane];
 	uint64_t now = stub_now_us(), until;
+	unsigned int flight = 0;
 
 	pthread_mutex_lock(&l->lock);
 	if (!n->found && n->least_us != UINT64_MAX)
 		begin_finding(n);
+	look_who_hangs(l, n, now);
 	until = held_by_others(l, n, now);
 	if (until)
 		n->backed_off_us = now;
@@ -196,16 +218,19 @@ bool limiter_go(struct limiter *l, unsigned int lane, uint64_t *again_us)
 		*again_us = until;
 	} else {
 		take_turn(l, now);
+		flight = n->flight;
+		if (n->flying == n->hanging)
+			n->moved_us = now;
 		if (!n->flying++)
 			n->heard_us = now; /* silence begins with the first */
 		if (n->flying > n->most)
 			n->most = n->flying;
 	}
 	pthread_mutex_unlock(&l->lock);
-	return !until;
+	return flight;
 }
 
-void limiter_over(struct limiter *l, unsigned int lane)
+void limiter_over(struct limiter *l, unsigned int lane, unsigned int flight)
 {
 	struct lane *n;
 	uint64_t rest;
@@ -215,6 +240,8 @@ void limiter_over(struct limiter *l, unsigned int lane)
 	n = &l->lane[lane];
 	pthread_mutex_lock(&l->lock);
 	n->flying--;
+	n->hanging -= flight != n->flight;
+	n->moved_us = stub_now_us();
 	if (l->rules.latency_ms && n->window < 1) {
 		rest = (uint64_t)((double)n->mean_us * (1 / n->window - 1));
 		n->rest_us = stub_now_us() + (rest < REST_US ? rest : REST_US);
@@ -230,7 +257,7 @@ void limiter_full(struct limiter *l, unsigned int lane)
 		return;
 	n = &l->lane[lane];
 	pthread_mutex_lock(&l->lock);
-	if (n->found && n->pace.window > n->flying)
+	if (n->found && !n->hanging && n->pace.window > n->flying)
 		pace_room(&n->pace, stub_now_us() / 1000, n->flying);
 	pthread_mutex_unlock(&l->lock);
 }
@@ -314,7 +341,8 @@ void limiter_answered(struct limiter *l, unsigned int lane, uint64_t sent_us, ui
 	if (l->rules.latency_ms)
 		average(n, (uint64_t)l->rules.latency_ms * 1000, now - sent_us, units, now);
 	else if (n->found && !l->rules.calls)
-		pace_done(&n->pace, now / 1000, units, n->flying + n->flying / BUSY >= n->pace.window);
+		pace_done(&n->pace, now / 1000, units,
+			  places_taken(l, n) + places_taken(l, n) / BUSY >= n->pace.window);
 	pthread_mutex_unlock(&l->lock);
 }
 

@@ -5,7 +5,7 @@
  *
  * How many are under way is found by measuring (pace.h): as many as bring more answers.  It begins with what
  * a quick server may answer in the least time that one took so far: a few near it, hundreds at the end of a
- * long line.
+ * long line.  Where it is full and nothing comes back for a second, what is under way hangs, and others go.
  *
  * Two rules, each of which may be absent.  Requests per second: they go at even distances.  A set
  * point of latency, which then says how many: while answers take longer on average, ever fewer requests are
@@ -46,10 +46,10 @@ void limiter_set(struct limiter *l, const struct limiter_rules *r); /* in force 
 
 /* Is a request like this to be asked for at all? */
 bool limiter_counts(const struct limiter *l, bool background);
-/* May one more that counts go now?  True: it is under way until limiter_over().  False: *again_us is when
- * to ask again, by stub_now_us(). */
-bool limiter_go(struct limiter *l, unsigned int lane, uint64_t *again_us);
-void limiter_over(struct limiter *l, unsigned int lane);
+/* May one more that counts go now?  The number of its flight: it is under way until limiter_over().  0: no, and
+ * *again_us is when to ask again, by stub_now_us(). */
+unsigned int limiter_go(struct limiter *l, unsigned int lane, uint64_t *again_us);
+void limiter_over(struct limiter *l, unsigned int lane, unsigned int flight);
 /* One that counts waits for a place on a connection: not more can be under way than are. */
 void limiter_full(struct limiter *l, unsigned int lane);
 /* One that is under way takes another request, which cannot be held: those that follow are. */

@@ -185,12 +185,12 @@ def test_where_others_make_it_slow(m, fake):
 # What is found in the end, tests/unit/test_limiter.c has, with a clock of its own.
 
 def test_a_long_line_has_many_under_way(fake, fresh_dir, new_migration):
-    """From the first moment on: how long it is, the connection itself has said."""
+    """Near it begins with 16."""
     fake.hook(None, hooks.delay(0.1))
     m = new_migration(fake.url(), fresh_dir).init().start()
     connected(m)
     m.crawl()
-    assert fake.max_in_flight > 20                      # near it begins with 16
+    assert fake.max_in_flight > 20
     m.audit(complete=True)
 
 

@@ -29,7 +29,7 @@ static struct limiter *with(uint32_t requests, uint32_t latency_ms)
 static bool go(struct limiter *l)
 {
 	uint64_t again = 0;
-	bool may = limiter_go(l, 0, &again);
+	bool may = limiter_go(l, 0, &again) != 0;
 
 	assert_true(may || again > now);
 	return may;
@@ -48,7 +48,7 @@ static unsigned int go_all(struct limiter *l, unsigned int most)
 static void answer(struct limiter *l, uint64_t sent_us, uint64_t bytes)
 {
 	limiter_answered(l, 0, sent_us, bytes);
-	limiter_over(l, 0);
+	limiter_over(l, 0, 1);
 }
 
 /* Until an answer has said how long one takes. */
@@ -66,7 +66,7 @@ static void at_first_all_may_go(void **state)
 	assert_false(limiter_counts(NULL, true));
 	assert_false(limiter_holds(NULL));
 	limiter_heard(NULL, 0);
-	limiter_over(NULL, 0);
+	limiter_over(NULL, 0, 1);
 	limiter_another(NULL);
 	limiter_answered(NULL, 0, 0, 0);
 	limiter_set(NULL, &(struct limiter_rules){ 1, 1, 1 });
@@ -97,7 +97,7 @@ static void so_many_in_a_second(void **state)
 
 		while (now < began + seconds * 1000000) {
 			for (; go(l); n++)
-				limiter_over(l, 0);
+				limiter_over(l, 0, 1);
 			now += 9973;
 		}
 		assert_in_range(n, rates[i] * seconds - rates[i] / 20 - 1,
@@ -208,7 +208,7 @@ static void pauses_where_one_is_too_many(void **state)
 		while (!go(l))
 			now += 1000;
 		gaps += now - over;
-		limiter_over(l, 0);
+		limiter_over(l, 0, 1);
 		n++;
 	}
 	assert_in_range(n, 15, 60);		 /* of 600 that would follow each other */
@@ -229,7 +229,7 @@ static void data_counts_by_its_size(void **state)
 	assert_true(go(l));
 	now += 50000000;
 	limiter_heard(l, 0);
-	limiter_over(l, 0);
+	limiter_over(l, 0, 1);
 	limiter_state(l, &s);
 	assert_in_range(s.latency_us, 14000, 16000);
 	limiter_destroy(l);
@@ -252,7 +252,7 @@ static void silence_holds_what_follows(void **state)
 	assert_false(go(l));
 	assert_false(limiter_holds(l)); /* it is the old server that holds it */
 	for (int i = 0; i < 12; i++)
-		limiter_over(l, 0);
+		limiter_over(l, 0, 1);
 	assert_true(go(l)); /* nothing is under way: it is tried */
 	limiter_destroy(l);
 }
@@ -338,6 +338,46 @@ static void more_than_the_first_answer_says(void **state)
 	limiter_destroy(l);
 }
 
+/* What is never answered does not keep the others for good, and has its places back in the end. */
+static void what_hangs_is_not_counted(void **state)
+{
+	struct limiter *l = with(0, 0);
+	uint64_t again, began;
+	unsigned int flight = 0;
+
+	limiter_answered(l, 0, now - 200, 0);
+	assert_int_equal(go_all(l, 1000), 16);
+	now += 900000;
+	assert_false(go(l));
+	now += 200000;
+	assert_int_equal(go_all(l, 1000), 16); /* the first 16 hang */
+	for (int i = 0; i < 15; i++) {
+		now += 900000;
+		limiter_over(l, 0, 2);
+		assert_true(go(l)); /* something moves: one for one */
+		assert_false(go(l));
+	}
+	now += 1100000;
+	assert_int_equal(go_all(l, 1000), 16); /* these, too */
+	for (int i = 0; i < 16; i++) {
+		limiter_over(l, 0, 1);
+		assert_false(go(l));
+	}
+	for (int i = 0; i < 16; i++) {
+		limiter_over(l, 0, 2);
+		assert_false(go(l));
+	}
+	limiter_over(l, 0, 3);
+	flight = limiter_go(l, 0, &again);
+	assert_int_equal(flight, 3);
+	assert_false(go(l));
+	began = now;
+	limiter_set(l, &(struct limiter_rules){ 0, 0, 16 }); /* a number that was set is never passed */
+	now = began + 60000000;
+	assert_false(go(l));
+	limiter_destroy(l);
+}
+
 /* Connections that are full say so. */
 static void not_more_than_there_is_room_for(void **state)
 {
@@ -368,7 +408,7 @@ static void halves_are_counted_apart(void **state)
 		assert_true(limiter_go(l, 1, &again));
 	assert_false(limiter_go(l, 1, &again));
 	assert_int_equal(calls(l), 100);
-	limiter_over(l, 1);
+	limiter_over(l, 1, 1);
 	assert_false(go(l));
 	assert_true(limiter_go(l, 1, &again));
 	limiter_set(l, &(struct limiter_rules){ 0, 20, 0 }); /* what is under way counts */
@@ -407,6 +447,7 @@ int main(void)
 		cmocka_unit_test(a_few_near_the_old_server),
 		cmocka_unit_test(hundreds_at_the_end_of_a_long_line),
 		cmocka_unit_test(more_than_the_first_answer_says),
+		cmocka_unit_test(what_hangs_is_not_counted),
 		cmocka_unit_test(not_more_than_there_is_room_for),
 		cmocka_unit_test(halves_are_counted_apart),
 		cmocka_unit_test(as_many_as_are_set),
