@@ -31,6 +31,14 @@ static int attr_same_object(const struct stub_object *o, const struct stub_attr 
 	return 0;
 }
 
+/* What clients are shown: the old server's, and what they did to the names before it was known. */
+static uint32_t names_shown(const struct stub_record *rec, const struct stub_attr *a)
+{
+	int64_t nlink = (int64_t)a->nlink + rec->nlink_shown - rec->nlink;
+
+	return nlink < 0 ? 0 : nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)nlink;
+}
+
 static int attr_store(struct stub_volume *v, const struct stub_object *o,
 		      const struct stub_attr *a, const struct timespec *times,
 		      const struct stub_xattr *x, size_t n, size_t *bad, struct stub_record *rec)
@@ -57,7 +65,8 @@ static int attr_store(struct stub_volume *v, const struct stub_object *o,
 	rec->mtime = times[1];
 	rec->src_ctime = a->ctime;
 	rec->ctime = stub_time_cmp(a->ctime, now) > 0 ? now : a->ctime;
-	rec->nlink = rec->nlink_shown = a->nlink;
+	rec->nlink_shown = names_shown(rec, a);
+	rec->nlink = a->nlink;
 	rec->flags &= (uint16_t)~STUB_FLAG_DUMMY;
 	if (futimens(o->fd, times) < 0)
 		return -errno;

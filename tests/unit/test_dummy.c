@@ -128,6 +128,38 @@ static void test_filled(void **state)
 	stub_object_close(&o);
 }
 
+/* Names that clients have removed and made before its attributes came are counted, whatever the old server says. */
+static void test_names_of_clients(void **state)
+{
+	static const char *const names[] = { "less", "same", "more" };
+	struct fixture *x = *state;
+	struct stub_entry e[3];
+
+	for (int i = 0; i < 3; i++) {
+		e[i] = fixture_entry(names[i], S_IFREG | 0600, 5);
+		e[i].dummy = true;
+		e[i].attr.nlink = 2;
+	}
+	fixture_list(x, e, 3);
+	for (int i = 0; i < 3; i++) {
+		struct stub_handle h = fixture_handle(x, names[i]);
+		const struct stub_handle *hs[] = { &h };
+		struct stub_attr a = e[i].attr;
+		struct stub_object o;
+		struct stub_change c;
+
+		a.nlink = 3; /* one was made there meanwhile */
+		assert_int_equal(stub_object_open(x->v, &h, &o), 0);
+		assert_int_equal(stub_change_begin(x->v, hs, 1, &c), 0);
+		stub_change_links(&c, 0, i - 1);
+		assert_int_equal(stub_change_end(&c, 0), 0);
+		assert_int_equal(fixture_view(x, names[i]).nlink, 2 + i - 1);
+		assert_int_equal(stub_fill_attr(x->v, &o, &a, NULL, NULL, 0, NULL), 0);
+		assert_int_equal(fixture_view(x, names[i]).nlink, 3 + i - 1);
+		stub_object_close(&o);
+	}
+}
+
 /* What a client has changed since it is no dummy stays. */
 static void test_never_twice(void **state)
 {
@@ -374,7 +406,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_VOLUME(test_filled),	    ON_VOLUME(test_other_times),
-		ON_VOLUME(test_told),
+		ON_VOLUME(test_told),	    ON_VOLUME(test_names_of_clients),
 		ON_VOLUME(test_never_twice), ON_VOLUME(test_directory),
 		ON_VOLUME(test_no_place),   ON_VOLUME(test_never_ours),
 		ON_VOLUME(test_attributes_beside_a_long_origin),
