@@ -56,7 +56,7 @@ struct lane {
 
 struct limiter {
 	bool all; /* constant */
-	pthread_mutex_t lock; /* a leaf */
+	pthread_mutex_t lock; /* a leaf; who compares times looks at the clock with it, so that they are in order */
 	struct limiter_rules rules;
 	uint64_t next_ns; /* by the rate, the next one goes then */
 	struct lane lane[LIMITER_LANES];
@@ -98,11 +98,12 @@ static void average_anew(struct lane *n, uint64_t now)
 
 void limiter_set(struct limiter *l, const struct limiter_rules *r)
 {
-	uint64_t now = stub_now_us();
+	uint64_t now;
 
 	if (!l)
 		return;
 	pthread_mutex_lock(&l->lock);
+	now = stub_now_us();
 	if (r->requests == l->rules.requests && r->latency_ms == l->rules.latency_ms &&
 	    r->calls == l->rules.calls) {
 		pthread_mutex_unlock(&l->lock);
@@ -201,10 +202,11 @@ bool limiter_counts(const struct limiter *l, bool background)
 unsigned int limiter_go(struct limiter *l, unsigned int lane, uint64_t *again_us)
 {
 	struct lane *n = &l->lane[lane];
-	uint64_t now = stub_now_us(), until;
+	uint64_t now, until;
 	unsigned int flight = 0;
 
 	pthread_mutex_lock(&l->lock);
+	now = stub_now_us();
 	if (!n->found && n->least_us != UINT64_MAX)
 		begin_finding(n);
 	look_who_hangs(l, n, now);
@@ -327,7 +329,7 @@ static void average(struct lane *n, uint64_t set_us, uint64_t took_us, uint64_t 
 
 void limiter_answered(struct limiter *l, unsigned int lane, uint64_t sent_us, uint64_t bytes)
 {
-	uint64_t now = stub_now_us(), units = (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+	uint64_t now, units = (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
 	struct lane *n;
 
 	if (!l)
@@ -335,6 +337,7 @@ void limiter_answered(struct limiter *l, unsigned int lane, uint64_t sent_us, ui
 	n = &l->lane[lane];
 	units = units ? units : 1;
 	pthread_mutex_lock(&l->lock);
+	now = stub_now_us();
 	n->heard_us = now;
 	if (units == 1 && now - sent_us < n->least_us)
 		n->least_us = now - sent_us;
@@ -359,12 +362,13 @@ void limiter_heard(struct limiter *l, unsigned int lane)
 
 bool limiter_holds(struct limiter *l)
 {
-	uint64_t now = stub_now_us();
 	bool holds = false;
+	uint64_t now;
 
 	if (!l)
 		return false;
 	pthread_mutex_lock(&l->lock);
+	now = stub_now_us();
 	for (const struct lane *n = l->lane; n < l->lane + LIMITER_LANES; n++)
 		holds = holds || (now - n->held_us < SILENCE_US &&
 				  (!n->flying || now - n->heard_us < LIVES_US));
@@ -374,12 +378,13 @@ bool limiter_holds(struct limiter *l)
 
 void limiter_state(struct limiter *l, struct limiter_state *out)
 {
-	uint64_t now = stub_now_us();
+	uint64_t now;
 
 	*out = (struct limiter_state){ .backs_off = false };
 	if (!l)
 		return;
 	pthread_mutex_lock(&l->lock);
+	now = stub_now_us();
 	out->rules = l->rules;
 	for (unsigned int i = 0; i < LIMITER_LANES; i++) {
 		const struct lane *n = &l->lane[i];

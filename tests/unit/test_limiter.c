@@ -4,17 +4,19 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include <pthread.h>
+
 #include <cmocka.h>
 
 #include "source/limiter.h"
 #include "stubcore.h"
 
-static uint64_t now = 1000000000;
+static uint64_t now = 1000000000, step; /* by which each look at the clock moves it */
 
 uint64_t __wrap_stub_now_us(void);
 uint64_t __wrap_stub_now_us(void)
 {
-	return now;
+	return __atomic_fetch_add(&now, step, __ATOMIC_RELAXED);
 }
 
 static struct limiter *with(uint32_t requests, uint32_t latency_ms)
@@ -378,6 +380,42 @@ static void what_hangs_is_not_counted(void **state)
 	limiter_destroy(l);
 }
 
+#define TURNS 20000
+
+static void *takes_places(void *arg)
+{
+	struct limiter *l = arg;
+	unsigned int flight[8], n = 0;
+	uint64_t again, others = 0;
+
+	for (int i = 0; i < TURNS; i++) {
+		while (n < 8 && (flight[n] = limiter_go(l, 0, &again)) != 0)
+			others += flight[n++] != 1;
+		while (n)
+			limiter_over(l, 0, flight[--n]);
+	}
+	return (void *)others;
+}
+
+/* Who has looked at the clock before another thread does not take its call for one that hangs. */
+static void many_threads_look_at_the_clock(void **state)
+{
+	struct limiter *l = with(0, 0);
+	pthread_t t[4];
+	void *others;
+
+	limiter_answered(l, 0, now - 200, 0);
+	step = 1; /* far from a second in all */
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, takes_places, l), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(pthread_join(t[i], &others), 0);
+		assert_null(others);
+	}
+	step = 0;
+	limiter_destroy(l);
+}
+
 /* Connections that are full say so. */
 static void not_more_than_there_is_room_for(void **state)
 {
@@ -448,6 +486,7 @@ int main(void)
 		cmocka_unit_test(hundreds_at_the_end_of_a_long_line),
 		cmocka_unit_test(more_than_the_first_answer_says),
 		cmocka_unit_test(what_hangs_is_not_counted),
+		cmocka_unit_test(many_threads_look_at_the_clock),
 		cmocka_unit_test(not_more_than_there_is_room_for),
 		cmocka_unit_test(halves_are_counted_apart),
 		cmocka_unit_test(as_many_as_are_set),
