@@ -299,11 +299,8 @@ static void begin_slice(struct run *k, struct slices *c, uint64_t calls, uint64_
 		k->r->complete = k->stop && !k->r->dropped;
 		return;
 	}
-	if (is_first(k->work)) { /* the epoch of its pace begins with it */
-		struct pace *p = &k->pace[k->work];
-
-		p->since_ms = p->answers = p->busy = 0;
-	}
+	if (is_first(k->work))
+		k->pace[k->work].since_ms = 0; /* the epoch of its pace begins with it */
 	c->until_us = now + c->length_us;
 	c->calls = calls;
 	c->began_us = now;
