@@ -147,6 +147,7 @@ class Knowing(threading.Thread):
         self.files = {}             # name: bytes
         self.doubt = set()          # names of the operation that was not answered
         self.done, self.error = 0, None
+        self.past = {}              # name: what was acknowledged of it, in order
         self.over = threading.Event()
 
     def run(self):
@@ -169,17 +170,21 @@ class Knowing(threading.Thread):
             return
         self.files.pop(name, None)
         self.files.update(after)
+        for now in after:
+            self.past[now] = [*self.past.get(name, ()), (self.done, self.did)][-6:]
         self.doubt = set()
         self.done += 1
 
     def _new(self, top, name):
         data = self.rng.randbytes(self.rng.choice((0, 10, 9000)))
+        self.did = "new %d" % len(data)
         self.c.write_file(top + name, data)
         return {name: data}
 
     def _write(self, top, name):
         at, data = self.rng.randrange(5000), self.rng.randbytes(100)
         how = self.rng.choice((UNSTABLE, FILE_SYNC))
+        self.did = "write %d at %d, %s" % (len(data), at, how)
         self.c.write(top + name, at, data, how)
         if how == UNSTABLE:
             self.c.commit(top + name)
@@ -187,12 +192,14 @@ class Knowing(threading.Thread):
         return {name: was[:at] + data + was[at + len(data):]}
 
     def _cut(self, top, name):
+        self.did = "cut"
         self.c.setattr(top + name, size=7)
         return {name: self.files[name][:7].ljust(7, b"\0")}
 
     def _rename(self, top, name):
         to = "r%d" % self.rng.randrange(10 ** 6)
         self.doubt.add(to)
+        self.did = "rename of " + name
         self.c.rename(top + name, top + to)
         return {to: self.files[name]}
 
@@ -207,9 +214,16 @@ class Knowing(threading.Thread):
         known = {n: b for n, b in self.files.items() if n not in self.doubt}
         if there == known:
             return None
-        return "%s: names %s, bytes of %s; in doubt: %s" % (
+        return "%s: names %s, bytes of %s; in doubt: %s; done: %d" % (
             self.top, sorted(there.keys() ^ known.keys()),
-            [n for n in there if n in known and there[n] != known[n]], sorted(self.doubt))
+            {n: self.differ(n, there[n]) for n in there if n in known and there[n] != known[n]},
+            sorted(self.doubt), self.done)
+
+    def differ(self, name, got):
+        want = self.files[name]
+        at = [i for i, (a, b) in enumerate(zip(got, want)) if a != b]
+        return "%d bytes for %d, others from %s to %s, after %s" % (
+            len(got), len(want), at[:1], at[-1:], self.past.get(name))
 
     def check(self, tree):
         assert self.wrong(tree) is None, self.wrong(tree)
