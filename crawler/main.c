@@ -214,6 +214,8 @@ static int volume_open(const char *path, struct stub_volume **out)
 			path);
 	else if (r == -EXDEV)
 		fprintf(stderr, "postcopy-crawler: %s is not where it was made, see above\n", path);
+	else if (r == -ENOLCK)
+		fprintf(stderr, "postcopy-crawler: another node may have %s, see above\n", path);
 	else if (r == -EPROTONOSUPPORT)
 		fprintf(stderr,
 			"postcopy-crawler: %s was made by a newer release of postcopy: install that "
@@ -274,7 +276,7 @@ int main(int argc, char **argv)
 	stop_fd = stop_fd_create();
 	n = stop_fd < 0 ? -errno : volume_open(o.volume, &volume);
 	if (n < 0)
-		return n == -ENOENT || n == -EXDEV || n == -EPROTONOSUPPORT ? EXIT_ELSEWHERE :
+		return n == -ENOENT || n == -EXDEV || n == -ENOLCK || n == -EPROTONOSUPPORT ? EXIT_ELSEWHERE :
 									      EXIT_FAILURE;
 	if (stub_crawler_enter(volume) < 0)
 		log_line(NULL, STUB_LOG_WARN, "'postcopy status' will not show that a crawler runs");

@@ -112,6 +112,7 @@ static fsal_status_t volume_open(struct config_error_type *err, struct stub_volu
 	return refuse(err, "cannot open the volume: %s",
 		      r == -EBADMSG	    ? STUB_DIR " is damaged" :
 		      r == -EXDEV	    ? "it is a copy of a volume, see above" :
+		      r == -ENOLCK	    ? "this node does not hold its lease, see above" :
 		      r == -EPROTONOSUPPORT ? "it was made by a newer release of postcopy, install that one, or a later one" :
 					      strerror(-r));
 }

@@ -19,6 +19,7 @@ static const struct {
 	{ "depot", offsetof(struct stub_volume_info, depot),
 	  sizeof(((struct stub_volume_info *)0)->depot) },
 	{ "home", offsetof(struct stub_volume_info, home), sizeof(((struct stub_volume_info *)0)->home) },
+	{ "lease", offsetof(struct stub_volume_info, lease), sizeof(((struct stub_volume_info *)0)->lease) },
 	{ "socket", offsetof(struct stub_volume_info, socket),
 	  sizeof(((struct stub_volume_info *)0)->socket) },
 	{ "control", offsetof(struct stub_volume_info, control),
@@ -186,7 +187,7 @@ int stub_conf_check(const char *dir, struct stub_volume_info *info, struct stub_
 int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info)
 {
 	char *text CLEANUP_FREE = NULL, join[sizeof(info->join) + 64] = "";
-	char depot[sizeof(info->depot) + 64] = "", root[96] = "";
+	char depot[sizeof(info->depot) + 64] = "", root[96] = "", lease[sizeof(info->lease) + 16] = "";
 	int r;
 
 	if (strchr(info->join, '\n') || strchr(info->depot, '\n') || strchr(info->source, '\n') ||
@@ -202,11 +203,13 @@ int stub_conf_write(int root_fd, int dirfd, const struct stub_volume_info *info)
 		snprintf(root, sizeof(root), "root_fsid=%llu\nroot_fileid=%llu\n",
 			 (unsigned long long)info->root_fsid,
 			 (unsigned long long)info->root_fileid);
+	if (info->lease[0])
+		snprintf(lease, sizeof(lease), "lease=%s\n", info->lease);
 	if (asprintf(&text,
-		     "format=%d\nuuid=%s\nsource=%s\n%s%s%ssource_id=%u\nhome=%s\nsocket=%s\ncontrol=%s\n"
+		     "format=%d\nuuid=%s\nsource=%s\n%s%s%ssource_id=%u\nhome=%s\n%ssocket=%s\ncontrol=%s\n"
 		     "created=%llu\n",
 		     STUB_VOLUME_FORMAT, info->uuid, info->source, join, depot, root, info->source_id,
-		     info->home, info->socket, info->control,
+		     info->home, lease, info->socket, info->control,
 		     (unsigned long long)info->created) < 0)
 		return -ENOMEM;
 	r = stub_io_write_file(dirfd, STUB_CONF ".new", text);

@@ -208,6 +208,8 @@ STUB_PUBLIC int stub_volume_create(const char *dir, const struct stub_volume_inf
 	if (r == 0)
 		r = stub_home_of(fd, here.home);
 	if (r == 0)
+		r = stub_active_learn(fd, &here);
+	if (r >= 0)
 		r = stub_conf_write(fd, dirfd, &here);
 	return r;
 }

@@ -151,10 +151,12 @@ static int journal_is_here(struct stub_volume *v, struct stub_journal *j)
 STUB_PUBLIC int stub_volume_settle(struct stub_volume *v, struct stub_journal *j)
 {
 	char now[STUB_HOME_MAX + 1];
-	int r = stub_home_of(v->fd, now);
+	int r = stub_home_of(v->fd, now), learned = stub_active_learn(v->fd, &v->info);
 
-	if (r < 0 || !strcmp(now, v->info.home))
-		return r;
+	if (r < 0 || learned < 0)
+		return r < 0 ? r : learned;
+	if (!strcmp(now, v->info.home))
+		return learned ? stub_conf_write(v->fd, v->dir_fd, &v->info) : 0;
 	if (v->info.home[0] && !same_root(now, v->info.home))
 		return -EXDEV;
 	r = journal_is_here(v, j);

@@ -155,6 +155,8 @@ STUB_PUBLIC int stub_volume_open(const char *path, unsigned int flags, stub_log_
 	r = find_root(v, path, flags);
 	if (r == 0 && !(flags & STUB_OPEN_ANYWHERE))
 		r = stub_home_check(v);
+	if (r == 0 && !(flags & STUB_OPEN_ANYWHERE))
+		r = stub_active_check(v);
 	if (r == 0)
 		r = open_parts(v);
 	if (r == 0)

@@ -178,8 +178,10 @@ int stub_heat_get(int root_fd, uint64_t after, struct stub_heat out[STUB_HEAT_PL
 /*
  * Declare that the volume's home is where it is now (home.c): for a volume of a release that
  * did not note this, and after its file system was copied block by block or got another UUID.
+ * Likewise that its lease is the one under which it was mounted (active.c).
  * @j is open for writing: the volume's only writer.  0, also if it was at home already.
- *   -EXDEV  its root is another directory, or nothing of what @j names is here
+ *   -EXDEV   its root is another directory, or nothing of what @j names is here
+ *   -ENOLCK  it has a lease, and is mounted under none: see stub_volume_unlease()
  */
 int stub_volume_settle(struct stub_volume *v, struct stub_journal *j);
 

@@ -50,6 +50,41 @@ struct stub_conf_problem {
  */
 int stub_conf_check(const char *dir, struct stub_volume_info *info, struct stub_conf_problem *why);
 
+/* ---- the active node ------------------------------------------------------ */
+
+#define STUB_ACTIVE_DIR "/run/postcopy/active"
+#define STUB_NODE_MAX 64 /* bytes of a node's name */
+
+/* A lease that this node holds, and with it a file system that other nodes can reach. */
+struct stub_active {
+	char lease[STUB_LEASE_MAX + 1]; /* a UUID, in small letters */
+	char node[STUB_NODE_MAX + 1];	/* this one */
+	dev_t dev;			/* st_dev of what is mounted under it */
+	uint64_t since;			/* seconds since the epoch */
+};
+
+/*
+ * The lease with that name, or the one under which file system @dev was mounted.
+ *   -ENOENT   this node does not hold it
+ *   -EBADMSG  what its holder says is no such text
+ *   -errno
+ */
+int stub_active_get(const char *lease, struct stub_active *out);
+int stub_active_of(dev_t dev, struct stub_active *out);
+
+/*
+ * For who holds the lease: from now on volumes that name it can be opened, until the descriptor
+ * that is returned is closed.
+ *   -EBUSY   another process here says so
+ *   -EINVAL  a name that can be none
+ *   -ENOENT  STUB_ACTIVE_DIR is not root's alone
+ *   -errno
+ */
+int stub_active_hold(const struct stub_active *a);
+
+/* @v, opened with STUB_OPEN_ANYWHERE, is on a disk of one machine from now on, and has no lease. */
+int stub_volume_unlease(struct stub_volume *v);
+
 /* ---- scan --------------------------------------------------------------- */
 
 struct stub_scan {

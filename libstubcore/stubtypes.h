@@ -39,6 +39,7 @@ extern "C" {
 #define STUB_URI_MAX 1023   /* bytes of a source URI */
 #define STUB_DEPOT_MAX 255  /* bytes of the path of a depot of streams */
 #define STUB_PATH_MAX 107   /* bytes of a socket's path (sun_path less its NUL) */
+#define STUB_LEASE_MAX 36   /* bytes of a lease's name, a UUID */
 #define STUB_HOME_MAX 383   /* bytes of the text that says where a volume was made */
 #define STUB_DIGEST 32	    /* bytes of a digest of content */
 
@@ -210,6 +211,7 @@ struct stub_volume_info {
 	uint16_t source_id;
 	uint64_t created; /* seconds since the epoch */
 	char home[STUB_HOME_MAX + 1]; /* where it was made; only the library uses it (home.c) */
+	char lease[STUB_LEASE_MAX + 1]; /* without which no node opens it; "": one machine has it (active.c) */
 };
 
 enum {
@@ -233,8 +235,9 @@ enum {
  *   -ENOENT      there is no .postcopy of root's here (never a volume, or finished)
  *   -EBADMSG     volume.conf is damaged; the log says where
  *   -EPROTONOSUPPORT  made by a newer release
- *   -EXDEV       it is a copy, made of another volume's files, or its file system has
- *                another UUID now; the log says what to do
+ *   -EXDEV       it is a copy, made of another volume's files or of its disk, or its file system
+ *                has another UUID now; the log says what to do
+ *   -ENOLCK      this node does not hold its lease (stub_active_get)
  *   -EBUSY       another process has it exclusively (stub_volume_alone)
  *   -ECANCELED   its abort has begun
  */

@@ -71,6 +71,15 @@ int stub_home_of(int fd, char out[STUB_HOME_MAX + 1]);
 /* Is the volume where it was made?  -EXDEV: no, and the log says so; -errno. */
 int stub_home_check(const struct stub_volume *v);
 
+/* ---- active.c ---- */
+
+/* Does this node hold the lease that the volume names, if any?  -ENOLCK: no; -EXDEV: for another
+ * device; the log says so. */
+int stub_active_check(const struct stub_volume *v);
+/* The lease under which the file system of @fd was mounted, if any, is the volume's.  1: @info has
+ * changed; 0; -ENOLCK: it has one, and is mounted under none; -errno. */
+int stub_active_learn(int fd, struct stub_volume_info *info);
+
 /* ---- find.c ---- */
 
 /* The .postcopy of the directory @fd (O_PATH too): a descriptor.  -ENOENT: there is none

@@ -97,7 +97,7 @@ static int open_volume(struct program *p, const char *dir)
 	struct stat st;
 	int e = stub_volume_open(dir, STUB_OPEN_FOLD, log_line, NULL, &m->volume);
 
-	if (e == -ENOENT || e == -EXDEV || e == -EPROTONOSUPPORT) {
+	if (e == -ENOENT || e == -EXDEV || e == -ENOLCK || e == -EPROTONOSUPPORT) {
 		fprintf(stderr, "postcopy-mirror: %s is no volume of this place and release (or is its file "
 				"system not mounted?)\n", dir);
 		return EXIT_ELSEWHERE;

@@ -174,6 +174,10 @@ static int open_volume(struct retriever *r, const char *dir)
 		fprintf(stderr, "postcopy-retriever: %s is not where it was made, see above\n", dir);
 		return EXIT_ELSEWHERE;
 	}
+	if (e == -ENOLCK) {
+		fprintf(stderr, "postcopy-retriever: another node may have %s, see above\n", dir);
+		return EXIT_ELSEWHERE;
+	}
 	if (e == -EPROTONOSUPPORT)
 		return of_newer(dir);
 	if (e < 0)

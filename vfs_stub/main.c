@@ -34,6 +34,7 @@ static const char *why(int r)
 	       r == -ENODEV	     ? "it is not the one of stub:volume: is its file system mounted?" :
 	       r == -EINVAL	     ? "stub:volume is no UUID" :
 	       r == -EXDEV	     ? "it is a copy of a volume, see above" :
+	       r == -ENOLCK	     ? "this node does not hold its lease, see above" :
 	       r == -EPROTONOSUPPORT ? "it was made by a newer release of postcopy, install that one, or a later one" :
 				       strerror(-r);
 }

@@ -314,7 +314,9 @@ static int open_it(struct verdict *v, struct aborting *a)
 				    "%s is not a volume: it was never made one, or its migration has "
 				    "ended", a->path);
 	if (r < 0)
-		return verdict_fail(v, r == -EXDEV ? FAIL_ELSEWHERE : FAIL_VOLUME_DAMAGED,
+		return verdict_fail(v, r == -EXDEV	    ? FAIL_ELSEWHERE :
+				       r == -ENOLCK ? FAIL_NOT_ACTIVE :
+						      FAIL_VOLUME_DAMAGED,
 				    "cannot open the volume %s: %s", a->path, strerror(-r));
 	if (volume_tool_mirrored(v, a->path, a->volume, true) < 0)
 		return -1;

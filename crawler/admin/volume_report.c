@@ -23,6 +23,10 @@ int volume_tool_open(struct verdict *v, const char *dir, char path[PATH_MAX],
 		return verdict_fail(v, FAIL_ELSEWHERE,
 				    "%s is a copy of a volume, or its file system has another UUID "
 				    "than when it was made (\"Moving a volume\" in postcopy(8))", dir);
+	if (r == -ENOLCK)
+		return verdict_fail(v, FAIL_NOT_ACTIVE,
+				    "this node does not hold the lease of %s: run this on the active one "
+				    "(postcopy-active(8))", dir);
 	if (r == -ENOENT)
 		return verdict_fail(
 			v, FAIL_NOT_VOLUME,
@@ -130,6 +134,19 @@ static void print_totals(struct json *j, struct stub_journal *journal)
 	json_object_end(j);
 }
 
+static void print_node(struct json *j, const struct stub_volume_info *info)
+{
+	struct stub_active a;
+
+	if (!info->lease[0])
+		return;
+	json_str(j, "lease", info->lease);
+	if (stub_active_get(info->lease, &a) < 0) /* lost since the volume was opened */
+		return;
+	json_str(j, "node", a.node);
+	json_u64(j, "node_since", a.since);
+}
+
 int volume_counts(struct verdict *v, int argc, char **argv)
 {
 	const struct stub_volume_info *info;
@@ -162,6 +179,7 @@ int volume_counts(struct verdict *v, int argc, char **argv)
 		json_str(&j, "socket", info->socket);
 		json_str(&j, "control", info->control);
 		json_u64(&j, "created", info->created);
+		print_node(&j, info);
 		json_bool(&j, "complete", c.total == 0 && stub_volume_complete(o.volume));
 		json_bool(&j, "crawler", stub_crawler_runs(o.volume));
 		print_counts(&j, &c);

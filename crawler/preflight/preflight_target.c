@@ -61,7 +61,7 @@ static int check_volume(struct verdict *v, const struct target *t)
 	r = stub_volume_open(t->path, STUB_OPEN_SEARCH, NULL, NULL, &volume);
 	if (r == 0)
 		stub_volume_close(volume);
-	if (r == 0 || r == -EPROTONOSUPPORT || r == -EBADMSG || r == -EXDEV)
+	if (r == 0 || r == -EPROTONOSUPPORT || r == -EBADMSG || r == -EXDEV || r == -ENOLCK)
 		return verdict_fail(v, FAIL_TARGET_VOLUME,
 				    "target %s is a volume already, or lies inside one: "
 				    "see 'postcopy status', or choose another directory",

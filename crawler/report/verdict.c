@@ -44,6 +44,7 @@ static const struct {
 	[FAIL_ELSEWHERE] = { "volume-elsewhere", 56 },
 	[FAIL_ABORT_BEGUN] = { "abort-begun", 57 },
 	[FAIL_IN_USE] = { "in-use", 58 },
+	[FAIL_NOT_ACTIVE] = { "not-active", 59 },
 	[FAIL_UNVERIFIED] = { "not-verified", 60 },
 	[FAIL_MIRROR] = { "mirror", 61 },
 	[FAIL_MIRRORED] = { "mirrored", 62 },
