@@ -113,6 +113,7 @@ LAYOUT_TABLE = [
     ("/usr/lib/*/ganesha/", "%{_libdir}/ganesha/"),
     ("/usr/lib/*/samba/vfs/", "%{_libdir}/samba/vfs/"),
     ("/usr/lib/*/", "%{_libdir}/"),
+    ("/usr/lib/ocf/", "%{_prefix}/lib/ocf/"),
     ("/usr/lib/systemd/system/", "%{_unitdir}/"),
     ("/usr/lib/tmpfiles.d/", "%{_tmpfilesdir}/"),
     ("/usr/libexec/", "%{_libexecdir}/"),
