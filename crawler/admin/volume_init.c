@@ -351,6 +351,7 @@ static void print_not_migrated(struct json *j, const struct target *t,
 static int print(const struct verdict *v, const struct target *t,
 		 const struct stub_volume_info *info, const struct source_facts *facts, bool way_back)
 {
+	struct stub_active a;
 	struct json j;
 
 	json_begin(&j, stdout);
@@ -365,6 +366,8 @@ static int print(const struct verdict *v, const struct target *t,
 	json_str(&j, "control", info->control);
 	if (info->depot[0])
 		json_str(&j, "depot", info->depot);
+	if (stub_active_of(t->st.st_dev, &a) == 0)
+		json_str(&j, "lease", a.lease);
 	json_str(&j, "filesystem", t->fstype);
 	json_u64(&j, "inode_size", t->limits.inode_size);
 	json_u64(&j, "free_bytes", t->free_bytes);

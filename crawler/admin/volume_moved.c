@@ -25,7 +25,8 @@ static bool somebody_listens(const char *path)
 	return there;
 }
 
-static int settle(struct verdict *v, const char *path, struct stub_volume *volume)
+/* @alone: no other machine can reach its disk. */
+static int settle(struct verdict *v, const char *path, struct stub_volume *volume, bool alone)
 {
 	const struct stub_volume_info *info = stub_volume_info(volume);
 	struct stub_journal *journal;
@@ -42,8 +43,14 @@ static int settle(struct verdict *v, const char *path, struct stub_volume *volum
 	if (r < 0)
 		return verdict_fail(v, FAIL_JOURNAL, "cannot open the pending journal of %s: %s",
 				    path, strerror(-r));
-	r = stub_volume_settle(volume, journal);
+	r = alone ? stub_volume_unlease(volume) : 0;
+	if (r == 0)
+		r = stub_volume_settle(volume, journal);
 	stub_journal_close(journal);
+	if (r == -ENOLCK)
+		return verdict_fail(v, FAIL_NOT_ACTIVE,
+				    "%s has a lease, and is mounted under none: mount it with postcopy-active(8), or "
+				    "say --one-machine if no other can reach its disk any more", path);
 	if (r == -EXDEV)
 		return verdict_fail(v, FAIL_ELSEWHERE,
 				    "%s was copied file by file: what it misses cannot be brought, use "
@@ -59,9 +66,14 @@ int volume_moved(struct verdict *v, int argc, char **argv)
 	char path[PATH_MAX];
 	struct json j;
 	int r;
+	bool alone = argc == 3 && !strcmp(argv[1], "--one-machine");
 
-	if (argc != 2 || argv[1][0] == '\0')
-		return verdict_fail(v, FAIL_USAGE, "%s: want exactly one DIR", argv[0]);
+	if (alone) {
+		argc--;
+		argv++;
+	}
+	if (argc != 2 || argv[1][0] == '\0' || argv[1][0] == '-')
+		return verdict_fail(v, FAIL_USAGE, "moved: want exactly one DIR");
 	if (!realpath(argv[1], path))
 		return verdict_fail(v, FAIL_NOT_VOLUME, "%s: %s", argv[1], strerror(errno));
 	r = stub_volume_open(path, STUB_OPEN_ANYWHERE, verdict_log, NULL, &volume);
@@ -70,7 +82,7 @@ int volume_moved(struct verdict *v, int argc, char **argv)
 				    r == -ENOENT ? "%s is not a volume (%s)" :
 						   "cannot open the volume %s: %s",
 				    argv[1], strerror(-r));
-	r = settle(v, path, volume);
+	r = settle(v, path, volume, alone);
 	if (r == 0) {
 		json_begin(&j, stdout);
 		json_bool(&j, "ok", true);

@@ -47,8 +47,9 @@ static const struct command {
 	{ "mirror-mode", volume_mirror_mode, "mirror-mode [--gone RULE] [--lag SECONDS] [--mode MODE] DIR",
 	  "what is acknowledged when" },
 	{ "mirror-thaw", volume_mirror_thaw, "mirror-thaw DIR", "a rollback did not take place" },
-	{ "moved", volume_moved, "moved DIR",
-	  "the file system was copied block by block or has another UUID: this is the volume now" },
+	{ "moved", volume_moved, "moved [--one-machine] DIR",
+	  "the file system was copied block by block or has another UUID: this is the volume now; "
+	  "--one-machine: and no other machine can reach its disk" },
 	{ "verify", volume_verify,
 	  "verify {--all | --sample N} [--again] [--limit N] [--workers N] [--give-up SECONDS] "
 	  "[--config FILE] [--manifest FILE] DIR",

@@ -14,11 +14,11 @@ import re
 from dataclasses import dataclass
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
-SOURCES = ("libstubcore", "fsal_stub", "vfs_stub", "retriever", "crawler", "mirror")
+SOURCES = ("active", "libstubcore", "fsal_stub", "vfs_stub", "retriever", "crawler", "mirror")
 PROGRAMS = frozenset("""
 ./check ./demo arping chmod chown cp curl dd df exportfs find fuser getent getfattr grep ip
 journalctl kinit klist kill meson mkdir mkfs.ext4 mkfs.xfs mount mv nfs-cat nfs-ls ninja packaging/deps/install
-postcopy postcopy-crawler postcopy-volume rm rsync setfattr sha256sum showmount smbclient smbstatus
+postcopy postcopy-active postcopy-crawler postcopy-volume rm rsync setfattr sha256sum showmount smbclient smbstatus
 smbcontrol ss stat systemctl systemd-analyze testparm touch umount xfs_growfs xfs_info xfs_repair
 apt apt-get dpkg resize2fs tests/bench/sizing tests/crash/run tests/pauses tests/soak
 """.split())
