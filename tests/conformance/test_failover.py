@@ -70,8 +70,9 @@ class Disk:
                                      capture_output=True, text=True).stdout.strip()
 
     def close(self):
-        subprocess.run(["losetup", "-d", self.device], check=True)
-        os.unlink(self.path)
+        wait_until(lambda: not subprocess.run(["losetup", "-d", self.device], capture_output=True).returncode, 60,
+                   "the end of " + self.device)
+        self.path.unlink()
 
 
 class Node:
@@ -152,10 +153,8 @@ class Pair:
     def close(self):
         for node in self.one, self.two:
             node.off()
-        for disk in self.data, self.lease:
-            wait_until(lambda disk=disk: not subprocess.run(["losetup", "-d", disk.device],
-                                                            capture_output=True).returncode, 60, "the end of it")
-            os.unlink(disk.path)
+        self.data.close()
+        self.lease.close()
 
 
 @pytest.fixture(scope="module")
