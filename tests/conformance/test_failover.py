@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import tempfile
 import time
+import xml.etree.ElementTree
 
 import pytest
 
@@ -43,6 +44,8 @@ NFS_KRB5 { Active_krb5 = false; }
 """ % CORE
 NOT_ACTIVE = 59
 GUIDE = "docs/failover.md"
+AGENT = "/usr/lib/ocf/resource.d/postcopy/active"
+OCF_SUCCESS, OCF_ERR_GENERIC, OCF_ERR_UNIMPLEMENTED, OCF_ERR_CONFIGURED, OCF_NOT_RUNNING = 0, 1, 3, 6, 7
 STOP, TAKE_OVER = "systemctl stop postcopy-active@srv-shared", "postcopy volume take-over " + VOLUME
 NOT_RUN = {
     "fuser -vm /srv/shared": "its package is not among those of the tests",
@@ -265,6 +268,35 @@ def test_a_node_that_is_off_is_replaced(pair):
     assert scan["clean"] and scan["files"] == FILES
     for i in range(FILES):
         one.serves(i)
+
+
+def test_pacemakers_agent(pair):
+    """What the cluster manager asks it, on the node that is active, and on the other one."""
+    one, two = pair.one, pair.two
+
+    def agent(node, action, mount=MOUNT):
+        return node.status_of("env", "OCF_ROOT=/usr/lib/ocf", "OCF_RESOURCE_INSTANCE=disk", "OCF_RESOURCE_TYPE=active",
+                              "OCF_RESKEY_mount=" + mount, AGENT, action)
+
+    status, said = agent(one, "meta-data")
+    assert status == OCF_SUCCESS
+    assert [p.get("name") for p in xml.etree.ElementTree.fromstring(said).iter("parameter")] == ["mount"]
+    assert agent(one, "validate-all")[0] == OCF_SUCCESS
+    assert agent(one, "validate-all", "shared")[0] == OCF_ERR_CONFIGURED
+    assert agent(one, "monitor")[0] == OCF_SUCCESS
+    assert agent(two, "monitor")[0] == OCF_NOT_RUNNING
+    assert agent(one, "start")[0] == OCF_SUCCESS
+    assert agent(one, "stop")[0] == OCF_SUCCESS
+    assert agent(one, "monitor")[0] == OCF_NOT_RUNNING
+    assert agent(one, "stop")[0] == OCF_SUCCESS
+    assert agent(one, "start")[0] == OCF_SUCCESS
+    one.serves(5)
+    one.m.run("umount", "-l", MOUNT)                    # by somebody else
+    assert agent(one, "monitor")[0] == OCF_ERR_GENERIC
+    one.m.systemctl("stop", RETRIEVER, GANESHA)
+    assert agent(one, "stop")[0] == OCF_SUCCESS
+    assert agent(one, "start")[0] == OCF_SUCCESS
+    assert agent(one, "nonsense")[0] == OCF_ERR_UNIMPLEMENTED
 
 
 def test_it_stays_with_one_machine(pair):
