@@ -18,8 +18,9 @@ struct stubfs_meeting {
 };
 
 /*
- * From now until stubfs_part() nobody does anything else to @name of @dir.  After all waiting
- * for the old server, and before the bracket.  DELAY: somebody is doing something else to it.
+ * From now until stubfs_part() nobody does anything else to @name of @dir.  Before the bracket; of RENAME before all
+ * that waits, for MDCACHE holds locks already, of others after it.  DELAY: somebody is doing something else to it, or
+ * was when this request began.
  */
 fsal_status_t stubfs_meet(struct stubfs_meeting *m, const struct stubfs_obj *dir, const char *name,
 			  enum stubfs_doing doing);

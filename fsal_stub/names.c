@@ -370,12 +370,14 @@ static fsal_status_t obj_rename(struct fsal_obj_handle *obj, struct fsal_obj_han
 						  stubfs_obj(new_dir) };
 	struct stubfs_meeting from = { 0 }, to = { 0 };
 	struct stub_wait wait = { 0 };
-	fsal_status_t status = rename_ready(in, &wait, old_name, new_name);
+	/* Before all that may take time: MDCACHE holds both directories' content locks already, so who makes a name
+	 * there meanwhile would enter it behind us. */
+	fsal_status_t status = stubfs_meet(&from, in[OLD_DIR], old_name, NAME_MOVES);
 
 	if (!FSAL_IS_ERROR(status))
-		status = stubfs_meet(&from, in[OLD_DIR], old_name, NAME_MOVES);
-	if (!FSAL_IS_ERROR(status))
 		status = stubfs_meet(&to, in[NEW_DIR], new_name, NAME_MOVES);
+	if (!FSAL_IS_ERROR(status))
+		status = rename_ready(in, &wait, old_name, new_name);
 	if (!FSAL_IS_ERROR(status))
 		status = rename_below(in, &wait, old_name, new_name);
 	/* MDCACHE's own look-up of it may have been told to come again, which it takes for "none there" */

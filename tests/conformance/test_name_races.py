@@ -127,6 +127,43 @@ def late(server, call):
         tracer.communicate(timeout=300)
 
 
+TURNS = 30
+AT_ONCE = {
+    "link": lambda c, a: c.link(a + "/g", a + "/d/n"),
+    "symlink": lambda c, a: c.symlink(a + "/d/n", "target"),
+    "create": lambda c, a: c.create(a + "/d/n", how="guarded"),
+}
+
+
+@pytest.mark.parametrize("what", AT_ONCE)
+def test_a_name_that_is_made_and_renamed_over_at_once(case, client3, world, what):
+    """By two requests that both find nothing there, and have to ask for what they need.  RENAME has MDCACHE's locks
+    while it asks, so the other one enters its name behind it, whichever was first on the disk."""
+    for i in range(TURNS):
+        for name in ("a%d", "a%d/d"):
+            case.dir(name % i)
+        for name in ("a%d/f", "a%d/g"):
+            case.file(name % i)
+    case.free = True
+    with world.client("v3") as other:
+        for i in range(TURNS):
+            a, begin = case.path("a%d" % i), threading.Barrier(2)
+
+            def make():
+                begin.wait()
+                with contextlib.suppress(NfsError):     # it came second
+                    AT_ONCE[what](client3, a)
+
+            making = threading.Thread(target=make, daemon=True)
+            making.start()
+            begin.wait()
+            other.rename(a + "/f", a + "/d/n")
+            making.join(60)
+            there = os.lstat(world.volume / a / "d/n").st_ino
+            for c in client3, other:
+                assert c.lookup(a + "/d/n")[1].fileid == there, i
+
+
 COMING = {
     "link": ("linkat", lambda c, d: c.link((d, "f"), (d, "n"))),
     "mkdir": ("mkdirat", lambda c, d: c.mkdir((d, "n"))),
