@@ -15,7 +15,8 @@
 #include "notify.h"
 #include "show.h"
 
-#define EXIT_USAGE 2
+#define EXIT_USAGE	2
+#define EXIT_NOT_THERE 4
 
 struct options {
 	const char *config, *command, *dir;
@@ -166,7 +167,7 @@ int main(int argc, char **argv)
 	r = nodes_read(o.config, o.dir, &nodes, &why);
 	if (r < 0) {
 		fprintf(stderr, "postcopy-active: %s\n", why.text);
-		return EXIT_USAGE;
+		return r == -ENOENT ? EXIT_NOT_THERE : EXIT_USAGE;
 	}
 	if (!nodes.here) {
 		fprintf(stderr, "postcopy-active: this machine is none of the nodes of %s: is its host name among them?\n",

@@ -11,6 +11,7 @@ from typing import Any, Callable
 Answer = dict[str, Any]
 
 NODES = "/etc/postcopy/nodes.conf"
+NOT_THERE = 4           # status of postcopy-active: no such disk in there
 LOOK_S = 0.5
 SERVERS = ("nfs-ganesha", "smbd")
 UNITS = "/etc/systemd/system"
@@ -21,12 +22,16 @@ class Refused(Exception):
 
 
 def show(helper: Callable[[str], str], path: str) -> Answer:
-    """What postcopy-active says of the disk at @path; {}: there is none that moves."""
+    """What postcopy-active says of the disk at @path; {}: there is none that moves.  Refused: it cannot tell."""
     if not os.path.exists(NODES):
         return {}
     done = subprocess.run([helper("postcopy-active"), "show", path], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return json.loads(done.stdout) if done.returncode == 0 else {}
+                          capture_output=True, text=True, errors="surrogateescape", check=False)
+    if done.returncode == 0:
+        return json.loads(done.stdout)
+    if done.returncode == NOT_THERE:
+        return {}
+    raise Refused(done.stderr.strip().removeprefix("postcopy-active: "))
 
 
 def elsewhere(s: Answer) -> str:

@@ -201,7 +201,12 @@ def test_the_active_node_serves(pair):
 def test_the_other_one_refuses(pair):
     """It says who is active, and touches nothing."""
     two = pair.two
+    status, said = two.status_of("postcopy", "status", VOLUME)
+    assert status == NOT_ACTIVE and "sanlock does not run" in said
+    status, said = two.status_of("postcopy", "volume", "take-over", "/srv")
+    assert status == 50 and "no disk of" in said
     two.m.systemctl("start", "sanlock")
+    wait_until(lambda: two.status_of("postcopy-active", "show", MOUNT)[0] == 0, 60, "sanlock")
     status, said = two.status_of("postcopy", "status", VOLUME)
     assert status == NOT_ACTIVE and "nas1 has its disk" in said
     status, said = two.status_of(*TAKE_OVER.split())
@@ -256,6 +261,7 @@ def test_a_node_that_is_off_is_replaced(pair):
     assert time.monotonic() - begun > 60        # its watchdog had a minute
     two.boot(one.fake.port)
     two.m.systemctl("start", "sanlock")
+    wait_until(lambda: two.status_of("postcopy-active", "show", MOUNT)[0] == 0, 60, "sanlock")
     for unit in RETRIEVER, GANESHA:
         assert two.m.show(unit, "ActiveState") == "inactive"
     assert "nas1 has its disk" in two.status_of("postcopy", "status", VOLUME)[1]
