@@ -365,7 +365,7 @@ def test_away(at):
         at.client.write_file(name + ":s", b"stream")
         at.client.write_file(name, b"other bytes")
         wait_until(lambda: s.mirror.status()["owed"], 60, "what is owed")
-        assert s.mirror.status()["target"]["trouble"], s.mirror.status()
+        wait_until(lambda: s.mirror.status()["target"]["trouble"], 60, "a word about it")
     finally:
         s.smbd.start()
     wait_until(lambda: s.mirror.status()["state"] != "gone", 120, "return")
