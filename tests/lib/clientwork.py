@@ -166,6 +166,7 @@ class Knowing(threading.Thread):
             name, what = "n%d" % rng.randrange(10 ** 6), "new"
         self.doubt = {name}
         after = getattr(self, "_" + what)(self.top + "/", name)
+        self.settle()
         if self.over.is_set():
             return
         self.files.pop(name, None)
@@ -174,6 +175,9 @@ class Knowing(threading.Thread):
             self.past[now] = [*self.past.get(name, ()), (self.done, self.did)][-6:]
         self.doubt = set()
         self.done += 1
+
+    def settle(self):
+        """What it takes until what was done counts as acknowledged."""
 
     def _new(self, top, name):
         data = self.rng.randbytes(self.rng.choice((0, 10, 9000)))
@@ -209,8 +213,11 @@ class Knowing(threading.Thread):
 
     def wrong(self, tree):
         """What the directory has not of what was acknowledged, or has although it was not; None."""
-        top = tree / self.top
-        there = {p.name: p.read_bytes() for p in top.iterdir() if p.name not in self.doubt}
+        return self.wrong_of({p.name: p.read_bytes() for p in (tree / self.top).iterdir()})
+
+    def wrong_of(self, there):
+        """The same of what is there: {name: bytes}."""
+        there = {n: b for n, b in there.items() if n not in self.doubt}
         known = {n: b for n, b in self.files.items() if n not in self.doubt}
         if there == known:
             return None

@@ -228,8 +228,8 @@ class Machine:
                 "modules/order": (0o644, "".join(name + "\n" for name, _ in loaded).encode()),
                 **{"modules/" + name: (0o644, data) for name, data in loaded}}
 
-    def start_qemu(self, initrd, image, netdev, *more):
-        """initrd: bytes; image: its disk, which stays as it is."""
+    def start_qemu(self, initrd, image, netdev, *more, append=""):
+        """initrd: bytes; image: its disk, which stays as it is; append: for the kernel."""
         self.workdir.mkdir(parents=True, exist_ok=True)
         (self.workdir / "initrd").write_bytes(initrd)
         argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-accel", ACCEL, "-m", "1024", "-smp", "2",
@@ -237,7 +237,7 @@ class Machine:
                 "-serial", "file:%s" % self.console, *more,
                 "-kernel", str(root(self.kind) / "boot" / ("vmlinuz-" + self.kernel)),
                 "-initrd", str(self.workdir / "initrd"),
-                "-append", "console=ttyS0 panic=-1 loglevel=4",
+                "-append", "console=ttyS0 panic=-1 loglevel=4 " + append,
                 "-drive", "file=%s,if=virtio,format=raw,snapshot=on" % image,
                 "-netdev", "user,id=net," + netdev,
                 "-device", "virtio-net-pci,netdev=net,romfile="]
