@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libstubcore/active.c: a volume with a lease opens on the node that holds it, and nowhere else. */
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,7 +85,6 @@ static int setup(void **state)
 		return r;
 	x = *state;
 	fixture_close(x);
-	mkdir("/run/postcopy", 0700);
 	lease = (struct stub_active){ .node = "nas1", .since = 1234567890 };
 	snprintf(lease.lease, sizeof(lease.lease), "%08x-0000-4000-8000-%012x", (unsigned int)time(NULL),
 		 (unsigned int)getpid());
@@ -221,6 +222,14 @@ static void test_it_moves_to_one_machine(void **state)
 	assert_int_equal(try_open(x, 0), 0);
 }
 
+/* Other tests have volumes on the same file system, which would be under the lease, too. */
+static int own_run(void **state)
+{
+	mkdir("/run/postcopy", 0700);
+	return unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		       mount("run", "/run/postcopy", "tmpfs", 0, "mode=700") < 0 ? -1 : 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,5 +241,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_it_moves_to_one_machine, setup, teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, own_run, NULL);
 }
