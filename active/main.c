@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "hold.h"
@@ -25,17 +24,8 @@ struct options {
 
 static void log_line(void *arg, enum stub_log_level level, const char *msg)
 {
-	static const char *const names[] = { "error", "warn", "info", "debug" };
-	struct timespec t;
-	struct tm tm;
-	char stamp[32];
-
-	if (level > STUB_LOG_INFO || journald_line(level, msg))
-		return;
-	clock_gettime(CLOCK_REALTIME, &t);
-	localtime_r(&t.tv_sec, &tm);
-	strftime(stamp, sizeof(stamp), "%F %T", &tm);
-	fprintf(stderr, "%s.%03ld %s: %s\n", stamp, t.tv_nsec / 1000000, names[level], msg);
+	if (level <= STUB_LOG_INFO)
+		journald_say(level, msg);
 }
 
 static void usage(FILE *f)

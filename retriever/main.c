@@ -63,17 +63,8 @@ static _Atomic enum stub_log_level log_limit = STUB_LOG_INFO;
 
 static void log_line(void *arg, enum stub_log_level level, const char *msg)
 {
-	static const char *const names[] = { "error", "warn", "info", "debug" };
-	struct timespec t;
-	struct tm tm;
-	char stamp[32];
-
-	if (level > log_limit || journald_line(level, msg))
-		return;
-	clock_gettime(CLOCK_REALTIME, &t);
-	localtime_r(&t.tv_sec, &tm);
-	strftime(stamp, sizeof(stamp), "%F %T", &tm);
-	fprintf(stderr, "%s.%03ld %s: %s\n", stamp, t.tv_nsec / 1000000, names[level], msg);
+	if (level <= log_limit)
+		journald_say(level, msg);
 }
 
 /* Level debug, or what the configuration says otherwise. */

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FIELDS_MAX 8
@@ -108,4 +109,19 @@ bool journald_line(enum stub_log_level level, const char *text)
 		n = sendmsg(journal.fd, &m, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	return n >= 0;
+}
+
+void journald_say(enum stub_log_level level, const char *text)
+{
+	static const char *const names[] = { "error", "warn", "info", "debug" };
+	struct timespec t;
+	struct tm tm;
+	char stamp[32];
+
+	if (journald_line(level, text))
+		return;
+	clock_gettime(CLOCK_REALTIME, &t);
+	localtime_r(&t.tv_sec, &tm);
+	strftime(stamp, sizeof(stamp), "%F %T", &tm);
+	fprintf(stderr, "%s.%03ld %s: %s\n", stamp, t.tv_nsec / 1000000, names[level], text);
 }

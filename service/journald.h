@@ -25,4 +25,7 @@ void journald_about(const char *object, const char *reason);
 /* False: it was not taken, say it on stderr. */
 bool journald_line(enum stub_log_level level, const char *text);
 
+/* There, or on stderr with the time and the level. */
+void journald_say(enum stub_log_level level, const char *text);
+
 #endif
