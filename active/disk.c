@@ -18,9 +18,7 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define MAGIC_XFS  0x58465342
-#define MAGIC_EXT4 0xef53
+#include <linux/magic.h>
 
 /* XFS_IOC_GOINGDOWN and EXT4_IOC_SHUTDOWN are one number; the log is not written, for a disk that
  * does not answer must not keep us from it */
@@ -74,7 +72,7 @@ int disk_mount(const char *device, const char *dir, const char *options)
 		return -EIO;
 	if (statfs(dir, &fs) < 0)
 		return -errno;
-	if (fs.f_type == MAGIC_XFS || fs.f_type == MAGIC_EXT4)
+	if (fs.f_type == XFS_SUPER_MAGIC || fs.f_type == EXT4_SUPER_MAGIC)
 		return 0;
 	return disk_unmount(dir) < 0 ? -EIO : -EOPNOTSUPP;
 }

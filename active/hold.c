@@ -234,8 +234,9 @@ static int end(struct holder *h, bool lost)
 	if (lost || take_down(h) < 0) {
 		if (stop_writing(h) < 0)
 			return HOLD_LOST;
-		lease_unuse(&h->lease);
-		if (!lost)
+		if (lost)
+			lease_unuse(&h->lease);
+		else
 			lease_give_back(&h->lease);
 		return HOLD_LOST;
 	}
