@@ -50,17 +50,22 @@ class GuestClient(Machine):
         disk, command = self.workdir / "disk", self.workdir / "command"
         subprocess.run(["mkfs.ext4", "-q", "-F", "-d", str(root(KIND)), str(disk), "1500M"], check=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.boot(command, INIT, disk, "ipv6=off")
+        self.run(GIT)
+        return self
+
+    def boot(self, command, init, image, netdev, *more, append=""):
+        """As start_qemu(), and wait; @command: path of the socket that its shell is at."""
         with socket.socket(socket.AF_UNIX) as listens:
             listens.bind(str(command))
             listens.listen(1)
-            self.start_qemu(archive(self.boot_files(INIT)), disk, "ipv6=off", "-serial", "unix:%s" % command)
+            self.start_qemu(archive(self.boot_files(init)), image, netdev, "-serial", "unix:%s" % command, *more,
+                            append=append)
             listens.settimeout(60)
             self.line = listens.accept()[0]
         self.line.settimeout(COMMAND_S)
         self.said = self.line.makefile("r", encoding="utf-8", errors="replace", newline="\n")
         self.wait_until_ready()
-        self.run(GIT)
-        return self
 
     def stop(self):
         """At once: what it has not written is lost."""

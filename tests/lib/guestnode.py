@@ -14,12 +14,11 @@ import base64
 import contextlib
 import os
 import re
-import socket
 import subprocess
 import tempfile
 
-from lib.guest import BEGIN, READY, Kind, archive, root
-from lib.guestclient import COMMAND_S, GuestClient
+from lib.guest import BEGIN, READY, Kind, root
+from lib.guestclient import GuestClient
 from lib.programs import BUILD
 
 PACKAGES = ("systemd-sysv", "sanlock", "xfsprogs", "nfs-ganesha", "nfs-ganesha-vfs", "samba", "samba-vfs-modules",
@@ -103,17 +102,8 @@ class GuestNode(GuestClient):
             old.unlink(missing_ok=True)
         drives = [word for disk in self.disks for word in (
             "-drive", "file=%s,if=virtio,format=raw,file.locking=off" % disk)]
-        with socket.socket(socket.AF_UNIX) as listens:
-            listens.bind(str(command))
-            listens.listen(1)
-            self.start_qemu(archive(self.boot_files(INIT)), self.base,
-                            "ipv6=off,hostfwd=tcp:127.0.0.1:%d-:2049" % self.port, "-serial", "unix:%s" % command,
-                            *drives, append="systemd.hostname=%s systemd.show_status=0 selinux=0" % self.name)
-            listens.settimeout(60)
-            self.line = listens.accept()[0]
-        self.line.settimeout(COMMAND_S)
-        self.said = self.line.makefile("r", encoding="utf-8", errors="replace", newline="\n")
-        self.wait_until_ready()
+        self.boot(command, INIT, self.base, "ipv6=off,hostfwd=tcp:127.0.0.1:%d-:2049" % self.port, *drives,
+                  append="systemd.hostname=%s systemd.show_status=0 selinux=0" % self.name)
         return self
 
     def file(self, path, text):

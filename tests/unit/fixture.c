@@ -39,6 +39,24 @@ void fixture_reopen(struct fixture *x)
 	open_all(x);
 }
 
+int fixture_settle(struct fixture *x, int (*before)(struct stub_volume *v))
+{
+	struct stub_journal *j;
+	struct stub_volume *v;
+	char path[128];
+	int r;
+
+	snprintf(path, sizeof(path), "%s/.postcopy/journal", x->dir);
+	assert_int_equal(stub_volume_open(x->dir, STUB_OPEN_ANYWHERE, NULL, NULL, &v), 0);
+	assert_int_equal(stub_journal_open(path, 0, NULL, NULL, &j), 0);
+	if (before)
+		assert_int_equal(before(v), 0);
+	r = stub_volume_settle(v, j);
+	stub_journal_close(j);
+	stub_volume_close(v);
+	return r;
+}
+
 int fixture_setup(void **state)
 {
 	struct fixture *x = calloc(1, sizeof(*x));

@@ -32,6 +32,10 @@ int fixture_teardown(void **state);
 void fixture_close(struct fixture *x);
 void fixture_reopen(struct fixture *x);
 
+/* stub_volume_settle() of the closed volume, as the retriever and 'postcopy moved' do it; @before (or NULL), which
+ * must succeed, comes first. */
+int fixture_settle(struct fixture *x, int (*before)(struct stub_volume *v));
+
 /* An entry as the old server would send it; fileid is made of the name. */
 struct stub_entry fixture_entry(const char *name, mode_t mode, uint64_t size);
 

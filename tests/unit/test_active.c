@@ -41,24 +41,6 @@ static void named(struct fixture *x, char out[STUB_LEASE_MAX + 1])
 	strcpy(out, info.lease);
 }
 
-static int settle(struct fixture *x, bool unlease)
-{
-	struct stub_journal *j;
-	struct stub_volume *v;
-	char path[128];
-	int r;
-
-	snprintf(path, sizeof(path), "%s/.postcopy/journal", x->dir);
-	assert_int_equal(stub_volume_open(x->dir, STUB_OPEN_ANYWHERE, NULL, NULL, &v), 0);
-	assert_int_equal(stub_journal_open(path, 0, NULL, NULL, &j), 0);
-	if (unlease)
-		assert_int_equal(stub_volume_unlease(v), 0);
-	r = stub_volume_settle(v, j);
-	stub_journal_close(j);
-	stub_volume_close(v);
-	return r;
-}
-
 static void path_of(char out[128])
 {
 	snprintf(out, 128, STUB_ACTIVE_DIR "/%s", lease.lease);
@@ -173,7 +155,7 @@ static void test_without_a_lease(void **state)
 	named(x, name);
 	assert_string_equal(name, "");
 	assert_int_equal(try_open(x, 0), 0);
-	assert_int_equal(settle(x, false), 0);
+	assert_int_equal(fixture_settle(x, NULL), 0);
 	named(x, name);
 	assert_string_equal(name, "");
 }
@@ -187,7 +169,7 @@ static void test_it_opens_under_its_lease(void **state)
 
 	assert_true(fd >= 0);
 	assert_int_equal(try_open(x, 0), 0);
-	assert_int_equal(settle(x, false), 0);
+	assert_int_equal(fixture_settle(x, NULL), 0);
 	named(x, name);
 	assert_string_equal(name, lease.lease);
 	assert_int_equal(try_open(x, 0), 0);
@@ -195,7 +177,7 @@ static void test_it_opens_under_its_lease(void **state)
 	assert_int_equal(try_open(x, 0), -ENOLCK);
 	assert_non_null(strstr(said, "this node does not hold the volume's lease"));
 	assert_int_equal(try_open(x, STUB_OPEN_SEARCH | STUB_OPEN_KEEP), -ENOLCK);
-	assert_int_equal(settle(x, false), -ENOLCK);
+	assert_int_equal(fixture_settle(x, NULL), -ENOLCK);
 	named(x, name);
 	assert_string_equal(name, lease.lease);
 
@@ -214,9 +196,9 @@ static void test_it_moves_to_one_machine(void **state)
 	int fd = stub_active_hold(&lease);
 
 	assert_true(fd >= 0);
-	assert_int_equal(settle(x, false), 0);
+	assert_int_equal(fixture_settle(x, NULL), 0);
 	close(fd);
-	assert_int_equal(settle(x, true), 0);
+	assert_int_equal(fixture_settle(x, stub_volume_unlease), 0);
 	named(x, name);
 	assert_string_equal(name, "");
 	assert_int_equal(try_open(x, 0), 0);

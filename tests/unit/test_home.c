@@ -52,23 +52,6 @@ static int try_open(struct fixture *x, unsigned int flags)
 	return r;
 }
 
-/* As the retriever and 'postcopy moved' do it. */
-static int settle(struct fixture *x)
-{
-	struct stub_journal *j;
-	struct stub_volume *v;
-	char path[128];
-	int r;
-
-	snprintf(path, sizeof(path), "%s/.postcopy/journal", x->dir);
-	assert_int_equal(stub_volume_open(x->dir, STUB_OPEN_ANYWHERE, NULL, NULL, &v), 0);
-	assert_int_equal(stub_journal_open(path, 0, NULL, NULL, &j), 0);
-	r = stub_volume_settle(v, j);
-	stub_journal_close(j);
-	stub_volume_close(v);
-	return r;
-}
-
 static int setup(void **state)
 {
 	int r = fixture_setup(state);
@@ -104,10 +87,10 @@ static void test_another_root(void **state)
 	conf_set(x, "home=", line);
 	assert_int_equal(try_open(x, 0), -EXDEV);
 	assert_int_equal(try_open(x, STUB_OPEN_SEARCH), -EXDEV);
-	assert_int_equal(settle(x), -EXDEV);
+	assert_int_equal(fixture_settle(x, NULL), -EXDEV);
 	conf_set(x, "home=", "nonsense");
 	assert_int_equal(try_open(x, 0), -EXDEV);
-	assert_int_equal(settle(x), -EXDEV);
+	assert_int_equal(fixture_settle(x, NULL), -EXDEV);
 }
 
 static void test_another_uuid(void **state)
@@ -119,7 +102,7 @@ static void test_another_uuid(void **state)
 	snprintf(line, sizeof(line), "ext4:0123456789abcdef%s", rest);
 	conf_set(x, "home=", line);
 	assert_int_equal(try_open(x, 0), -EXDEV);
-	assert_int_equal(settle(x), 0);
+	assert_int_equal(fixture_settle(x, NULL), 0);
 	conf_get(x, now);
 	assert_string_equal(now, text);
 	assert_int_equal(try_open(x, 0), 0);
@@ -141,11 +124,11 @@ static void test_another_uuid_in_the_end(void **state)
 	root_line(rest);
 	snprintf(line, sizeof(line), "ext4:0123456789abcdef%s", rest);
 	conf_set(x, "home=", line);
-	assert_int_equal(settle(x), 0);
+	assert_int_equal(fixture_settle(x, NULL), 0);
 	assert_int_equal(try_open(x, 0), 0);
 
 	conf_set(x, "home=", NULL); /* nothing is known of the root then */
-	assert_int_equal(settle(x), -EXDEV);
+	assert_int_equal(fixture_settle(x, NULL), -EXDEV);
 }
 
 static void test_without(void **state)
@@ -155,7 +138,7 @@ static void test_without(void **state)
 
 	conf_set(x, "home=", NULL);
 	assert_int_equal(try_open(x, 0), 0);
-	assert_int_equal(settle(x), 0);
+	assert_int_equal(fixture_settle(x, NULL), 0);
 	conf_get(x, now);
 	assert_string_equal(now, text);
 }
@@ -173,7 +156,7 @@ static void test_without_and_copied(void **state)
 	assert_int_equal(unlinkat(stub_volume_fd(x->v), "a", 0), 0);
 	fixture_close(x);
 	conf_set(x, "home=", NULL);
-	assert_int_equal(settle(x), -EXDEV);
+	assert_int_equal(fixture_settle(x, NULL), -EXDEV);
 	conf_get(x, now);
 	assert_null(strstr(now, "home="));
 }
