@@ -85,7 +85,7 @@ class Server:
         if scan:
             bad += self.scan()
             if code not in self.ENDS_WELL:
-                bad.append("exit status %s" % code)
+                bad.append("exit status %s:\n%s" % (code, self.tail()))
             if bad:
                 raise BadLog("server %s:\n%s" % (self.name, "\n".join(bad)))
 

@@ -5,12 +5,20 @@
  * With NFSv3 enabled Ganesha treats a failed registration at rpcbind as fatal.
  * Preloaded (LD_PRELOAD), this library answers the registration calls of
  * libntirpc with success and talks to nobody, nor does it take back what another
- * server has registered.  Clients then have to be told the ports.  For tests and the demonstration only: never ship it.
+ * server has registered.  Clients then have to be told the ports.
+ *
+ * Where it crashed is in its output, as no core is kept of it.
+ *
+ * For tests and the demonstration only: never ship it.
  *
  *   cc -shared -fPIC -O2 -o rpcshim.so rpcshim.c
  */
+#include <execinfo.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 /* The prototypes are those of libntirpc, whose opaque types we don't need. */
 bool svc_reg(void *xprt, const uint32_t prog, const uint32_t vers, void (*dispatch)(void *, void *),
@@ -44,4 +52,24 @@ __attribute__((visibility("default"))) bool rpcb_unset(const uint32_t prog, cons
 	(void)vers;
 	(void)nconf;
 	return true;
+}
+
+static void crashed(int sig)
+{
+	void *frames[64];
+
+	backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+	raise(sig); /* by default now: SA_RESETHAND */
+}
+
+__attribute__((constructor)) static void watch(void)
+{
+	const int sigs[] = { SIGSEGV, SIGBUS, SIGABRT };
+	struct sigaction old, new = { .sa_handler = crashed, .sa_flags = SA_RESETHAND };
+	void *frame;
+
+	backtrace(&frame, 1); /* loads what it needs, while it may */
+	for (size_t i = 0; i < sizeof(sigs) / sizeof(*sigs); i++)
+		if (sigaction(sigs[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+			sigaction(sigs[i], &new, NULL); /* a sanitizer has its own */
 }
