@@ -142,10 +142,9 @@ static int set_aside(struct walk *w, int from, int to, const char *name, int fd)
 		return r;
 	for (unsigned int i = 0; i < TRIES_MAX; i++) {
 		aside_name(name, w->lack.st.st_ino, i, aside);
-		if (renameat2(from, name, to, aside, RENAME_NOREPLACE) == 0)
-			return 1;
-		if (errno != EEXIST)
-			return -errno;
+		r = stub_rename_new(from, name, to, aside, w->v->only_named);
+		if (r != -EEXIST)
+			return r < 0 ? r : 1;
 	}
 	return -EEXIST;
 }

@@ -44,12 +44,12 @@ static int check_empty(int fd)
 static int check_file_system(int fd, const struct stub_log *log)
 {
 	struct stub_handle h;
-	int r, tmp CLEANUP_CLOSE = openat(fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int r, tmp CLEANUP_CLOSE = stub_scratch(fd);
 	char value[STUB_RECORD_INLINE];
 	const char *what = "unnamed files (O_TMPFILE)";
 
 	memset(value, 0, sizeof(value));
-	r = tmp < 0 ? -errno : 0;
+	r = tmp < 0 ? tmp : 0;
 	if (r == 0) {
 		what = "file handles";
 		r = stub_handle_of_fd(tmp, &h);

@@ -18,7 +18,6 @@
 #include "volume.h"
 
 #define SLOT	  64
-#define SLOTS_MAX ((uint64_t)INT64_MAX / SLOT)
 #define MAGIC	  0x3167646370ull /* "pcdg1" */
 #define KIND	  1		  /* SHA-256, of parts of 64 KiB */
 
@@ -74,10 +73,11 @@ static int digests_fd(struct stub_volume *v, bool create)
 STUB_PUBLIC int stub_digest_put(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
 				const struct stub_digest *d)
 {
+	uint64_t at = stub_slot(v->only_named, ino);
 	uint8_t slot[SLOT] = { [4] = KIND };
 	int fd;
 
-	if (ino == 0 || ino >= SLOTS_MAX)
+	if (at == 0)
 		return -ERANGE;
 	fd = digests_fd(v, true);
 	if (fd < 0)
@@ -87,12 +87,13 @@ STUB_PUBLIC int stub_digest_put(struct stub_volume *v, uint64_t ino, const struc
 	stub_put_le(slot + 24, (uint64_t)d->mtime.tv_nsec, 4);
 	memcpy(slot + 32, d->digest, STUB_DIGEST);
 	stub_put_le(slot, sum_of(slot, h), 4);
-	return stub_io_pwrite(fd, slot, sizeof(slot), ino * SLOT);
+	return stub_io_pwrite(fd, slot, sizeof(slot), at * SLOT);
 }
 
 STUB_PUBLIC int stub_digest_get(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
 				struct stub_digest *out)
 {
+	uint64_t at = stub_slot(v->only_named, ino);
 	int fd = digests_fd(v, false);
 	uint8_t slot[SLOT];
 	ssize_t n;
@@ -100,9 +101,9 @@ STUB_PUBLIC int stub_digest_get(struct stub_volume *v, uint64_t ino, const struc
 	memset(out, 0, sizeof(*out));
 	if (fd < 0)
 		return fd;
-	if (ino == 0 || ino >= SLOTS_MAX)
+	if (at == 0)
 		return -ENOENT;
-	n = pread(fd, slot, sizeof(slot), (off_t)(ino * SLOT));
+	n = pread(fd, slot, sizeof(slot), (off_t)(at * SLOT));
 	if (n < 0)
 		return -errno;
 	if (n < (ssize_t)sizeof(slot) || slot[4] != KIND || stub_get_le(slot, 4) != sum_of(slot, h))
@@ -117,10 +118,11 @@ STUB_PUBLIC int stub_digest_get(struct stub_volume *v, uint64_t ino, const struc
 void stub_digest_forget(struct stub_volume *v, uint64_t ino)
 {
 	static const uint8_t none[SLOT];
+	uint64_t at = stub_slot(v->only_named, ino);
 	int fd = digests_fd(v, false);
 	struct stat st;
 
-	if (fd >= 0 && ino && ino < SLOTS_MAX && fstat(fd, &st) == 0 &&
-	    (uint64_t)st.st_size > ino * SLOT)
-		stub_io_pwrite(fd, none, sizeof(none), ino * SLOT);
+	if (fd >= 0 && at > 0 && fstat(fd, &st) == 0 &&
+	    (uint64_t)st.st_size > at * SLOT)
+		stub_io_pwrite(fd, none, sizeof(none), at * SLOT);
 }

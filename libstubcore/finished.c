@@ -17,7 +17,6 @@
 #include "volume.h"
 
 #define SLOT	  64
-#define SLOTS_MAX ((uint64_t)INT64_MAX / SLOT)
 #define MAGIC	  0x316e666370ull /* "pcfn1" */
 
 enum { /* byte 4 of a slot */
@@ -84,7 +83,7 @@ void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned
 	struct stub_handle h;
 	struct stat st;
 
-	if (fstat(fd, &st) < 0 || st.st_ino >= SLOTS_MAX || stub_handle_of_fd(fd, &h) < 0)
+	if (fstat(fd, &st) < 0 || stub_slot(v->only_named, st.st_ino) == 0 || stub_handle_of_fd(fd, &h) < 0)
 		return;
 	if (digest)
 		stub_digest_put(v, st.st_ino, &h, digest);
@@ -97,7 +96,7 @@ void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned
 	stub_put_le(slot + 8, (uint64_t)st.st_ctim.tv_sec, 8);
 	stub_put_le(slot + 16, (uint64_t)st.st_ctim.tv_nsec, 4);
 	stub_put_le(slot + 24, fileid, 8);
-	stub_io_pwrite(notes, slot, sizeof(slot), st.st_ino * SLOT);
+	stub_io_pwrite(notes, slot, sizeof(slot), stub_slot(v->only_named, st.st_ino) * SLOT);
 }
 
 void stub_finished_record(struct stub_volume *v, int fd, const struct stub_record *rec, bool split)
@@ -123,6 +122,7 @@ void stub_finished_name(struct stub_volume *v, int dir_fd, const char *name, uin
 STUB_PUBLIC int stub_finished_get(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
 				  struct stub_finished *out)
 {
+	uint64_t at = stub_slot(v->only_named, ino);
 	int notes = finished_fd(v);
 	uint8_t slot[SLOT];
 	ssize_t n;
@@ -130,9 +130,9 @@ STUB_PUBLIC int stub_finished_get(struct stub_volume *v, uint64_t ino, const str
 	memset(out, 0, sizeof(*out));
 	if (notes < 0)
 		return notes;
-	if (ino == 0 || ino >= SLOTS_MAX)
+	if (at == 0)
 		return -ENOENT;
-	n = pread(notes, slot, sizeof(slot), (off_t)(ino * SLOT));
+	n = pread(notes, slot, sizeof(slot), (off_t)(at * SLOT));
 	if (n < 0)
 		return -errno;
 	if (n < (ssize_t)sizeof(slot) || !(slot[4] & HAS) ||
@@ -150,13 +150,14 @@ STUB_PUBLIC int stub_finished_get(struct stub_volume *v, uint64_t ino, const str
 
 STUB_PUBLIC int stub_finished_right(struct stub_volume *v, uint64_t ino, uint32_t number)
 {
+	uint64_t at = stub_slot(v->only_named, ino);
 	int notes = finished_fd(v);
 	uint8_t bytes[4];
 
 	if (notes < 0)
 		return notes;
-	if (ino == 0 || ino >= SLOTS_MAX)
+	if (at == 0)
 		return -ENOENT;
 	stub_put_le(bytes, number, 4);
-	return stub_io_pwrite(notes, bytes, sizeof(bytes), ino * SLOT + 20);
+	return stub_io_pwrite(notes, bytes, sizeof(bytes), at * SLOT + 20);
 }

@@ -269,6 +269,7 @@ struct stub_volume {
 	_Atomic int digests_fd;	 /* digests.c; likewise */
 	int places_fd; /* places.c; -ENOENT: no mirror, -errno: they cannot be used */
 	bool way_back; /* the mirror is the source */
+	bool only_named; /* stub_only_named() of its file system */
 	uint64_t boot; /* without the era: stub_volume_boot() is what records carry */
 	_Atomic int64_t filling_ns; /* see stub_local_forget(); CLOCK_REALTIME, as files' times */
 	_Atomic uint32_t own_era; /* an era that only this process knows of, or 0 */
@@ -485,6 +486,35 @@ int stub_staging_left(struct stub_volume *v, uint64_t *n);
 /* Make the directory @fd hand no project on. */
 int stub_project_none(int fd);
 
+/* ---- unnamed.c: and stubtools.h ---- */
+
+#define STUB_UNNAMED_NAME 24
+struct stub_unnamed {
+	int fd;			      /* for reading and writing */
+	char name[STUB_UNNAMED_NAME]; /* "" where there are unnamed files */
+};
+
+/* *only: is the file system that @fd is on one without unnamed files and renames that replace
+ * nothing?  0, -errno. */
+int stub_only_named(int fd, bool *only);
+/* The number of what a file has for each inode: @ino, and on CephFS, whose inode numbers begin at 2^40 for
+ * the first MDS rank, less, so that the file stays below its 1 TiB.  0: none, the number is too large. */
+uint64_t stub_slot(bool only_named, uint64_t ino);
+/* An empty file, mode 600, on the file system of the directory @dir_fd, in which it has a name if
+ * @only_named.  0, -errno; *u is to be dropped, with the same @dir_fd. */
+int stub_unnamed_open(int dir_fd, bool only_named, struct stub_unnamed *u);
+/* Give it the name @name in @to_fd, and no other.  -EEXIST: that is taken; -errno. */
+int stub_unnamed_name(int dir_fd, struct stub_unnamed *u, int to_fd, const char *name);
+/* The same of one in staging/, by a name that has this process's number and is free: it is in @name,
+ * of @size bytes (32 are enough). */
+int stub_make_visible(const struct stub_volume *v, struct stub_unnamed *u, int to_fd, char *name,
+		      size_t size);
+/* Close it; what has got no name is gone. */
+void stub_unnamed_drop(int dir_fd, struct stub_unnamed *u);
+/* Rename what is no client's; never over anything, if @only_named under the exclusion of the
+ * directory @to_fd.  -EEXIST: @to is taken; -errno. */
+int stub_rename_new(int from_fd, const char *from, int to_fd, const char *to, bool only_named);
+
 /* ---- syncer.c: and stubfill.h ---- */
 
 /* The number of a sync that begins after this. */
@@ -499,8 +529,8 @@ enum stub_staged_kind { STUB_STAGED_NONE, STUB_STAGED_FD, STUB_STAGED_NAME, STUB
 
 struct stub_staged {
 	enum stub_staged_kind kind;
-	int fd;			/* FD: unnamed inode, linked from here */
-	char name[STUB_PROVISIONAL_NAME]; /* NAME: path in staging/; LINK: in provisional/ */
+	int fd;			/* FD: the inode, unnamed unless it has a name */
+	char name[STUB_PROVISIONAL_NAME]; /* FD, NAME: path in staging/; LINK: in provisional/ */
 	bool journalled;	/* needs an entry before it becomes visible */
 	bool whole;		/* FD: made whole, not to become visible before it was synced ... */
 	bool here;		/* ... or it became a stub that misses nothing now */

@@ -85,36 +85,25 @@ static int put_header(const struct stub_volume *v, int fd)
 	return stub_io_pwrite(fd, b, sizeof(b), 0);
 }
 
-/* Link the file under a name whose number is free. */
-static int make_visible(int dir_fd, struct stub_lagging *l)
-{
-	char self[32];
-
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", l->fd);
-	for (unsigned int i = 0;; i++) {
-		snprintf(l->name, sizeof(l->name), "%d-%u", (int)getpid(), i);
-		if (linkat(AT_FDCWD, self, dir_fd, l->name, AT_SYMLINK_FOLLOW) == 0)
-			return 0;
-		if (errno != EEXIST)
-			return -errno;
-	}
-}
-
 static int begin(const struct stub_volume *v, struct stub_lagging *l)
 {
 	int r, dir_fd CLEANUP_CLOSE = open_dir(v, true);
+	struct stub_unnamed u;
 
 	if (dir_fd < 0)
 		return dir_fd;
 	l->n = 0;
-	l->fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	r = l->fd < 0 ? -errno : put_header(v, l->fd);
+	r = stub_unnamed_open(v->staging_fd, v->only_named, &u);
+	if (r < 0)
+		return r;
+	r = put_header(v, u.fd);
 	if (r == 0)
-		r = lock(l->fd);
+		r = lock(u.fd);
 	if (r == 0)
-		r = make_visible(dir_fd, l);
-	if (r < 0 && l->fd >= 0)
-		close(stub_steal_fd(&l->fd));
+		r = stub_make_visible(v, &u, dir_fd, l->name, sizeof(l->name));
+	if (r == 0)
+		l->fd = stub_steal_fd(&u.fd);
+	stub_unnamed_drop(v->staging_fd, &u);
 	return r;
 }
 

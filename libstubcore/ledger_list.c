@@ -61,9 +61,10 @@ static int lock(int fd)
 /* The header is durable before the name is, so one that cannot be read is damaged. */
 static int begin(struct stub_volume *v, struct stub_lists *l)
 {
-	int r, fd CLEANUP_CLOSE = -1, dir_fd CLEANUP_CLOSE = stub_map_dir(v);
+	int r, dir_fd CLEANUP_CLOSE = stub_map_dir(v);
 	uint8_t b[ENTRY] = { 0 };
-	char name[32], self[32];
+	struct stub_unnamed u;
+	char name[32];
 	uint64_t id = 0;
 
 	if (dir_fd < 0)
@@ -71,30 +72,28 @@ static int begin(struct stub_volume *v, struct stub_lists *l)
 	while (id == 0)
 		if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 			return -EIO;
-	fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
+	r = stub_unnamed_open(v->staging_fd, v->only_named, &u);
+	if (r < 0)
+		return r;
 	stub_put_le(b + 8, MAGIC, 8);
 	stub_put_le(b + 16, id, 8);
 	seal(b);
-	r = stub_io_pwrite(fd, b, sizeof(b), 0);
+	r = stub_io_pwrite(u.fd, b, sizeof(b), 0);
 	if (r == 0)
-		r = lock(fd);
-	if (r == 0 && fsync(fd) < 0)
+		r = lock(u.fd);
+	if (r == 0 && fsync(u.fd) < 0)
 		r = -errno;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	for (unsigned int i = 0; r == 0; i++) {
-		snprintf(name, sizeof(name), "%d-%u", (int)getpid(), i);
-		if (linkat(AT_FDCWD, self, dir_fd, name, AT_SYMLINK_FOLLOW) == 0)
-			break;
-		r = errno == EEXIST ? 0 : -errno;
-	}
+	if (r == 0)
+		r = stub_make_visible(v, &u, dir_fd, name, sizeof(name));
 	if (r == 0 && fsync(dir_fd) < 0)
 		r = -errno;
+	if (r == 0) {
+		stub_cleanup_close(&l->fd); /* the one before: the replicator may remove it */
+		l->fd = stub_steal_fd(&u.fd);
+	}
+	stub_unnamed_drop(v->staging_fd, &u);
 	if (r < 0)
 		return r;
-	stub_cleanup_close(&l->fd); /* the one before: the replicator may remove it */
-	l->fd = stub_steal_fd(&fd);
 	l->id = id;
 	l->n = 0;
 	return 0;

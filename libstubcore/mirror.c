@@ -60,11 +60,14 @@ int stub_way_back_parts(int dir_fd, const struct stub_mirror_conf *c, uint64_t i
 			const struct stub_handle *h, const struct stub_origin *root)
 {
 	int r = make_parts(dir_fd, c), places CLEANUP_CLOSE = -1;
+	bool only_named = false;
 
+	if (r == 0)
+		r = stub_only_named(dir_fd, &only_named);
 	if (r == 0)
 		r = places = stub_places_open(dir_fd);
 	if (r >= 0)
-		r = stub_places_put(places, ino, h, root->bytes, root->len);
+		r = stub_places_put(places, stub_slot(only_named, ino), h, root->bytes, root->len);
 	if (r == 0 && fsync(places) < 0)
 		r = -errno;
 	return r < 0 ? r : stub_ledger_parts(dir_fd, false, true);

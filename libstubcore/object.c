@@ -181,7 +181,7 @@ int stub_xattr_try(int fd, const char *name, const void *value, size_t len)
  * since ext4 keeps equal blocks of attributes only once. */
 static bool has_room(const struct stub_volume *v)
 {
-	int fd CLEANUP_CLOSE = openat(v->staging_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int fd CLEANUP_CLOSE = stub_scratch(v->staging_fd);
 	uint8_t value[700] = { 0 };
 	uint64_t now = stub_now_ms();
 

@@ -109,7 +109,9 @@ static int open_parts(struct stub_volume *v)
 		return -errno;
 	v->dev = st.st_dev;
 	v->root_ino = st.st_ino;
-	r = stub_handle_of_fd(v->fd, &v->root);
+	r = stub_only_named(v->fd, &v->only_named);
+	if (r == 0)
+		r = stub_handle_of_fd(v->fd, &v->root);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(secret); i++)
 		r = hide(v, secret[i]);
 	if (r == 0)

@@ -17,7 +17,6 @@
 
 #define FILE_NAME "places"
 #define SLOT	  128
-#define SLOTS_MAX ((uint64_t)INT64_MAX / SLOT)
 #define MAGIC	  0x316c706370ull /* "pcpl1" */
 #define HEAD	  16
 #define HANDLE	  64 /* bytes of an NFSv3 file handle (RFC 1813) */
@@ -90,15 +89,16 @@ static int of_record(struct stub_volume *v, const struct stub_handle *h, struct 
 STUB_PUBLIC int stub_place_get(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
 			       struct stub_origin *out)
 {
+	uint64_t at = stub_slot(v->only_named, ino);
 	uint8_t slot[SLOT];
 	ssize_t n;
 
 	memset(out, 0, sizeof(*out));
 	if (v->places_fd < 0)
 		return v->places_fd;
-	if (ino == 0 || ino >= SLOTS_MAX)
+	if (at == 0)
 		return -ENOENT;
-	n = pread(v->places_fd, slot, sizeof(slot), (off_t)(ino * SLOT));
+	n = pread(v->places_fd, slot, sizeof(slot), (off_t)(at * SLOT));
 	if (n < 0)
 		return -errno;
 	if (n < (ssize_t)sizeof(slot) || stub_get_le(slot, 8) != sum_of(slot, h) ||
@@ -109,7 +109,7 @@ STUB_PUBLIC int stub_place_get(struct stub_volume *v, uint64_t ino, const struct
 	return 0;
 }
 
-int stub_places_put(int fd, uint64_t ino, const struct stub_handle *h, const uint8_t *origin, size_t len)
+int stub_places_put(int fd, uint64_t at, const struct stub_handle *h, const uint8_t *origin, size_t len)
 {
 	uint8_t slot[SLOT] = { 0 };
 
@@ -117,12 +117,12 @@ int stub_places_put(int fd, uint64_t ino, const struct stub_handle *h, const uin
 		return -EOVERFLOW;
 	if (len == 0)
 		return -EINVAL;
-	if (ino == 0 || ino >= SLOTS_MAX)
+	if (at == 0)
 		return -ERANGE;
 	slot[8] = (uint8_t)len;
 	memcpy(slot + HEAD, origin, len);
 	stub_put_le(slot, sum_of(slot, h), 8);
-	return stub_io_pwrite(fd, slot, sizeof(slot), ino * SLOT);
+	return stub_io_pwrite(fd, slot, sizeof(slot), at * SLOT);
 }
 
 STUB_PUBLIC int stub_place_put(struct stub_volume *v, uint64_t ino, const struct stub_handle *h,
@@ -130,7 +130,7 @@ STUB_PUBLIC int stub_place_put(struct stub_volume *v, uint64_t ino, const struct
 {
 	if (v->places_fd < 0)
 		return v->places_fd == -ENOENT ? 0 : v->places_fd;
-	return stub_places_put(v->places_fd, ino, h, origin, len);
+	return stub_places_put(v->places_fd, stub_slot(v->only_named, ino), h, origin, len);
 }
 
 int stub_place_note(struct stub_volume *v, int fd, const uint8_t *origin, size_t len)

@@ -19,6 +19,8 @@
 
 #include "internal.h"
 
+#define BLOCK 4096
+
 /* May all that is here be given up for @attr?  Only if the change time is still the old
  * server's: every bracket of a client moves it.  (If it was in the future there it never was
  * the old server's (stage.c), and nothing is given up.) */
@@ -98,12 +100,33 @@ STUB_PUBLIC int stub_resolve_theirs(struct stub_volume *v, const struct stub_obj
 	return r;
 }
 
+/* Of a file system that calls holes data (CephFS): a block of zeros may be one.  -ENODATA */
+static int no_zeros(int fd, uint64_t from, uint64_t to)
+{
+	char block[BLOCK];
+
+	while (from < to) {
+		ssize_t n = pread(fd, block, to - from < BLOCK ? to - from : BLOCK, (off_t)from);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0 || (n > 0 && stub_is_zero(block, (size_t)n)))
+			return -ENODATA;
+		from += n > 0 ? (uint64_t)n : 0;
+	}
+	return 0;
+}
+
 /* Has somebody written, around the servers, all that is missing?  A missing range has nothing
  * local (clear.c): if it has no hole it was written. */
-static int is_here(int fd, const struct stub_map *missing)
+static int is_here(int fd, const struct stub_map *missing, bool holes_are_told)
 {
 	for (uint32_t i = 0; i < missing->n; i++) {
 		off_t hole = lseek(fd, (off_t)missing->r[i].start, SEEK_HOLE);
+		int r = holes_are_told ? 0 : no_zeros(fd, missing->r[i].start, missing->r[i].end);
+
+		if (r < 0)
+			return r;
 
 		if (hole < 0 || (uint64_t)hole < missing->r[i].end)
 			return -ENODATA;
@@ -147,7 +170,7 @@ STUB_PUBLIC int stub_resolve_here(struct stub_volume *v, const struct stub_objec
 	if (r == 0 && (rec->flags & STUB_FLAG_DUMMY) && S_ISREG(st.st_mode))
 		stub_map_init(&rec->now, (uint64_t)st.st_size);
 	if (r == 0 && !lost)
-		r = is_here(o->fd, &rec->now);
+		r = is_here(o->fd, &rec->now, !v->only_named);
 	if (r == 0)
 		r = note(arg, &rec->now);
 	if (r == 0)

@@ -4,7 +4,7 @@
  *
  * Invariant 3 (docs/design.md): inode and record become visible in one step.  Regular files are
  * unnamed inodes (O_TMPFILE) that linkat() makes visible; what cannot be unnamed
- * (directories, symlinks, special files) is prepared under a number in
+ * (directories, symlinks, special files, and all on CephFS: unnamed.c) is prepared under a name in
  * .postcopy/staging/ and renamed into place.  Everything is made in .postcopy/,
  * never in the directory itself, where a watcher would see it, but with the project that
  * it would have there, and close to it (staging.c).
@@ -170,9 +170,18 @@ static int dress(struct stub_volume *v, const struct stub_object *dir, const str
 	return utimensat(fd, "", e->times ? e->times : own, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-static int unnamed(const struct stub_staging *at)
+/* What the file has as a name in staging/, if it needs one. */
+static int unnamed(struct stub_volume *v, const struct stub_staging *at, struct stub_staged *out)
 {
-	return openat(at->fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	struct stub_unnamed u;
+	int r = stub_unnamed_open(at->fd, v->only_named, &u);
+
+	out->name[0] = '\0';
+	if (r == 0 && u.name[0])
+		snprintf(out->name, sizeof(out->name), "%s/%s", at->name, u.name);
+	out->kind = STUB_STAGED_FD;
+	out->fd = r < 0 ? -1 : u.fd;
+	return r;
 }
 
 static int stage_file(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,
@@ -180,23 +189,20 @@ static int stage_file(struct stub_volume *v, const struct stub_object *dir, stru
 {
 	bool stub = e->attr.size > 0 || e->dummy || stub_entry_linked(e);
 	struct stub_handle h;
-	int r = stub_staging_open(v, dir, at), fd CLEANUP_CLOSE = -1;
+	int r = stub_staging_open(v, dir, at);
 
+	if (r == 0)
+		r = unnamed(v, at, out);
 	if (r < 0)
 		return r;
-	fd = unnamed(at);
-	if (fd < 0)
-		return -errno;
-	if (e->attr.size > 0 && ftruncate(fd, (off_t)e->attr.size) < 0)
+	if (e->attr.size > 0 && ftruncate(out->fd, (off_t)e->attr.size) < 0)
 		return errno == EFBIG || errno == EINVAL ? -EFBIG : -errno;
-	r = dress(v, dir, e, fd, stub, &h);
+	r = dress(v, dir, e, out->fd, stub, &h);
 	if (r < 0)
 		return r;
-	out->kind = STUB_STAGED_FD;
 	out->journalled = stub;
 	if (stub)
 		entry_fill(e, &h, &out->entry);
-	out->fd = stub_steal_fd(&fd);
 	return 0;
 }
 
@@ -224,24 +230,18 @@ int stub_stage_whole(struct stub_volume *v, const struct stub_object *dir, struc
 		     const struct stub_entry *e, const void *data, struct stub_staged *out)
 {
 	uint64_t boot = stub_volume_boot(v); /* of before the first byte */
-	int r = stub_staging_open(v, dir, at), fd CLEANUP_CLOSE = -1;
+	int r = stub_staging_open(v, dir, at);
 
-	*out = (struct stub_staged){ .fd = -1 };
-	if (r < 0)
-		return r;
-	fd = unnamed(at);
-	if (fd < 0)
-		return -errno;
-	r = write_whole(fd, data, e->attr.size);
+	*out = (struct stub_staged){ .fd = -1, .whole = true, .boot = boot };
 	if (r == 0)
-		r = dress(v, dir, e, fd, false, NULL);
+		r = unnamed(v, at, out);
+	if (r == 0)
+		r = write_whole(out->fd, data, e->attr.size);
+	if (r == 0)
+		r = dress(v, dir, e, out->fd, false, NULL);
 	if (r < 0)
-		return r;
-	out->kind = STUB_STAGED_FD;
-	out->whole = true;
-	out->boot = boot;
-	out->fd = stub_steal_fd(&fd);
-	return 0;
+		stub_staged_drop(v, out);
+	return r;
 }
 
 int stub_staged_hurry(struct stub_volume *v, const struct stub_object *dir,
@@ -356,7 +356,9 @@ static int make_provisional(struct stub_volume *v, const struct stub_entry *e,
 
 	stub_provisional_of_entry(e, name);
 	r = stub_project_none(v->provisional_fd);
-	if (r == 0)
+	if (r == 0 && v->only_named) /* no exclusion is for this directory */
+		r = linkat(v->staging_fd, s->name, v->provisional_fd, name, 0) < 0 ? -errno : 0;
+	else if (r == 0)
 		r = stub_staged_link(v, s, v->provisional_fd, name);
 	stub_staged_drop(v, s);
 	return r == -EEXIST ? 0 : r; /* another directory's listing was first */
@@ -388,16 +390,23 @@ int stub_stage(struct stub_volume *v, const struct stub_object *dir, struct stub
 
 int stub_staged_link(struct stub_volume *v, struct stub_staged *s, int dir_fd, const char *name)
 {
+	int r;
+
 	switch (s->kind) {
 	case STUB_STAGED_FD:
-		return linkat(s->fd, "", dir_fd, name, AT_EMPTY_PATH) < 0 ? -errno : 0;
+		if (!s->name[0])
+			return linkat(s->fd, "", dir_fd, name, AT_EMPTY_PATH) < 0 ? -errno : 0;
+		r = stub_rename_new(v->staging_fd, s->name, dir_fd, name, v->only_named);
+		if (r == 0)
+			s->name[0] = '\0';
+		return r;
 	case STUB_STAGED_LINK:
 		return linkat(v->provisional_fd, s->name, dir_fd, name, 0) < 0 ? -errno : 0;
 	case STUB_STAGED_NAME:
-		if (renameat2(v->staging_fd, s->name, dir_fd, name, RENAME_NOREPLACE) < 0)
-			return -errno;
-		s->kind = STUB_STAGED_NONE;
-		return 0;
+		r = stub_rename_new(v->staging_fd, s->name, dir_fd, name, v->only_named);
+		if (r == 0)
+			s->kind = STUB_STAGED_NONE;
+		return r;
 	case STUB_STAGED_NONE:
 		break;
 	}
@@ -409,6 +418,8 @@ void stub_staged_drop(struct stub_volume *v, struct stub_staged *s)
 	if (s->kind == STUB_STAGED_NAME && unlinkat(v->staging_fd, s->name, 0) < 0 &&
 	    errno == EISDIR)
 		unlinkat(v->staging_fd, s->name, AT_REMOVEDIR);
+	if (s->kind == STUB_STAGED_FD && s->name[0])
+		unlinkat(v->staging_fd, s->name, 0);
 	if (s->fd >= 0)
 		close(stub_steal_fd(&s->fd));
 	s->kind = STUB_STAGED_NONE;

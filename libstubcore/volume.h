@@ -53,8 +53,8 @@ void stub_mirror_learn(struct stub_volume *v);
 int stub_places_make(int dir_fd);
 /* Those of a volume, by its .postcopy. */
 int stub_places_open(int dir_fd);
-/* stub_place_put() */
-int stub_places_put(int fd, uint64_t ino, const struct stub_handle *h, const uint8_t *origin, size_t len);
+/* stub_place_put(); @at: stub_slot() of the inode */
+int stub_places_put(int fd, uint64_t at, const struct stub_handle *h, const uint8_t *origin, size_t len);
 
 /* ---- remove.c ---- */
 

@@ -81,8 +81,9 @@ int fixture_setup(void **state)
 	snprintf(x->dir, sizeof(x->dir), "/var/tmp/postcopy-unit-XXXXXX");
 	if (!mkdtemp(x->dir))
 		return -1;
-	snprintf(info.socket, sizeof(info.socket), "%s.sock", x->dir);
-	snprintf(info.control, sizeof(info.control), "%s.ctl", x->dir);
+	snprintf(x->beside, sizeof(x->beside), "/tmp%s", strrchr(x->dir, '/'));
+	snprintf(info.socket, sizeof(info.socket), "%s.sock", x->beside);
+	snprintf(info.control, sizeof(info.control), "%s.ctl", x->beside);
 	assert_int_equal(stub_volume_create(x->dir, &info, &root, &attr, false, NULL, log_stderr, NULL), 0);
 	open_all(x);
 	*state = x;
@@ -107,7 +108,7 @@ int fixture_teardown(void **state)
 	fixture_close(x);
 	nftw(x->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
-		snprintf(path, sizeof(path), "%s%s", x->dir, beside[i]);
+		snprintf(path, sizeof(path), "%s%s", x->beside, beside[i]);
 		unlink(path);
 	}
 	free(x);

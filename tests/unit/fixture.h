@@ -20,6 +20,7 @@
 
 struct fixture {
 	char dir[64];
+	char beside[64]; /* what the names of its sockets begin with, on another file system perhaps */
 	struct stub_volume *v;
 	struct stub_journal *j;
 	struct stub_finisher *f;

@@ -73,7 +73,7 @@ static inline int mirrored_teardown(void **state)
 	struct fixture *x = *state;
 	char path[128];
 
-	snprintf(path, sizeof(path), "%s.sock" STUB_SET_SUFFIX, x->dir);
+	snprintf(path, sizeof(path), "%s.sock" STUB_SET_SUFFIX, x->beside);
 	unlink(path);
 	return fixture_teardown(state);
 }

@@ -54,7 +54,7 @@ static int setup(void **state)
 
 static void set_path(const struct fixture *x, char out[128])
 {
-	snprintf(out, 128, "%s.sock" STUB_SET_SUFFIX, x->dir);
+	snprintf(out, 128, "%s.sock" STUB_SET_SUFFIX, x->beside);
 }
 
 static int teardown(void **state)

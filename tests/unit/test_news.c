@@ -33,7 +33,7 @@ static int setup(void **state)
 
 	if (!t || fixture_setup((void **)&t->x) < 0)
 		return -1;
-	snprintf(ring_path, sizeof(ring_path), "%s.sock" STUB_RING_SUFFIX, t->x->dir);
+	snprintf(ring_path, sizeof(ring_path), "%s.sock" STUB_RING_SUFFIX, t->x->beside);
 	t->reader = open_news(t->x);
 	t->poster = open_news(t->x);
 	stub_news_begin(t->reader, &t->r);

@@ -51,14 +51,19 @@ static void assert_place(struct fixture *x, const char *name, const char *origin
 	assert_memory_equal(o.bytes, origin, o.len);
 }
 
+static uint64_t place(const struct fixture *x, uint64_t ino)
+{
+	return stub_slot(x->v->only_named, ino) * SLOT;
+}
+
 /* Change one byte of the slot @ino. */
 static void damage(struct fixture *x, uint64_t ino, off_t at)
 {
 	uint8_t byte;
 
-	assert_int_equal(pread(x->v->places_fd, &byte, 1, (off_t)ino * SLOT + at), 1);
+	assert_int_equal(pread(x->v->places_fd, &byte, 1, (off_t)place(x, ino) + at), 1);
 	byte ^= 0x40;
-	assert_int_equal(stub_io_pwrite(x->v->places_fd, &byte, 1, ino * SLOT + (uint64_t)at), 0);
+	assert_int_equal(stub_io_pwrite(x->v->places_fd, &byte, 1, place(x, ino) + (uint64_t)at), 0);
 }
 
 /* ---- put and get ---- */
@@ -127,7 +132,7 @@ static void a_damaged_slot_is_none(void **state)
 		damage(x, ino, in[i]);
 		assert_place(x, "f", "f");
 	}
-	assert_int_equal(ftruncate(x->v->places_fd, (off_t)ino * SLOT + 100), 0);
+	assert_int_equal(ftruncate(x->v->places_fd, (off_t)place(x, ino) + 100), 0);
 	assert_int_equal(stub_place_get(x->v, ino, &h, &o), -ENOENT);
 }
 
@@ -141,10 +146,10 @@ static void a_slot_that_lies_is_none(void **state)
 	struct stub_handle h = slot_alone(x, &ino);
 
 	for (unsigned int len = 0; len < 256; len += 65) {
-		assert_int_equal(pread(x->v->places_fd, slot, SLOT, (off_t)ino * SLOT), SLOT);
+		assert_int_equal(pread(x->v->places_fd, slot, SLOT, (off_t)place(x, ino)), SLOT);
 		slot[8] = (uint8_t)len;
 		stub_put_le(slot, stub_fnv(stub_fnv(STUB_FNV, h.bytes, h.len), slot + 8, SLOT - 8), 8);
-		assert_int_equal(stub_io_pwrite(x->v->places_fd, slot, SLOT, ino * SLOT), 0);
+		assert_int_equal(stub_io_pwrite(x->v->places_fd, slot, SLOT, place(x, ino)), 0);
 		assert_int_equal(stub_place_get(x->v, ino, &h, &o), -ENOENT);
 	}
 }

@@ -32,12 +32,24 @@ int syncfs(int fd)
 	return 0;
 }
 
-int linkat(int from, const char *old, int to, const char *name, int flags)
+static void named(void)
 {
 	int none = -1;
 
 	atomic_compare_exchange_strong(&first_link, &none, atomic_load(&syncs));
+}
+
+int linkat(int from, const char *old, int to, const char *name, int flags)
+{
+	named();
 	return (int)syscall(SYS_linkat, from, old, to, name, flags);
+}
+
+/* What has a name in staging/ gets the other one by this. */
+int renameat(int from, const char *old, int to, const char *name)
+{
+	named();
+	return (int)syscall(SYS_renameat, from, old, to, name);
 }
 
 static int setup(void **state)

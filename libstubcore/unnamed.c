@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-3.0-or-later */
+/*
+ * unnamed.c - files without a name until they are complete, and names that replace none.
+ *
+ * CephFS has neither O_TMPFILE nor RENAME_NOREPLACE.  There a file has a name in staging/ first,
+ * which it is renamed from: not linked and unlinked, after which the MDS has to bring the inode back
+ * from where it keeps what lost its first name, and which a crash may leave with two.  The name is
+ * looked for before.  That is safe in a directory whose record is locked: clients' operations are
+ * brackets there (change.c), and whoever makes names has that lock too.  What is made elsewhere, and
+ * seldom, is linked and unlinked; a crash in between leaves a second name in staging/, which is
+ * emptied before the retriever serves.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "internal.h"
+
+#define CEPH_MAGIC 0x00c36400 /* CEPH_SUPER_MAGIC, which no header has */
+#define TRIES	   16
+
+#define SLOT_MAX  128 /* bytes of the largest slot */
+#define SLOTS_MAX ((uint64_t)INT64_MAX / SLOT_MAX)
+#define CEPH_SLOTS_MAX \
+	((UINT64_C(1) << 40) / SLOT_MAX) /* max_file_size of a file system by default */
+#define RANK_BITS 40 /* the inode numbers of MDS rank N begin at (N + 1) << 40 */
+#define RANKS	  7 /* 0 is that of the root and of what is the MDS's own */
+
+int stub_only_named(int fd, bool *only)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return -errno;
+	*only = fs.f_type == CEPH_MAGIC;
+	return 0;
+}
+
+uint64_t stub_slot(bool only_named, uint64_t ino)
+{
+	uint64_t rank = ino >> RANK_BITS, i = ino & ((UINT64_C(1) << RANK_BITS) - 1);
+
+	if (!only_named)
+		return ino < SLOTS_MAX ? ino : 0;
+	return rank <= RANKS && i < CEPH_SLOTS_MAX / (RANKS + 1) ? i * (RANKS + 1) + rank : 0;
+}
+
+static int draw(char name[STUB_UNNAMED_NAME])
+{
+	uint64_t n;
+
+	if (getrandom(&n, sizeof(n), 0) != sizeof(n))
+		return -EIO;
+	snprintf(name, STUB_UNNAMED_NAME, "u%016" PRIx64, n);
+	return 0;
+}
+
+int stub_unnamed_open(int dir_fd, bool only_named, struct stub_unnamed *u)
+{
+	int r = 0;
+
+	u->name[0] = '\0';
+	u->fd = only_named ? -1 : openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (!only_named)
+		return u->fd < 0 ? -errno : 0;
+	for (int i = 0; i < TRIES && u->fd < 0; i++) {
+		r = draw(u->name);
+		if (r == 0)
+			u->fd = openat(dir_fd, u->name,
+				       O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (r == 0 && u->fd < 0)
+			r = -errno;
+		if (r < 0 && r != -EEXIST)
+			break;
+	}
+	if (u->fd < 0)
+		u->name[0] = '\0';
+	return u->fd < 0 ? r : 0;
+}
+
+int stub_unnamed_name(int dir_fd, struct stub_unnamed *u, int to_fd, const char *name)
+{
+	char self[32];
+
+	if (u->name[0]) {
+		if (linkat(dir_fd, u->name, to_fd, name, 0) < 0)
+			return -errno;
+		unlinkat(dir_fd, u->name, 0);
+		u->name[0] = '\0';
+		return 0;
+	}
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", u->fd);
+	return linkat(AT_FDCWD, self, to_fd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+int stub_make_visible(const struct stub_volume *v, struct stub_unnamed *u, int to_fd, char *name,
+		      size_t size)
+{
+	int r = -EEXIST;
+
+	for (unsigned int i = 0; r == -EEXIST; i++) {
+		snprintf(name, size, "%d-%u", (int)getpid(), i);
+		r = stub_unnamed_name(v->staging_fd, u, to_fd, name);
+	}
+	return r;
+}
+
+void stub_unnamed_drop(int dir_fd, struct stub_unnamed *u)
+{
+	if (u->name[0])
+		unlinkat(dir_fd, u->name, 0);
+	u->name[0] = '\0';
+	stub_cleanup_close(&u->fd);
+	u->fd = -1;
+}
+
+STUB_PUBLIC int stub_scratch(int dir_fd)
+{
+	struct stub_unnamed u;
+	bool only_named = false;
+	int r = stub_only_named(dir_fd, &only_named);
+
+	if (r == 0)
+		r = stub_unnamed_open(dir_fd, only_named, &u);
+	if (r < 0)
+		return r;
+	if (u.name[0])
+		unlinkat(dir_fd, u.name, 0);
+	return u.fd;
+}
+
+int stub_rename_new(int from_fd, const char *from, int to_fd, const char *to, bool only_named)
+{
+	struct stat st;
+
+	if (!only_named)
+		return renameat2(from_fd, from, to_fd, to, RENAME_NOREPLACE) < 0 ? -errno : 0;
+	if (fstatat(to_fd, to, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	if (errno != ENOENT)
+		return -errno;
+	return renameat(from_fd, from, to_fd, to) < 0 ? -errno : 0;
+}
