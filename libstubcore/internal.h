@@ -486,34 +486,37 @@ int stub_staging_left(struct stub_volume *v, uint64_t *n);
 /* Make the directory @fd hand no project on. */
 int stub_project_none(int fd);
 
-/* ---- unnamed.c: and stubtools.h ---- */
+/* ---- unnamed.c: files without a name until they are complete, and where there are none ---- */
 
 #define STUB_UNNAMED_NAME 24
 struct stub_unnamed {
 	int fd;			      /* for reading and writing */
-	char name[STUB_UNNAMED_NAME]; /* "" where there are unnamed files */
+	char name[STUB_UNNAMED_NAME]; /* in staging/; "" where there are unnamed files */
 };
 
 /* *only: is the file system that @fd is on one without unnamed files and renames that replace
  * nothing?  0, -errno. */
 int stub_only_named(int fd, bool *only);
-/* The number of what a file has for each inode: @ino, and on CephFS, whose inode numbers begin at 2^40 for
- * the first MDS rank, less, so that the file stays below its 1 TiB.  0: none, the number is too large. */
-uint64_t stub_slot(bool only_named, uint64_t ino);
-/* An empty file, mode 600, on the file system of the directory @dir_fd, in which it has a name if
- * @only_named.  0, -errno; *u is to be dropped, with the same @dir_fd. */
-int stub_unnamed_open(int dir_fd, bool only_named, struct stub_unnamed *u);
-/* Give it the name @name in @to_fd, and no other.  -EEXIST: that is taken; -errno. */
-int stub_unnamed_name(int dir_fd, struct stub_unnamed *u, int to_fd, const char *name);
-/* The same of one in staging/, by a name that has this process's number and is free: it is in @name,
- * of @size bytes (32 are enough). */
-int stub_make_visible(const struct stub_volume *v, struct stub_unnamed *u, int to_fd, char *name,
-		      size_t size);
+/* An empty file, mode 600, that is to get a name in the directory @dir_fd: made there, and of its project.
+ * 0, -errno; *u is to be dropped. */
+int stub_unnamed_open(const struct stub_volume *v, int dir_fd, struct stub_unnamed *u);
+/* Give it the name @name in @dir_fd, and no other.  -EEXIST: that is taken; -errno. */
+int stub_unnamed_name(const struct stub_volume *v, struct stub_unnamed *u, int dir_fd, const char *name);
+/* The same by a name that has this process's number and is free; it is in @name, of @size bytes (32 are
+ * enough). */
+int stub_unnamed_number(const struct stub_volume *v, struct stub_unnamed *u, int dir_fd, char *name,
+			size_t size);
 /* Close it; what has got no name is gone. */
-void stub_unnamed_drop(int dir_fd, struct stub_unnamed *u);
+void stub_unnamed_drop(const struct stub_volume *v, struct stub_unnamed *u);
+/* An empty file without a name, mode 600, on the file system of the directory @dir_fd, for what is to be
+ * tried there: a descriptor, which is the caller's.  -errno; -EOPNOTSUPP: there are none. */
+int stub_scratch(int dir_fd);
 /* Rename what is no client's; never over anything, if @only_named under the exclusion of the
  * directory @to_fd.  -EEXIST: @to is taken; -errno. */
 int stub_rename_new(int from_fd, const char *from, int to_fd, const char *to, bool only_named);
+/* The number of what a file has for each inode: @ino, and on CephFS, whose inode numbers begin at 2^40 for
+ * the first MDS rank, less, so that the file stays below its 1 TiB.  0: none, the number is too large. */
+uint64_t stub_slot(bool only_named, uint64_t ino);
 
 /* ---- syncer.c: and stubfill.h ---- */
 

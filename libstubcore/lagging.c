@@ -93,17 +93,17 @@ static int begin(const struct stub_volume *v, struct stub_lagging *l)
 	if (dir_fd < 0)
 		return dir_fd;
 	l->n = 0;
-	r = stub_unnamed_open(v->staging_fd, v->only_named, &u);
+	r = stub_unnamed_open(v, dir_fd, &u);
 	if (r < 0)
 		return r;
 	r = put_header(v, u.fd);
 	if (r == 0)
 		r = lock(u.fd);
 	if (r == 0)
-		r = stub_make_visible(v, &u, dir_fd, l->name, sizeof(l->name));
+		r = stub_unnamed_number(v, &u, dir_fd, l->name, sizeof(l->name));
 	if (r == 0)
 		l->fd = stub_steal_fd(&u.fd);
-	stub_unnamed_drop(v->staging_fd, &u);
+	stub_unnamed_drop(v, &u);
 	return r;
 }
 

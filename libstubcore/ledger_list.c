@@ -72,7 +72,7 @@ static int begin(struct stub_volume *v, struct stub_lists *l)
 	while (id == 0)
 		if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 			return -EIO;
-	r = stub_unnamed_open(v->staging_fd, v->only_named, &u);
+	r = stub_unnamed_open(v, dir_fd, &u);
 	if (r < 0)
 		return r;
 	stub_put_le(b + 8, MAGIC, 8);
@@ -84,14 +84,14 @@ static int begin(struct stub_volume *v, struct stub_lists *l)
 	if (r == 0 && fsync(u.fd) < 0)
 		r = -errno;
 	if (r == 0)
-		r = stub_make_visible(v, &u, dir_fd, name, sizeof(name));
+		r = stub_unnamed_number(v, &u, dir_fd, name, sizeof(name));
 	if (r == 0 && fsync(dir_fd) < 0)
 		r = -errno;
 	if (r == 0) {
 		stub_cleanup_close(&l->fd); /* the one before: the replicator may remove it */
 		l->fd = stub_steal_fd(&u.fd);
 	}
-	stub_unnamed_drop(v->staging_fd, &u);
+	stub_unnamed_drop(v, &u);
 	if (r < 0)
 		return r;
 	l->id = id;

@@ -174,14 +174,14 @@ static int dress(struct stub_volume *v, const struct stub_object *dir, const str
 static int unnamed(struct stub_volume *v, const struct stub_staging *at, struct stub_staged *out)
 {
 	struct stub_unnamed u;
-	int r = stub_unnamed_open(at->fd, v->only_named, &u);
+	int r = stub_unnamed_open(v, at->fd, &u);
 
-	out->name[0] = '\0';
-	if (r == 0 && u.name[0])
-		snprintf(out->name, sizeof(out->name), "%s/%s", at->name, u.name);
+	if (r < 0)
+		return r;
 	out->kind = STUB_STAGED_FD;
-	out->fd = r < 0 ? -1 : u.fd;
-	return r;
+	out->fd = u.fd;
+	snprintf(out->name, sizeof(out->name), "%s", u.name);
+	return 0;
 }
 
 static int stage_file(struct stub_volume *v, const struct stub_object *dir, struct stub_staging *at,

@@ -217,10 +217,6 @@ int stub_abort_begun(const struct stub_volume *v, char *list, size_t size);
  *   -ENOENT  nothing; -EBUSY it is a volume */
 int stub_abort_rest(const char *dir);
 
-/* An empty file without a name, mode 600, on the file system of the directory @dir_fd, for what is to be
- * tried there.  It is the caller's to close.  -EOPNOTSUPP: there are none; -errno of openat(2). */
-int stub_scratch(int dir_fd);
-
 #ifdef __cplusplus
 }
 #endif

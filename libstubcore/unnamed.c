@@ -24,8 +24,7 @@
 
 #define SLOT_MAX  128 /* bytes of the largest slot */
 #define SLOTS_MAX ((uint64_t)INT64_MAX / SLOT_MAX)
-#define CEPH_SLOTS_MAX \
-	((UINT64_C(1) << 40) / SLOT_MAX) /* max_file_size of a file system by default */
+#define CEPH_SLOTS_MAX ((UINT64_C(1) << 40) / SLOT_MAX) /* in max_file_size, as it is by default */
 #define RANK_BITS 40 /* the inode numbers of MDS rank N begin at (N + 1) << 40 */
 #define RANKS	  7 /* 0 is that of the root and of what is the MDS's own */
 
@@ -48,88 +47,86 @@ uint64_t stub_slot(bool only_named, uint64_t ino)
 	return rank <= RANKS && i < CEPH_SLOTS_MAX / (RANKS + 1) ? i * (RANKS + 1) + rank : 0;
 }
 
-static int draw(char name[STUB_UNNAMED_NAME])
+/* An empty file under a name of its own in the directory @dir_fd. */
+static int make_named(int dir_fd, char name[STUB_UNNAMED_NAME])
 {
+	int fd = -1;
 	uint64_t n;
 
-	if (getrandom(&n, sizeof(n), 0) != sizeof(n))
-		return -EIO;
-	snprintf(name, STUB_UNNAMED_NAME, "u%016" PRIx64, n);
-	return 0;
-}
-
-int stub_unnamed_open(int dir_fd, bool only_named, struct stub_unnamed *u)
-{
-	int r = 0;
-
-	u->name[0] = '\0';
-	u->fd = only_named ? -1 : openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (!only_named)
-		return u->fd < 0 ? -errno : 0;
-	for (int i = 0; i < TRIES && u->fd < 0; i++) {
-		r = draw(u->name);
-		if (r == 0)
-			u->fd = openat(dir_fd, u->name,
-				       O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (r == 0 && u->fd < 0)
-			r = -errno;
-		if (r < 0 && r != -EEXIST)
+	for (int i = 0; i < TRIES && fd < 0; i++) {
+		if (getrandom(&n, sizeof(n), 0) != sizeof(n))
+			return -EIO;
+		snprintf(name, STUB_UNNAMED_NAME, "u%016" PRIx64, n);
+		fd = openat(dir_fd, name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0 && errno != EEXIST)
 			break;
 	}
-	if (u->fd < 0)
-		u->name[0] = '\0';
-	return u->fd < 0 ? r : 0;
+	return fd < 0 ? -errno : fd;
 }
 
-int stub_unnamed_name(int dir_fd, struct stub_unnamed *u, int to_fd, const char *name)
+static int make_unnamed(int dir_fd)
+{
+	int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int stub_unnamed_open(const struct stub_volume *v, int dir_fd, struct stub_unnamed *u)
+{
+	u->fd = v->only_named ? make_named(v->staging_fd, u->name) : make_unnamed(dir_fd);
+	if (u->fd < 0 || !v->only_named)
+		u->name[0] = '\0';
+	return u->fd < 0 ? u->fd : 0;
+}
+
+int stub_unnamed_name(const struct stub_volume *v, struct stub_unnamed *u, int dir_fd, const char *name)
 {
 	char self[32];
 
 	if (u->name[0]) {
-		if (linkat(dir_fd, u->name, to_fd, name, 0) < 0)
+		if (linkat(v->staging_fd, u->name, dir_fd, name, 0) < 0)
 			return -errno;
-		unlinkat(dir_fd, u->name, 0);
+		unlinkat(v->staging_fd, u->name, 0);
 		u->name[0] = '\0';
 		return 0;
 	}
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", u->fd);
-	return linkat(AT_FDCWD, self, to_fd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	return linkat(AT_FDCWD, self, dir_fd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
-int stub_make_visible(const struct stub_volume *v, struct stub_unnamed *u, int to_fd, char *name,
-		      size_t size)
+int stub_unnamed_number(const struct stub_volume *v, struct stub_unnamed *u, int dir_fd, char *name,
+			size_t size)
 {
 	int r = -EEXIST;
 
 	for (unsigned int i = 0; r == -EEXIST; i++) {
 		snprintf(name, size, "%d-%u", (int)getpid(), i);
-		r = stub_unnamed_name(v->staging_fd, u, to_fd, name);
+		r = stub_unnamed_name(v, u, dir_fd, name);
 	}
 	return r;
 }
 
-void stub_unnamed_drop(int dir_fd, struct stub_unnamed *u)
+void stub_unnamed_drop(const struct stub_volume *v, struct stub_unnamed *u)
 {
 	if (u->name[0])
-		unlinkat(dir_fd, u->name, 0);
+		unlinkat(v->staging_fd, u->name, 0);
 	u->name[0] = '\0';
 	stub_cleanup_close(&u->fd);
 	u->fd = -1;
 }
 
-STUB_PUBLIC int stub_scratch(int dir_fd)
+int stub_scratch(int dir_fd)
 {
-	struct stub_unnamed u;
+	char name[STUB_UNNAMED_NAME];
 	bool only_named = false;
 	int r = stub_only_named(dir_fd, &only_named);
 
-	if (r == 0)
-		r = stub_unnamed_open(dir_fd, only_named, &u);
-	if (r < 0)
-		return r;
-	if (u.name[0])
-		unlinkat(dir_fd, u.name, 0);
-	return u.fd;
+	if (r < 0 || !only_named)
+		return r < 0 ? r : make_unnamed(dir_fd);
+	r = make_named(dir_fd, name);
+	if (r >= 0)
+		unlinkat(dir_fd, name, 0);
+	return r;
 }
 
 int stub_rename_new(int from_fd, const char *from, int to_fd, const char *to, bool only_named)

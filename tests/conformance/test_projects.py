@@ -12,6 +12,7 @@ from lib.wait import wait_until
 from nfsclient import NfsError, errors
 from nfsclient.fakeserver import FakeServer
 from nfsclient.faketree import FIFO, Pattern, Tree
+from nfsclient.nfstypes import UNSTABLE
 
 GET, SET, INHERIT = 0x801C581F, 0x401C5820, 0x200       # linux/fs.h: struct fsxattr
 
@@ -98,6 +99,22 @@ def test_what_comes_is_of_its_project(source, disk, new_migration):
         assert caught.value.status == errors.XDEV
         c.rename("five/f", "five/moved")
     m.postcopy("finish", m.volume)
+
+
+def test_what_is_not_durable_is_noted_in_a_project(source, disk, new_migration):
+    """Somebody has set one for the whole volume, and so for our directories; only staging/ gets rid of it."""
+    m = new_migration(source.url(), disk.path / "volume").init()
+    notes, staging = m.volume / ".postcopy/lagging", m.volume / ".postcopy/staging"
+    for path in m.volume, m.volume / ".postcopy", notes, staging:
+        hand_on(path, 4)
+    m.start()
+    with m.client() as c:
+        c.patient(60).read_file("five/f")       # something was staged
+        assert project(staging) == (0, False) and project(notes) == (4, True)
+        c.patient(60).write("five/f", 0, b"new", UNSTABLE)
+        wait_until(lambda: os.listdir(notes), 60, "it is noted that the write is not durable")
+    m.crawl()
+    m.audit(complete=True)
 
 
 def test_a_link_between_projects_is_refused(disk, new_migration):

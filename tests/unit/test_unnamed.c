@@ -81,14 +81,15 @@ static void named_when_it_is_complete(void **state)
 	struct stat st;
 
 	for (int only_named = must_have_names(x); only_named < 2; only_named++) {
-		assert_int_equal(stub_unnamed_open(dir, only_named, &u), 0);
+		x->v->only_named = only_named;
+		assert_int_equal(stub_unnamed_open(x->v, root, &u), 0);
 		assert_int_equal(names_in(dir), only_named);
 		assert_int_equal(write(u.fd, "new", 3), 3);
-		assert_int_equal(stub_unnamed_name(dir, &u, root, "x"), 0);
+		assert_int_equal(stub_unnamed_name(x->v, &u, root, "x"), 0);
 		assert_int_equal(names_in(dir), 0);
 		assert_int_equal(fstat(u.fd, &st), 0);
 		assert_int_equal(st.st_nlink, 1);
-		stub_unnamed_drop(dir, &u);
+		stub_unnamed_drop(x->v, &u);
 		assert_text(root, "x", "new");
 		assert_int_equal(unlinkat(root, "x", 0), 0);
 	}
@@ -102,9 +103,10 @@ static void never_over_another(void **state)
 
 	put(root, "x", "theirs");
 	for (int only_named = must_have_names(x); only_named < 2; only_named++) {
-		assert_int_equal(stub_unnamed_open(dir, only_named, &u), 0);
-		assert_int_equal(stub_unnamed_name(dir, &u, root, "x"), -EEXIST);
-		stub_unnamed_drop(dir, &u);
+		x->v->only_named = only_named;
+		assert_int_equal(stub_unnamed_open(x->v, root, &u), 0);
+		assert_int_equal(stub_unnamed_name(x->v, &u, root, "x"), -EEXIST);
+		stub_unnamed_drop(x->v, &u);
 		assert_int_equal(names_in(dir), 0);
 		put(dir, "from", "ours");
 		assert_int_equal(stub_rename_new(dir, "from", root, "x", only_named), -EEXIST);
