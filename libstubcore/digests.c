@@ -122,7 +122,6 @@ void stub_digest_forget(struct stub_volume *v, uint64_t ino)
 	int fd = digests_fd(v, false);
 	struct stat st;
 
-	if (fd >= 0 && at > 0 && fstat(fd, &st) == 0 &&
-	    (uint64_t)st.st_size > at * SLOT)
+	if (fd >= 0 && at > 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > at * SLOT)
 		stub_io_pwrite(fd, none, sizeof(none), at * SLOT);
 }

@@ -82,8 +82,12 @@ void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned
 	uint8_t slot[SLOT] = { 0 };
 	struct stub_handle h;
 	struct stat st;
+	uint64_t at;
 
-	if (fstat(fd, &st) < 0 || stub_slot(v->only_named, st.st_ino) == 0 || stub_handle_of_fd(fd, &h) < 0)
+	if (fstat(fd, &st) < 0 || stub_handle_of_fd(fd, &h) < 0)
+		return;
+	at = stub_slot(v->only_named, st.st_ino);
+	if (at == 0)
 		return;
 	if (digest)
 		stub_digest_put(v, st.st_ino, &h, digest);
@@ -96,7 +100,7 @@ void stub_finished_note(struct stub_volume *v, int fd, uint64_t fileid, unsigned
 	stub_put_le(slot + 8, (uint64_t)st.st_ctim.tv_sec, 8);
 	stub_put_le(slot + 16, (uint64_t)st.st_ctim.tv_nsec, 4);
 	stub_put_le(slot + 24, fileid, 8);
-	stub_io_pwrite(notes, slot, sizeof(slot), stub_slot(v->only_named, st.st_ino) * SLOT);
+	stub_io_pwrite(notes, slot, sizeof(slot), at * SLOT);
 }
 
 void stub_finished_record(struct stub_volume *v, int fd, const struct stub_record *rec, bool split)

@@ -108,11 +108,11 @@ static int no_zeros(int fd, uint64_t from, uint64_t to)
 	while (from < to) {
 		ssize_t n = pread(fd, block, to - from < BLOCK ? to - from : BLOCK, (off_t)from);
 
-		if (n < 0 && errno != EINTR)
+		if (n < 0)
 			return -errno;
-		if (n == 0 || (n > 0 && stub_is_zero(block, (size_t)n)))
+		if (stub_is_zero(block, (size_t)n)) /* or none is there */
 			return -ENODATA;
-		from += n > 0 ? (uint64_t)n : 0;
+		from += (uint64_t)n;
 	}
 	return 0;
 }
@@ -121,17 +121,17 @@ static int no_zeros(int fd, uint64_t from, uint64_t to)
  * local (clear.c): if it has no hole it was written. */
 static int is_here(int fd, const struct stub_map *missing, bool holes_are_told)
 {
-	for (uint32_t i = 0; i < missing->n; i++) {
-		off_t hole = lseek(fd, (off_t)missing->r[i].start, SEEK_HOLE);
-		int r = holes_are_told ? 0 : no_zeros(fd, missing->r[i].start, missing->r[i].end);
+	int r = 0;
 
-		if (r < 0)
-			return r;
+	for (uint32_t i = 0; i < missing->n && r == 0; i++) {
+		off_t hole = lseek(fd, (off_t)missing->r[i].start, SEEK_HOLE);
 
 		if (hole < 0 || (uint64_t)hole < missing->r[i].end)
-			return -ENODATA;
+			r = -ENODATA;
+		else if (!holes_are_told)
+			r = no_zeros(fd, missing->r[i].start, missing->r[i].end);
 	}
-	return 0;
+	return r;
 }
 
 static int here_store(struct stub_volume *v, const struct stub_object *o, const struct stat *st,

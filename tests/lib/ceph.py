@@ -2,9 +2,8 @@
 """CephCluster: a monitor, an OSD that keeps all in memory, an MDS, and one file system, for tests.
 
     with CephCluster(workdir, "10.99.0.1") as ceph:     # an address of this network namespace
-        ceph.secret, ceph.mount_options                 # for mount -t ceph 10.99.0.1:PORT:/ MOUNTPOINT
+        ceph.device, ceph.secret                        # for mount -t ceph
         ceph.command("fs", "status")
-        ceph.evict(client_id)
 
 It is Debian's.  Nothing of it is left on disk but its directory, which is the caller's to remove.
 """
@@ -49,8 +48,6 @@ mon warn on pool no redundancy = false
 mon data avail warn = 1
 mon data avail crit = 0
 mon osd full ratio = 0.97
-mds session timeout = {session_s}
-mds session autoclose = {session_s}
 osd class dir = /usr/lib/x86_64-linux-gnu/rados-classes
 [mon.a]
 mon data = {dir}/mon
@@ -70,9 +67,8 @@ def why_no_ceph():
 
 
 class CephCluster:
-    def __init__(self, workdir, host, memory=4 << 30, session_s=60):
-        self.dir, self.host, self.port = pathlib.Path(workdir), host, free_port()
-        self.memory, self.session_s = memory, session_s
+    def __init__(self, workdir, host, memory=4 << 30):
+        self.dir, self.host, self.port, self.memory = pathlib.Path(workdir), host, free_port(), memory
         self.fsid, self.processes = str(uuid.uuid4()), []
 
     # -- life -----------------------------------------------------------------------
@@ -101,7 +97,7 @@ class CephCluster:
         self.command("osd", "pool", "create", "meta", "8")
         self.command("osd", "pool", "create", "data", "8")
         self.command("fs", "new", "fs", "meta", "data")
-        wait_until(lambda: self._active(), 120, "the MDS is active")
+        wait_until(self._active, 120, "the MDS is active")
         return self
 
     def _active(self):
@@ -120,8 +116,9 @@ class CephCluster:
 
     def _spawn(self, program, name):
         with open(self.dir / (program + ".out"), "ab") as out:
-            self.processes.append(subprocess.Popen(["setpriv", "--pdeathsig", "KILL", program, *self._conf, "-f", "-i", name], stdin=subprocess.DEVNULL,
-                                                   stdout=out, stderr=out, start_new_session=True))
+            self.processes.append(subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", program, *self._conf, "-f", "-i", name],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True))
 
     def stop(self):
         """At once: what it kept was in memory."""
@@ -153,10 +150,3 @@ class CephCluster:
     def device(self):
         """For mount -t ceph."""
         return "%s:%d:/" % (self.host, self.port)
-
-    def evict(self, client):
-        """Of a client's session, by its number (its mount's debugfs has it, or sessions())."""
-        self.command("tell", "mds.a", "client", "evict", "id=%d" % client)
-
-    def sessions(self):
-        return json.loads(self.command("tell", "mds.a", "client", "ls", "--format", "json"))
